@@ -4,7 +4,7 @@
 
 Tokens: the sources that `ask` sends, with the marks around them, against two readers of whole files: one that greps for
 the question's words and reads the files with the most of them until the one that answers is among them, and an oracle
-that opens only that one. What grading reads comes on top, and is told apart.
+that opens only that one. What grading reads comes on top, and is listed separately.
 Citations: a scripted model answers from its sources and cites wrongly in a third of the cases, in five ways by turns.
 Abstaining: 20 questions that none of the trees can answer, and the 50 that they can, both without a model.
 """

@@ -127,12 +127,12 @@ def _context(engine: Engine, root: Path) -> None:
 
 def _told(times: Sequence[Spent]) -> str:
     """On the clock, and of the processor: the clock also counts what others do on a busy machine."""
-    told = []
+    lines = []
     for kind, values in (("clock", [one.wall for one in times]), ("cpu", [one.cpu for one in times])):
         ordered = sorted(values)
         high = ordered[int(0.95 * len(ordered))]
-        told.append(f"{kind} median {statistics.median(ordered):.1f}, p95 {high:.1f}, worst {ordered[-1]:.1f}")
-    return "; ".join(told)
+        lines.append(f"{kind} median {statistics.median(ordered):.1f}, p95 {high:.1f}, worst {ordered[-1]:.1f}")
+    return "; ".join(lines)
 
 
 def _graph(engine: Engine, root: Path) -> Graph:

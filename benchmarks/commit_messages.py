@@ -1,4 +1,4 @@
-"""Commit messages as questions: cleaned of what only a forge needs, and told apart where they describe a bug."""
+"""Commit messages as questions: cleaned of what only a forge needs, and marked where they describe a bug."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def bug_score(question: str, text: str, answers: Iterable[str]) -> float | None:
     faults, symptoms, situations = (_distinct(pattern, text) for pattern in (_FAULT, _SYMPTOM, _SITUATION))
     if faults + symptoms < 2 or situations < 2 or not (_FIX.search(question) or faults >= 2):
         return None
-    told = sum(path in text or path.rpartition("/")[2] in text for path in answers)
-    against = 2 * len(_CHANGE.findall(text)) + 2 * told + len(_AUTHORS_VIEW.findall(text)) + 6 * list_share(text)
+    named = sum(path in text or path.rpartition("/")[2] in text for path in answers)
+    against = 2 * len(_CHANGE.findall(text)) + 2 * named + len(_AUTHORS_VIEW.findall(text)) + 6 * list_share(text)
     return 3 * faults + symptoms + situations - against
 
 

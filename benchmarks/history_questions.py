@@ -167,7 +167,7 @@ def best_bugs(commits: Sequence[Commit], count: int) -> list[Commit]:
 
 
 def target_of(clone: Path, commit: Commit, path: str, blob: str) -> dict[str, Any]:
-    """The file, with the changed lines and functions of the pinned tree that can be told."""
+    """The file, with the changed lines and functions of the pinned tree that are known."""
     target: dict[str, Any] = {"path": path, "grade": "relevant"}
     versions = [text_of_blob(clone, name) for name in (f"{commit.parent}:{path}", f"{commit.sha}:{path}", blob)]
     old, new, pinned = (text.split("\n") if text else [] for text in versions)

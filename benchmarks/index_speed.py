@@ -201,10 +201,10 @@ def main() -> int:
     best = race(trees_of(options.trees, options.repos), contestants, options.rounds)
     for contestant in contestants.values():
         contestant.close()
-    return told(best)
+    return print_table(best)
 
 
-def told(best: dict[str, list[Run]]) -> int:
+def print_table(best: dict[str, list[Run]]) -> int:
     totals = {name: sum(run.seconds for run in runs) for name, runs in best.items()}
     for name, runs in best.items():
         chunks, peak = sum(run.chunks for run in runs), max(run.peak_mb for run in runs)

@@ -339,7 +339,7 @@ def main() -> int:
         for done, (case, point) in enumerate(plan, 1):
             try:
                 killed += kill_once(root, case, folder / "work", **point)[0]
-            except Exception as error:  # every failure is counted and told
+            except Exception as error:  # every failure is counted and reported
                 failures.append(f"{case.name} {point}: {type(error).__name__}: {error}")
                 print(failures[-1], file=sys.stderr, flush=True)
             if sys.stderr.isatty():

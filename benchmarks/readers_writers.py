@@ -3,10 +3,10 @@
     python benchmarks/readers_writers.py                   # 30 s
     python benchmarks/readers_writers.py --seconds 5
 
-Each writer edits files of its own and indexes, now and then everything anew, which swaps builds under the readers; it
-may be told "busy". Each reader searches, one half through an engine that stays open, one half through a fresh one, with
-and without a look for changes. A file that nobody touches must be found, with its own text, by every search. At the end
-one more run must bring the index to the content of a clean build.
+Each writer edits files of its own and indexes, now and then everything again, which swaps builds under the readers; it
+may be refused as busy. Each reader searches, one half through an engine that stays open, one half through a fresh one,
+with and without a look for changes. A file that nobody touches must be found, with its own text, by every search. At
+the end one more run must bring the index to the content of a clean build.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_module(path: Path, words: int) -> None:
     path.write_text("\n\n".join(f"def compute_{words}_{part}(left):\n    return left * {words}\n" for part in range(5)))
 
 
-def write_on(number: int, root: Path, cache: Path, until: float, told: Any) -> None:
+def write_on(number: int, root: Path, cache: Path, until: float, results: Any) -> None:
     counts: Counter[str] = Counter()
     chance = random.Random(number)
     try:
@@ -58,10 +58,10 @@ def write_on(number: int, root: Path, cache: Path, until: float, told: Any) -> N
                 time.sleep(0.02)
     except Exception as error:
         counts[f"writer: {type(error).__name__}: {error}"] += 1
-    told.put(counts)
+    results.put(counts)
 
 
-def read_on(number: int, root: Path, cache: Path, until: float, told: Any) -> None:
+def read_on(number: int, root: Path, cache: Path, until: float, results: Any) -> None:
     counts: Counter[str] = Counter()
     kept = engine(cache) if number % 2 else None
     while time.monotonic() < until:
@@ -78,23 +78,23 @@ def read_on(number: int, root: Path, cache: Path, until: float, told: Any) -> No
                 counts[f"reader: a wrong answer, {best}"] += 1
         except Exception as error:
             counts[f"reader: {type(error).__name__}: {error}"] += 1
-    told.put(counts)
+    results.put(counts)
 
 
-def digest_of(root: Path, cache: Path, told: Any) -> None:
+def digest_of(root: Path, cache: Path, results: Any) -> None:
     with engine(cache) as opened:
         opened.index(IndexRequest((str(root),)))
         store = opened.indexes.of(root).live_store()
         assert store is not None
-        told.put(store.digest())
+        results.put(store.digest())
 
 
 def digest(root: Path, cache: Path) -> str:
-    told = FORK.SimpleQueue()
-    process = FORK.Process(target=digest_of, args=(root, cache, told))
+    results = FORK.SimpleQueue()
+    process = FORK.Process(target=digest_of, args=(root, cache, results))
     process.start()
     process.join()
-    return str(told.get()) if process.exitcode == 0 else f"failed with {process.exitcode}"
+    return str(results.get()) if process.exitcode == 0 else f"failed with {process.exitcode}"
 
 
 def main() -> int:
@@ -113,7 +113,7 @@ def main() -> int:
         counts = together(root, cache, options.seconds, options.writers, options.readers)
         same = digest(root, cache) == digest(root, Path(name) / "clean")
     errors = {what: count for what, count in counts.items() if ": " in what}
-    print(f"{counts['searches']} searches, {counts['runs']} index runs, {counts['busy']} told busy")
+    print(f"{counts['searches']} searches, {counts['runs']} index runs, {counts['busy']} refused as busy")
     print(f"{sum(errors.values())} errors; content as of a clean build: {'yes' if same else 'NO'}")
     for what, count in errors.items():
         print(f"  {count} × {what}")
@@ -121,15 +121,15 @@ def main() -> int:
 
 
 def together(root: Path, cache: Path, seconds: float, writers: int, readers: int) -> Counter[str]:
-    told = FORK.SimpleQueue()
+    results = FORK.SimpleQueue()
     until = time.monotonic() + seconds
-    processes = [FORK.Process(target=write_on, args=(at, root, cache, until, told)) for at in range(writers)]
-    processes += [FORK.Process(target=read_on, args=(at, root, cache, until, told)) for at in range(readers)]
+    processes = [FORK.Process(target=write_on, args=(at, root, cache, until, results)) for at in range(writers)]
+    processes += [FORK.Process(target=read_on, args=(at, root, cache, until, results)) for at in range(readers)]
     for process in processes:
         process.start()
     total: Counter[str] = Counter()
     for _ in processes:
-        total.update(told.get())
+        total.update(results.get())
     for process in processes:
         process.join()
     return total

@@ -102,10 +102,10 @@ def main() -> int:
     times = race(questions, folders_of(options.trees, options.repos), contestants)
     for contestant in contestants.values():
         contestant.close()
-    return told(times)
+    return print_table(times)
 
 
-def told(times: dict[str, list[float]]) -> int:
+def print_table(times: dict[str, list[float]]) -> int:
     for name, found in times.items():
         cuts = statistics.quantiles(found, n=20)
         print(f"{name}: p50 {statistics.median(found):.2f} ms, p95 {cuts[18]:.2f} ms, {len(found)} questions")

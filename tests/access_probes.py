@@ -67,7 +67,7 @@ class Outcome(Struct):
     missing_ms: list[float] = field(default_factory=list)
 
 
-class World(Struct, frozen=True):
+class TeamSetup(Struct, frozen=True):
     url: str
     database: TeamDatabase
     projects: tuple[ProbeProject, ...]
@@ -78,7 +78,7 @@ def word_of(rng: random.Random) -> str:
     return "zq" + "".join(rng.choice("bcdfghjklmnpqrstvwx") for _ in range(8))
 
 
-def make_world(url: str, folder: Path, count: int, rng: random.Random) -> World:
+def set_up_team(url: str, folder: Path, count: int, rng: random.Random) -> TeamSetup:
     """Projects that are indexed for real, and users with grants that overlap."""
     database = TeamDatabase(url)
     projects = tuple(_project(folder, number, rng) for number in range(count))
@@ -93,7 +93,7 @@ def make_world(url: str, folder: Path, count: int, rng: random.Random) -> World:
         ids = dict(db.execute("SELECT identity, id FROM projects").fetchall())
     assert len(ids) == count
     projects = tuple(ProbeProject(one.identity, one.word, ids[one.identity]) for one in projects)
-    return World(url, database, projects, _users(database, projects, rng))
+    return TeamSetup(url, database, projects, _users(database, projects, rng))
 
 
 def _project(folder: Path, number: int, rng: random.Random) -> ProbeProject:
@@ -142,8 +142,8 @@ def _users(database: TeamDatabase, projects: tuple[ProbeProject, ...], rng: rand
 
 
 class Prober:
-    def __init__(self, world: World, web: TestClient, rng: random.Random) -> None:
-        self.world, self.web, self.rng = world, web, rng
+    def __init__(self, setup: TeamSetup, web: TestClient, rng: random.Random) -> None:
+        self.setup, self.web, self.rng = setup, web, rng
         self.outcome = Outcome()
         self._tools = {tool.name: tool for tool in chosen_tools(["all"])}
         self._served = [one for one in OPERATIONS.values() if one.group != "local"]
@@ -151,7 +151,7 @@ class Prober:
     def run(self, probes: int) -> Outcome:
         kinds = (self.http, self.http, self.mcp, self.mcp, self.page, self.sql, self.existence)
         for _ in range(probes):
-            kind, user = self.rng.choice(kinds), self.rng.choice(self.world.users)
+            kind, user = self.rng.choice(kinds), self.rng.choice(self.setup.users)
             self.outcome.probes += 1
             self.outcome.kinds[kind.__name__] += 1
             kind(user)
@@ -159,7 +159,7 @@ class Prober:
 
     def target(self, user: ProbeUser) -> str:
         """A project as somebody might name it: seen, hidden, by a part of its name, with a path, or none."""
-        one = self.rng.choice(self.world.projects)
+        one = self.rng.choice(self.setup.projects)
         short = one.identity.partition("/")[2]
         tricks = ("", ".", "/", "//", f"{one.identity}/..", f"//{one.identity}", f"https://{one.identity}.git", short)
         if self.rng.random() < 0.5:
@@ -167,7 +167,7 @@ class Prober:
         return self.rng.choice((one.identity, one.identity, one.word, f"{one.identity}/{one.word}", *tricks))
 
     def query(self) -> str:
-        one = self.rng.choice(self.world.projects)
+        one = self.rng.choice(self.setup.projects)
         return self.rng.choice((*COMMON, one.word, f"Account{one.word}", f"{one.word}/account.py", f"{one.word[:5]}"))
 
     def values(self, names: set[str], user: ProbeUser) -> dict[str, Any]:
@@ -227,11 +227,11 @@ class Prober:
 
     def sql(self, user: ProbeUser) -> None:
         """As the request's role: only rows of what the user sees, and nothing of who may see what."""
-        visible = [one.id for one in self.world.projects if one.identity in user.visible]
+        visible = [one.id for one in self.setup.projects if one.identity in user.visible]
         if self.rng.random() < 0.3:
             table = self.rng.choice(CLOSED)
             try:
-                with self.world.database.transaction(user.id) as db:
+                with self.setup.database.transaction(user.id) as db:
                     found = db.execute(f"SELECT * FROM {table} LIMIT 1".encode()).fetchall()
                 self.leak(user, f"{table} can be read", {}, str(found))
             except (CodeInfoError, Error):
@@ -239,7 +239,7 @@ class Prober:
             return
         table = self.rng.choice(TABLES)
         shape = self.rng.choice(("SELECT x::text FROM {} x", "SELECT to_jsonb(x)::text FROM {} x ORDER BY random()"))
-        with self.world.database.transaction(user.id) as db:
+        with self.setup.database.transaction(user.id) as db:
             rows = db.execute(shape.format(table).encode()).fetchall()
             count = db.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()[0][0]
             known = sorted(row[0] for row in db.execute("SELECT id FROM projects"))
@@ -249,7 +249,7 @@ class Prober:
 
     def existence(self, user: ProbeUser) -> None:
         """A hidden project and one that does not exist: the same answer, and about the same time for it."""
-        hidden = [one for one in self.world.projects if one.identity not in user.visible]
+        hidden = [one for one in self.setup.projects if one.identity not in user.visible]
         if not hidden:
             return
         one, absent = self.rng.choice(hidden), word_of(self.rng)
@@ -277,7 +277,7 @@ class Prober:
     def check(self, user: ProbeUser, what: str, sent: dict[str, Any], status: int, text: str) -> None:
         self.outcome.statuses[f"{what.split()[0]} {status}"] += 1
         asked = json.dumps(sent)
-        for one in self.world.projects:
+        for one in self.setup.projects:
             if one.identity not in user.visible and one.word in text and one.word not in asked:
                 self.leak(user, f"{what} shows {one.word}", sent, text)
         if status >= 500:
@@ -289,12 +289,12 @@ class Prober:
 
 def probe(url: str, folder: Path, *, probes: int, projects: int, seed: int) -> Outcome:
     rng = random.Random(seed)
-    world = make_world(url, folder, projects, rng)
+    setup = set_up_team(url, folder, projects, rng)
     try:
         with team_client(url, folder) as web:
-            return Prober(world, web, rng).run(probes)
+            return Prober(setup, web, rng).run(probes)
     finally:
-        world.database.close()
+        setup.database.close()
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ SERIOUS = ("serious", "critical")
 TIMEOUT_MS = 20_000
 
 
-class World(Struct):
+class Site(Struct):
     """A server with one project, and another folder to add."""
 
     address: Address
@@ -38,7 +38,7 @@ class Model(ScriptedServer):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pages")
     project, other = make_project(folder / "bank"), make_project(folder / "other")
     commit(project, days_ago=40)
@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         options = ("--allow", str(folder), "--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
         with served(project, folder / "home", *options) as address:
             first_search(address)
-            yield World(address, project, other)
+            yield Site(address, project, other)
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +61,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(world: World, browser: Browser) -> Iterator[Page]:
+def page(site: Site, browser: Browser) -> Iterator[Page]:
     """A fresh tab that fails the test on any script error or policy violation."""
-    context = browser.new_context(base_url=world.address)
+    context = browser.new_context(base_url=site.address)
     context.set_default_timeout(TIMEOUT_MS)
     made = context.new_page()
     problems: list[str] = []
-    made.goto(world.address.link())
-    made.wait_for_url(f"{world.address}/")
+    made.goto(site.address.link())
+    made.wait_for_url(f"{site.address}/")
     made.on("pageerror", lambda error: problems.append(str(error)))
     made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     yield made

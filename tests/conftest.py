@@ -1,4 +1,4 @@
-"""Every test runs in a world of its own: fresh folders, no settings of the developer, no network."""
+"""Every test runs with folders of its own: fresh ones, no settings of the developer, no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
-def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without settings; CODEINFO_ and XDG_ variables of the developer do not count."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):

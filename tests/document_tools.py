@@ -1,4 +1,4 @@
-"""Shared by the tests of documents: the folder of real files, and an engine with a world of its own."""
+"""Shared by the tests of documents: the folder of real files, and an engine with folders of its own."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def digest(project: Path) -> str:
         store.close()
 
 
-def keeper(project: Path, embedder: Embedder | None, **flags: Any) -> IndexManager:
+def index_manager(project: Path, embedder: Embedder | None, **flags: Any) -> IndexManager:
     settings = {key.replace("__", "."): value for key, value in flags.items()}
     config = Config.load(settings, project)
     return IndexManager(CodeSource(project.resolve(), walk_settings(config.index)), config, embedder)

@@ -1,5 +1,5 @@
 """`codeinfo serve` of a team, killed (-9) again and again while clients search, push, send webhooks and remember, and a
-worker indexes. Whatever a client was told is done must be there at the end, once; nothing else may be."""
+worker indexes. What was acknowledged to a client must be there at the end, once; nothing else may be."""
 
 from __future__ import annotations
 

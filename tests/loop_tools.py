@@ -33,7 +33,7 @@ def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) 
     )
 
 
-class World:
+class Scenario:
     """Searches that bring what a test says, and a model that plays its parts by the kind of request."""
 
     def __init__(

@@ -21,7 +21,7 @@ CLIENT, SECRET = "codeinfo", "the client's own secret"
 
 class Provider:
     """`user` are the claims of who signs in; `spoil` changes the claims of an ID token before it is signed; `key`
-    signs, `published` is what clients are told."""
+    signs, `published` is what clients see."""
 
     def __init__(self) -> None:
         self.key = self.published = self.new_key()

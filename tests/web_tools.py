@@ -117,7 +117,7 @@ class Address(str):
     output: IO[str]
 
     def link(self) -> str:
-        """The link that is open now. Whoever takes it opens it, so that the next one is printed."""
+        """The link that is open now. Taking it opens it, so that the next one is printed."""
         for line in self.output:
             if "?code=" in line:
                 return line.split()[-1]

@@ -54,11 +54,11 @@ def hold(tmp_path: Path, *, phases: str, examples: int, seconds: int) -> int:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    told = json.loads(report.read_text())
-    operations = told["operations"]
+    reported = json.loads(report.read_text())
+    operations = reported["operations"]
     assert operations["tested"] == operations["selected"] == operations["total"] - 1  # all but STREAMS
-    assert operations["errored"] == told["test_cases"]["errored"] == 0
-    return int(told["test_cases"]["generated"])
+    assert operations["errored"] == reported["test_cases"]["errored"] == 0
+    return int(reported["test_cases"]["generated"])
 
 
 def what_there_is(address: str, token: str, project: Path) -> dict[str, str]:
@@ -68,8 +68,8 @@ def what_there_is(address: str, token: str, project: Path) -> dict[str, str]:
     def post(route: str, **body: object) -> dict[str, Any]:
         asked = urllib.request.Request(address + route, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(asked, timeout=60) as reply:
-            told: dict[str, Any] = json.load(reply)
-            return told
+            reported: dict[str, Any] = json.load(reply)
+            return reported
 
     run, spare = (post("/chat", message="how does transfer move money?", stream=False) for _ in range(2))
     memory = post("/api/v1/remember", memory="Money moves in one transaction", reason="it was lost once")

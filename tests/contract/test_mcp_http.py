@@ -199,7 +199,7 @@ SAME: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-# What makes the world as it was before the tool's call.
+# What restores the state before the tool's call.
 RESTORED = {
     "docs add README.md --name readme": "docs remove readme -y",
     "docs remove readme": "docs add README.md --name readme",

@@ -46,7 +46,7 @@ def _odd(schema: dict[str, Any], chance: random.Random) -> Any:
     return chance.choice((True, False)) if kind == "boolean" else chance.choice(ODD)
 
 
-def test_no_tool_stumbles_over_odd_texts(project: Path) -> None:
+def test_no_tool_fails_on_odd_texts(project: Path) -> None:
     chance = random.Random(8)
     with lines(project, "--tools", "all,compat") as session:
         tools = [one for one in session.request("tools/list")["result"]["tools"] if one["name"] not in TALKING]
@@ -65,7 +65,7 @@ def _is_refused(session: Lines, tool: dict[str, Any], chance: random.Random) -> 
 @pytest.mark.parametrize(
     "name", ["search", "index", "status", "why", "refs", "symbols", "impact", "eval", "docs search"]
 )
-def test_no_command_stumbles_over_a_path_that_cannot_be(codeinfo: Any, project: Path, name: str) -> None:
+def test_no_command_fails_on_a_path_that_cannot_exist(codeinfo: Any, project: Path, name: str) -> None:
     rest = ("transfer",) if name in ("search", "refs") else ()
     done = codeinfo(*name.split(), *rest, LONG, cwd=project)
     assert done.returncode in (0, 2), done.stderr

@@ -213,7 +213,7 @@ def test_the_digest_does_not_depend_on_the_way_there(reopen: Factory, tmp_path: 
     other.close()
 
 
-def test_meta_is_kept_and_completeness_is_told(reopen: Factory) -> None:
+def test_meta_is_stored_and_completeness_is_reported(reopen: Factory) -> None:
     store = reopen()
     with store.snapshot() as view:
         assert not view.complete

@@ -120,8 +120,8 @@ def test_a_folder_belongs_to_itself_and_not_to_its_parent(codeinfo: Any, project
         assert [one["path"] for one in listed] == ["headers.py", "notes.md"]
 
 
-def test_the_home_folder_is_refused(codeinfo: Any, own_world: Path) -> None:
-    assert codeinfo("index", cwd=own_world).returncode == 2
+def test_the_home_folder_is_refused(codeinfo: Any, own_folders: Path) -> None:
+    assert codeinfo("index", cwd=own_folders).returncode == 2
 
 
 def test_doctor_is_content(codeinfo: Any, project: Path) -> None:

@@ -234,7 +234,7 @@ def test_search_finds_every_word(store: ConversationStore) -> None:
 # --- files that are not as they should be -------------------------------------------------------------------------
 
 
-def test_a_damaged_file_is_said_and_kept(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_not_deleted(tmp_path: Path) -> None:
     (tmp_path / "conversations.db").write_bytes(b"not a database at all, but long enough to look at" * 100)
     with pytest.raises(IndexDamaged, match="damaged"):
         ConversationStore(tmp_path)

@@ -149,7 +149,7 @@ def test_the_user_allows_a_host(web: Web, project: Path) -> None:
         assert "cellar" in ask(facade, "apples", path=str(project))[0].content
 
 
-def test_what_the_user_added_is_fetched_whoever_else_names_it(web: Web, project: Path) -> None:
+def test_what_the_user_added_is_fetched_even_if_others_name_it(web: Web, project: Path) -> None:
     with engine() as facade:
         pack(facade, web)
         add(facade, web.url("fruit.tar.gz"))

@@ -1,4 +1,4 @@
-"""Kills and full disks while a collection is synced: every document stays whole, and the next sync mends the rest."""
+"""Kills and full disks while a collection is synced: every document stays whole, and the next sync repairs the rest."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def test_kills_leave_every_document_whole(tmp_path: Path) -> None:
             before = {hit.document for hit in ask(facade, "version of the text", refresh=False, limit=5)}
             assert before
             (collection,) = facade.documents.collections.all(tmp_path)[0]
-            keeper = facade.documents.index_of(collection)
-            store = keeper.live_store()
+            index_manager = facade.documents.index_of(collection)
+            store = index_manager.live_store()
             assert store is not None
             assert len(store.manifest()) == DOCUMENTS
             store.verify()
     with engine() as facade:
         facade.documents.sync(DocsSyncRequest())
         assert all(versions(facade, number) == {str(KILLS)} for number in range(0, DOCUMENTS, 10))
-        mended = digest(facade, tmp_path)
+        repaired = digest(facade, tmp_path)
         facade.documents.index_of(facade.documents.collections.all(tmp_path)[0][0]).refresh(full=True)
-        assert digest(facade, tmp_path) == mended
+        assert digest(facade, tmp_path) == repaired
 
 
 def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
         syncing = subprocess.Popen([sys.executable, "-m", "codeinfo", *SYNC], cwd=tmp_path, stdout=subprocess.DEVNULL)
         seen: set[frozenset[str]] = set()
         (collection,) = facade.documents.collections.all(tmp_path)[0]
-        keeper = facade.documents.index_of(collection)
+        index_manager = facade.documents.index_of(collection)
         while syncing.poll() is None:
-            store = keeper.live_store()
+            store = index_manager.live_store()
             assert store is not None
             with store.snapshot() as view:
                 for file in (0, DOCUMENTS // 2, DOCUMENTS - 1):

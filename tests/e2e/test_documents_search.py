@@ -177,7 +177,7 @@ def test_related_without_vectors(place: Path) -> None:
 def test_a_joined_view_is_what_its_parts_are(facade: Engine, tmp_path: Path) -> None:
     add(facade, many(tmp_path / "mills", "mill", 4))
     keepers = [facade.documents.index_of(item) for item in facade.documents.collections.all(tmp_path)[0]]
-    stores = [keeper.live_store() for keeper in keepers]
+    stores = [index_manager.live_store() for index_manager in keepers]
     assert all(store is not None for store in stores)
     with stores[0].snapshot() as first, stores[1].snapshot() as second:  # type: ignore[union-attr]
         view = Joined([Part("a", first), Part("b", second)])

@@ -18,7 +18,7 @@ from durability_tools import (
     cli,
     digest,
     index_folder,
-    keeper,
+    index_manager,
     live_build,
     make_project,
     open_store,
@@ -42,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> IndexManager:
-    one = keeper(project, embedder, **flags)
+    one = index_manager(project, embedder, **flags)
     one.refresh()
     return one
 
@@ -136,7 +136,7 @@ def test_a_provider_that_fails_midway_keeps_what_was_done(project: Path, monkeyp
     refreshed(make_project(project.parent / "whole"), whole)
     failing = CountingEmbedder(fail_after=whole.texts // 2)
     with pytest.raises(ProviderError):
-        keeper(project, failing).refresh()
+        index_manager(project, failing).refresh()
     assert 0 < failing.texts <= whole.texts // 2
     again = CountingEmbedder()
     one = refreshed(project, again)
@@ -169,15 +169,15 @@ def test_a_rebuild_happens_beside_the_live_index(project: Path, change: str) -> 
     def look() -> None:
         """What another process finds while the rebuild is under way."""
         with pytest.raises(Busy):
-            keeper(project, CountingEmbedder(embedder.dimension), **flags).refresh()
-        other = keeper(project, CountingEmbedder(embedder.dimension), **flags)
+            index_manager(project, CountingEmbedder(embedder.dimension), **flags).refresh()
+        other = index_manager(project, CountingEmbedder(embedder.dimension), **flags)
         assert live_build(project) == old
         assert first_hit(other) == "steady.py"
         assert (OTHER_MODEL in other.standing_notes()) == (change == "the model")
         seen.append(other)
 
     embedder.before_each = look
-    one = keeper(project, embedder, **flags)
+    one = index_manager(project, embedder, **flags)
     assert one.refresh().report.rebuilt
     assert seen
     assert live_build(project) != old
@@ -192,9 +192,9 @@ def test_an_interrupted_rebuild_goes_on_where_it_stopped(project: Path, monkeypa
     old = live_build(project)
     failing = CountingEmbedder(32, fail_after=12)
     with pytest.raises(ProviderError):
-        keeper(project, failing).refresh()
+        index_manager(project, failing).refresh()
     assert live_build(project) == old
-    assert first_hit(keeper(project, CountingEmbedder(64))) == "steady.py"
+    assert first_hit(index_manager(project, CountingEmbedder(64))) == "steady.py"
     refreshed(project, whole)
     assert failing.texts > 0
     assert failing.texts + whole.texts == count_chunks(project)
@@ -209,13 +209,13 @@ def test_damage_to_a_half_built_rebuild_leaves_the_live_index_alone(project: Pat
     refreshed(project, CountingEmbedder(64)).close()
     old = live_build(project)
     with pytest.raises(ProviderError):
-        keeper(project, CountingEmbedder(32, fail_after=0)).refresh()
+        index_manager(project, CountingEmbedder(32, fail_after=0)).refresh()
     (half,) = set(index_folder(project).path.glob("v*-*")) - {old}
     (half / "index.db").write_bytes(b"nothing of use" * 1000)
     looked = []
     embedder = CountingEmbedder(32)
     embedder.before_each = lambda: looked.append(live_build(project))
-    report = keeper(project, embedder).refresh().report
+    report = index_manager(project, embedder).refresh().report
     assert set(looked) == {old}
     assert any("set aside" in note for note in report.notes)
 
@@ -224,7 +224,7 @@ def test_a_build_that_is_being_read_outlives_its_replacement(project: Path) -> N
     reader = refreshed(project, CountingEmbedder())
     store = reader.live_store()
     assert store is not None
-    writer = keeper(project, CountingEmbedder())
+    writer = index_manager(project, CountingEmbedder())
     writer.refresh(full=True)
     store.close()  # no connection is left: the next search must open one, in a folder that is not live any more
     assert live_build(project) != store.folder

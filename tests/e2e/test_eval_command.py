@@ -217,7 +217,9 @@ def test_layout_takes_no_forged_paths(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_eval_from_git_asks_the_tree_before_each_commit(codeinfo: RunCli, history: Repository, own_world: Path) -> None:
+def test_eval_from_git_asks_the_tree_before_each_commit(
+    codeinfo: RunCli, history: Repository, own_folders: Path
+) -> None:
     done = codeinfo("eval", "--from-git", str(history.folder), "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -226,7 +228,7 @@ def test_eval_from_git_asks_the_tree_before_each_commit(codeinfo: RunCli, histor
     assert outcomes["Round the invoice total to cents"]["first"] == "src/billing.py"
     assert outcomes["Send parcels by the cheapest carrier"]["score"]["recall10"] == 1.0
     assert result["notes"][0].startswith("asked about 2 of 9 commits")
-    assert not list((own_world / "cache").rglob("*.sqlite*"))  # the indexes of old trees are gone
+    assert not list((own_folders / "cache").rglob("*.sqlite*"))  # the indexes of old trees are gone
 
 
 def test_eval_from_git_leaves_out_blobs_that_the_clone_lacks(codeinfo: RunCli, history: Repository) -> None:

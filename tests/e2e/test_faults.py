@@ -64,11 +64,11 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_index_is_set_aside_built_anew_and_announced(indexed: Path, damage: str) -> None:
+def test_a_damaged_index_is_set_aside_rebuilt_and_announced(indexed: Path, damage: str) -> None:
     clean = digest(indexed)
     DAMAGE[damage](live_build(indexed))
     first = cli("search", STEADY, indexed, "--json")
-    if first.code == 5:  # found out while searching: told, and remembered for whoever comes next
+    if first.code == 5:  # found while searching: reported, and recorded for the next command
         assert "codeinfo index" in first.err
         first = cli("search", STEADY, indexed, "--json")
     assert first.code == 0, first.err
@@ -91,7 +91,7 @@ def test_a_forgotten_line_about_itself(indexed: Path, key: str) -> None:
 
 
 def flip_and_look(project: Path, pristine: Path, position: int, value: int, clean: str) -> str:
-    """One flipped byte: harmless, mended on the way, or refused and mended by the next command. Nothing else."""
+    """One flipped byte: harmless, repaired on the way, or refused and repaired by the next command. Nothing else."""
     folder = index_folder(project).path
     shutil.rmtree(folder)
     shutil.copytree(pristine, folder)
@@ -110,7 +110,7 @@ def flip_and_look(project: Path, pristine: Path, position: int, value: int, clea
         assert done.code == 0, done.err
         assert tools.shown_texts_are_true(project, done.json["hits"])
         if any("set aside" in note for note in done.json["notes"]):
-            outcome = "mended" if outcome == "harmless" else outcome
+            outcome = "repaired" if outcome == "harmless" else outcome
     if outcome != "harmless":
         assert digest(project) == clean
     return outcome
@@ -124,7 +124,7 @@ def test_a_flipped_byte_never_shows_a_wrong_text(indexed: Path, tmp_path: Path, 
     chance = random.Random(2)
     positions = [*range(16, 28, 4), *(chance.randrange(size) for _ in range(flips))]
     outcomes = [flip_and_look(indexed, pristine, at, 1 << chance.randrange(8), clean) for at in positions]
-    assert {"harmless", "mended"} <= set(outcomes)
+    assert {"harmless", "repaired"} <= set(outcomes)
 
 
 def test_a_deleted_log_loses_at_most_what_was_in_it(indexed: Path, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) 
 
 
 @pytest.mark.parametrize("content", [b"v99-0123456789abcdef", b"\xff\xfe\x00garbage", b""])
-def test_a_familys_pointer_to_nowhere_is_mended_by_the_next_change(indexed: Path, content: bytes) -> None:
+def test_a_familys_broken_pointer_is_repaired_by_the_next_change(indexed: Path, content: bytes) -> None:
     pointer = index_folder(indexed).path / "current"
     pointer.write_bytes(content)
     (indexed / "late.py").write_text("def late_comer():\n    return 1\n")
@@ -183,7 +183,7 @@ def test_an_index_of_a_newer_version_is_left_alone(indexed: Path) -> None:
     assert (newer / "index.db").exists()
 
 
-def test_an_index_of_an_older_version_is_built_anew_without_alarm(indexed: Path) -> None:
+def test_an_index_of_an_older_version_is_rebuilt_without_a_warning(indexed: Path) -> None:
     folder, clean = index_folder(indexed).path, digest(indexed)
     older = live_build(indexed).rename(folder / "v1-0123456789abcdef")
     (index_folder(indexed).tree_path / "current").write_text(older.name)
@@ -248,9 +248,9 @@ def test_a_failing_sync_ends_the_run_and_the_next_one_is_whole(project: Path, tm
     done = scene("failing_sync", project, tmp_path / "cache")
     assert done.returncode == 0, done.stderr
     assert cli("index", project).code == 0
-    mended = digest(project)
+    repaired = digest(project)
     assert cli("index", project, "--full").code == 0
-    assert digest(project) == mended
+    assert digest(project) == repaired
 
 
 def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> None:

@@ -272,7 +272,7 @@ def test_a_folder_that_vanished_fails_and_the_queue_goes_on(web: TestClient, tmp
     assert failed["error_code"] == "VALIDATION_FAILED"
 
 
-def test_a_killed_server_goes_on_where_it_was(tmp_path: Path, own_world: Path, project: Path) -> None:
+def test_a_killed_server_goes_on_where_it_was(tmp_path: Path, own_folders: Path, project: Path) -> None:
     large = many_files(tmp_path / "large", 1500)
     program = f"""
 import sys, os, time

@@ -77,12 +77,12 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
 
 
-def places(world: Path) -> Places:
-    return Places(world, world / "config", world / "config")
+def places(home: Path) -> Places:
+    return Places(home, home / "config", home / "config")
 
 
-def put(client: Client, world: Path, text: str) -> Path:
-    path = client.file(places(world))
+def put(client: Client, home: Path, text: str) -> Path:
+    path = client.file(places(home))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.replace("KEY", client.key).encode())
     return path
@@ -107,9 +107,9 @@ def cases(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_adding_twice_is_once_and_removing_restores_the_bytes(client: Client, own_world: Path) -> None:
+def test_adding_twice_is_once_and_removing_restores_the_bytes(client: Client, own_folders: Path) -> None:
     for text in cases(client):
-        path = put(client, own_world, text)
+        path = put(client, own_folders, text)
         before = path.read_bytes()
         assert actions(client.name) == ["added"]
         after = path.read_bytes()
@@ -129,23 +129,23 @@ def test_adding_twice_is_once_and_removing_restores_the_bytes(client: Client, ow
             path.parent.mkdir(exist_ok=True)
 
 
-def test_the_result_reads_as_if_written_by_hand(own_world: Path) -> None:
-    path = put(CLIENTS[0], own_world, PLAIN)
+def test_the_result_reads_as_if_written_by_hand(own_folders: Path) -> None:
+    path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
     assert path.read_text() == GOLDEN
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_a_file_that_does_not_exist_is_made_and_deleted(client: Client, own_world: Path) -> None:
+def test_a_file_that_does_not_exist_is_made_and_deleted(client: Client, own_folders: Path) -> None:
     assert actions(client.name) == ["added"]
-    path = client.file(places(own_world))
+    path = client.file(places(own_folders))
     assert servers(client, path.read_text())["codeinfo"] == client.entry([COMMAND, "mcp"])
     uninstall(Config.load(), UninstallRequest((client.name,)))
     assert not path.exists()
 
 
-def test_what_the_user_changed_meanwhile_stays(own_world: Path) -> None:
-    path = put(CLIENTS[0], own_world, PLAIN)
+def test_what_the_user_changed_meanwhile_stays(own_folders: Path) -> None:
+    path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
     path.write_text(path.read_text().replace('"dark"', '"light"'))
     uninstall(Config.load(), UninstallRequest(("claude-code",)))
@@ -157,8 +157,8 @@ def test_what_the_user_changed_meanwhile_stays(own_world: Path) -> None:
     assert path.read_text() == PLAIN.replace('"dark"', '"light"')
 
 
-def test_another_choice_of_tools_updates_the_entry(own_world: Path) -> None:
-    path = put(CLIENTS[0], own_world, PLAIN)
+def test_another_choice_of_tools_updates_the_entry(own_folders: Path) -> None:
+    path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
     (change,) = install(Config.load(), InstallRequest(("claude-code",), tools="search,edit")).changes
     assert change.action == "updated"
@@ -167,55 +167,55 @@ def test_another_choice_of_tools_updates_the_entry(own_world: Path) -> None:
     assert path.read_text() == PLAIN
 
 
-def test_somebody_elses_server_of_that_name_is_kept(own_world: Path) -> None:
+def test_somebody_elses_server_of_that_name_is_kept(own_folders: Path) -> None:
     text = '{"mcpServers": {"codeinfo": {"command": "mine"}}}'
-    path = put(CLIENTS[0], own_world, text)
+    path = put(CLIENTS[0], own_folders, text)
     assert actions("claude-code") == ["kept"]
     assert path.read_text() == text
 
 
 @pytest.mark.parametrize("text", ['{"mcpServers": [', "[1]", '{"mcpServers": 3}', '{"a" 1}', "{} {}"])
-def test_a_broken_file_is_left_alone_and_others_go_on(own_world: Path, text: str) -> None:
-    path = put(CLIENTS[0], own_world, text)
+def test_a_broken_file_is_left_alone_and_others_go_on(own_folders: Path, text: str) -> None:
+    path = put(CLIENTS[0], own_folders, text)
     done = install(Config.load(), InstallRequest(("claude-code", "cursor"))).changes
     assert [change.action for change in done] == ["failed", "added"]
     assert path.read_text() == text
 
 
-def test_inline_tables_cannot_be_added_to(own_world: Path) -> None:
+def test_inline_tables_cannot_be_added_to(own_folders: Path) -> None:
     text = 'mcp_servers = { files = { command = "x" } }\n'
-    path = put(CLIENTS[1], own_world, text)
+    path = put(CLIENTS[1], own_folders, text)
     assert actions("codex") == ["failed"]
     assert path.read_text() == text
 
 
-def test_a_dry_run_writes_nothing_and_shows_the_difference(own_world: Path) -> None:
-    path = put(CLIENTS[2], own_world, PLAIN)
+def test_a_dry_run_writes_nothing_and_shows_the_difference(own_folders: Path) -> None:
+    path = put(CLIENTS[2], own_folders, PLAIN)
     (change,) = install(Config.load(), InstallRequest(("cursor",), dry_run=True)).changes
     assert '+    "codeinfo": {' in change.diff
     assert path.read_text() == PLAIN
 
 
-def test_only_clients_that_are_there_are_found(own_world: Path) -> None:
-    put(CLIENTS[2], own_world, PLAIN)
+def test_only_clients_that_are_there_are_found(own_folders: Path) -> None:
+    put(CLIENTS[2], own_folders, PLAIN)
     assert [change.client for change in install(Config.load(), InstallRequest()).changes] == ["cursor"]
 
 
-def test_files_on_macos(own_world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_on_macos(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zed and OpenCode look into ~/.config on every system, VS Code and Claude Desktop do not."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    found = {client.name: client.file(Places(*user_folders())).relative_to(own_world) for client in CLIENTS}
+    found = {client.name: client.file(Places(*user_folders())).relative_to(own_folders) for client in CLIENTS}
     assert found["zed"] == Path(".config/zed/settings.json")
     assert found["opencode"] == Path(".config/opencode/opencode.json")
     assert found["vscode"] == Path("Library/Application Support/Code/User/mcp.json")
     assert found["claude-desktop"] == Path("Library/Application Support/Claude/claude_desktop_config.json")
 
 
-def test_links_and_modes_survive(own_world: Path) -> None:
-    real = own_world / "dotfiles.json"
+def test_links_and_modes_survive(own_folders: Path) -> None:
+    real = own_folders / "dotfiles.json"
     real.write_text(PLAIN)
     real.chmod(0o640)
-    link = own_world / ".claude.json"
+    link = own_folders / ".claude.json"
     link.symlink_to(real)
     actions("claude-code")
     assert link.is_symlink()
@@ -230,7 +230,7 @@ def everything_in(folder: Path) -> dict[str, bytes | None]:
     return {name: path.read_bytes() if path.is_file() else None for name, path in own.items()}
 
 
-def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_world: Path, tmp_path: Path) -> None:
+def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_folders: Path, tmp_path: Path) -> None:
     home = user_folders()[0]
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text("{}")
@@ -260,7 +260,7 @@ def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_world: Path, tmp_path:
     assert not plugin.parent.exists()
 
 
-def test_a_skill_that_was_edited_is_kept(own_world: Path) -> None:
+def test_a_skill_that_was_edited_is_kept(own_folders: Path) -> None:
     home = user_folders()[0]
     (home / ".codex").mkdir()
     install(Config.load(), InstallRequest(("codex",), skill=True))
@@ -274,13 +274,13 @@ def test_a_skill_that_was_edited_is_kept(own_world: Path) -> None:
     assert skill.read_text().strip() == "Ours."
 
 
-def test_codex_may_take_its_time(own_world: Path) -> None:
+def test_codex_may_take_its_time(own_folders: Path) -> None:
     install(Config.load(), InstallRequest(("codex",)))
     entry = tomllib.loads((user_folders()[0] / ".codex" / "config.toml").read_text())["mcp_servers"]["codeinfo"]
     assert entry["startup_timeout_sec"] == 30
 
 
-def test_instructions_come_and_go(own_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instructions_come_and_go(own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "CLAUDE.md").write_text("# Rules\n\nBe kind.")
     for _ in range(2):

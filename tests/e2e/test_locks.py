@@ -42,7 +42,7 @@ def held(path: Path, *, stopped: bool) -> Iterator[None]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -> Path:
     monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
     project = make_project(tmp_path / "project", 3)
@@ -65,39 +65,39 @@ def check_busy(codeinfo: RunCli, project: Path, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
-def test_memories_are_not_waited_for_without_end(world: Path, codeinfo: RunCli, stopped: bool) -> None:
-    with held(world / ".codeinfo", stopped=stopped):
-        check_busy(codeinfo, world, "remember", "Lights are lit at dusk", "-r", "Law")
-    assert codeinfo("remember", "Lights are lit at dusk", "-r", "Law", cwd=world).returncode == 0
+def test_memories_are_not_waited_for_without_end(project: Path, codeinfo: RunCli, stopped: bool) -> None:
+    with held(project / ".codeinfo", stopped=stopped):
+        check_busy(codeinfo, project, "remember", "Lights are lit at dusk", "-r", "Law")
+    assert codeinfo("remember", "Lights are lit at dusk", "-r", "Law", cwd=project).returncode == 0
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
 def test_the_list_of_collections_is_not_waited_for_without_end(
-    world: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
+    project: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
 ) -> None:
     with held(tmp_path / "home" / "data" / "collections.lock", stopped=stopped):
-        check_busy(codeinfo, world, "docs", "remove", "documents", "--yes")
-    listed = json.loads(codeinfo("docs", "list", "--json", cwd=world).stdout)
+        check_busy(codeinfo, project, "docs", "remove", "documents", "--yes")
+    listed = json.loads(codeinfo("docs", "list", "--json", cwd=project).stdout)
     assert [item["name"] for item in listed["collections"]] == ["documents"]
-    assert codeinfo("docs", "remove", "documents", "--yes", cwd=world).returncode == 0
+    assert codeinfo("docs", "remove", "documents", "--yes", cwd=project).returncode == 0
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
 def test_a_collection_that_is_being_indexed_stays_listed(
-    world: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
+    project: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
 ) -> None:
     (lock,) = (tmp_path / "home" / "cache" / "documents").glob("indexes/*/lock")
     with held(lock, stopped=stopped):
-        check_busy(codeinfo, world, "docs", "remove", "documents", "--yes")
-    listed = json.loads(codeinfo("docs", "list", "--json", cwd=world).stdout)
+        check_busy(codeinfo, project, "docs", "remove", "documents", "--yes")
+    listed = json.loads(codeinfo("docs", "list", "--json", cwd=project).stdout)
     assert [item["name"] for item in listed["collections"]] == ["documents"]
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
-def test_an_index_is_not_waited_for(world: Path, codeinfo: RunCli, stopped: bool) -> None:
-    assert codeinfo("index", cwd=world).returncode == 0
-    (world / "new.py").write_text("def newcomer():\n    return 1\n")
-    with held(index_folder(world).path / "lock", stopped=stopped):
-        check_busy(codeinfo, world, "index")
-        check_busy(codeinfo, world, "clear", "--yes")
-        assert codeinfo("search", "newcomer", cwd=world).returncode == 0
+def test_an_index_is_not_waited_for(project: Path, codeinfo: RunCli, stopped: bool) -> None:
+    assert codeinfo("index", cwd=project).returncode == 0
+    (project / "new.py").write_text("def newcomer():\n    return 1\n")
+    with held(index_folder(project).path / "lock", stopped=stopped):
+        check_busy(codeinfo, project, "index")
+        check_busy(codeinfo, project, "clear", "--yes")
+        assert codeinfo("search", "newcomer", cwd=project).returncode == 0

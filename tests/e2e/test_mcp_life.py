@@ -37,7 +37,7 @@ def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None
         assert "new/deep/late.py" not in str(session.call("search_codebase", query="came_late"))
 
 
-def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_engine_does_not_walk_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     with server_engine(Config.load()) as engine:
         request = SearchRequest("alpha", (str(tmp_path),))

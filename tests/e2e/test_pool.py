@@ -236,7 +236,7 @@ def test_workers_end_with_the_pool() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "parse-feeder"]
 
 
-def test_a_worker_is_kept_for_the_next_run() -> None:
+def test_a_worker_stays_as_a_spare_for_the_next_run() -> None:
     spares = Spares()
     pids = []
     for _ in range(3):
@@ -257,7 +257,7 @@ def test_a_worker_is_kept_for_the_next_run() -> None:
     assert not is_alive(late), "nobody would end it"
 
 
-def test_of_many_workers_few_are_kept() -> None:
+def test_few_of_many_workers_stay_as_spares() -> None:
     spares = Spares()
     big = "def f():\n    return 1\n" * 1000
     with ParsePool(PATIENT, workers=3, spares=spares) as pool:
@@ -269,7 +269,7 @@ def test_of_many_workers_few_are_kept() -> None:
     assert not any(map(is_alive, pids))
 
 
-def test_a_worker_that_is_at_work_is_not_kept() -> None:
+def test_a_busy_worker_is_no_spare() -> None:
     spares = Spares()
     with ParsePool(PATIENT, workers=1, spares=spares) as pool:
         results = pool.run([*files(40), task("slow.py", "x = [" + "(" * 400_000)])
@@ -283,7 +283,7 @@ def test_a_worker_that_is_at_work_is_not_kept() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell how large a process is")
-def test_a_worker_that_has_grown_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_has_grown_is_no_spare(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would hold on to the memory that its largest file needed."""
     monkeypatch.setattr(spares_module, "_RESTING_BYTES", 1 << 20)
     spares = Spares()
@@ -296,7 +296,7 @@ def test_a_worker_that_has_grown_is_not_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert result.parsed.notes == (), "taken while it ended"
 
 
-def test_a_kept_worker_ends_by_itself_and_is_not_taken_then() -> None:
+def test_a_spare_worker_ends_by_itself_and_is_not_reused_then() -> None:
     spares = Spares(seconds=1.0)
     with ParsePool(PATIENT, spares=spares) as pool:
         list(pool.run(files(1)))

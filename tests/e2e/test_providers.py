@@ -353,7 +353,7 @@ def test_batches_are_bounded_by_count_and_by_characters_over_one_connection() ->
         assert server.connections == 1
 
 
-def test_a_kept_connection_that_the_server_closed_is_opened_again() -> None:
+def test_a_pooled_connection_that_the_server_closed_is_reopened() -> None:
     limits = Limits(attempts=1)
     with ScriptedServer(troubles=[None, Trouble.DROP, None]) as server:
         made = embedder(server, limits)

@@ -1,4 +1,4 @@
-"""A server that is told to end while it is busy: within two seconds, without a traceback, leaving no process."""
+"""A server that is stopped while it is busy: within two seconds, without a traceback, leaving no process."""
 
 from __future__ import annotations
 

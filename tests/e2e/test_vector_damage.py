@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from durability_tools import STEADY, cli, digest, index_folder, keeper, live_build, make_project
+from durability_tools import STEADY, cli, digest, index_folder, index_manager, live_build, make_project
 
 from codeinfo.models.embeddings import ScriptedEmbedder
 
@@ -96,7 +96,7 @@ def test_a_merge_does_not_give_damage_a_checksum(indexed: Path) -> None:
 def test_vectors_of_a_renamed_file_are_reused_only_when_they_are_sound(indexed: Path) -> None:
     put_number(vector_file(indexed), 0, math.nan)
     (indexed / "module0000.py").rename(indexed / "renamed.py")
-    upkeep = keeper(indexed, ScriptedEmbedder())
+    upkeep = index_manager(indexed, ScriptedEmbedder())
     fresh = upkeep.refresh()
     upkeep.close()
     assert any("set aside" in note for note in fresh.announcements)

@@ -174,10 +174,10 @@ def test_edits_do_not_put_off_the_next_walk(project: Project, monkeypatch: pytes
 
 
 def test_after_a_look_that_failed_everything_is_looked_at(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = project.engine.indexes.of(project.root)
+    index_manager = project.engine.indexes.of(project.root)
     project.write("lib/alpha.py", "delta")
     with monkeypatch.context() as patched:
-        patched.setattr(keeper, "_build", lambda *given: 1 / 0)
+        patched.setattr(index_manager, "_build", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             project.paths("delta")
     assert project.paths("delta") == ["lib/alpha.py"]
@@ -213,20 +213,20 @@ def test_a_look_at_the_changes_finds_what_a_walk_finds(tmp_path: Path, seed: int
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     for path in PLACES[:8]:
         change_file(tmp_path / path, chance)
-    told = Watch(tmp_path)
-    told.start()
+    restarted = Watch(tmp_path)
+    restarted.start()
     seen, looks = walk(tmp_path), 0
     for _ in range(60):
         for _ in range(chance.randint(1, 3)):
             chance.choice(CHANGES)(tmp_path / chance.choice(PLACES), chance)
-        events = told.start()
+        events = restarted.start()
         again = walked_again(tmp_path, seen, events.files) if events.are_all else None
         now = walk(tmp_path)
         if again is not None:
             assert again.files == now.files
             looks += 1
         seen = now
-    told.close()
+    restarted.close()
     assert looks >= 5  # or this would have shown nothing
 
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from browser_tools import World, check_accessible
+from browser_tools import Site, check_accessible
 from browser_tools import browser as browser
 from browser_tools import page as page
-from browser_tools import world as world
+from browser_tools import site as site
 from playwright.sync_api import Page, expect
 
 HANDBOOK = """# Moorings { #moorings }
@@ -28,8 +28,8 @@ KNOTS = "# Knots\n\nA bowline holds a mooring line. " + "It can be untied after 
 
 
 @pytest.fixture(scope="module")
-def handbook(world: World) -> Path:
-    folder = world.project.parent / "handbook"
+def handbook(site: Site) -> Path:
+    folder = site.project.parent / "handbook"
     folder.mkdir()
     (folder / "moorings.md").write_text(HANDBOOK)
     (folder / "knots.md").write_text(KNOTS)

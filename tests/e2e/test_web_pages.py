@@ -7,10 +7,10 @@ from pathlib import Path
 
 import apsw
 import pytest
-from browser_tools import Model, World, check_accessible, search
+from browser_tools import Model, Site, check_accessible, search
 from browser_tools import browser as browser
 from browser_tools import page as page
-from browser_tools import world as world
+from browser_tools import site as site
 from playwright.sync_api import Browser, Page, expect
 from web_tools import SLOW, make_project, script, served
 
@@ -254,12 +254,12 @@ def test_an_agent_answers(page: Page) -> None:
 # --- projects, map, health --------------------------------------------------------------------------------------------
 
 
-def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, world: World) -> None:
+def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, site: Site) -> None:
     page.goto("/ui/projects")
     page.get_by_text("Choose a folder").click()
     page.locator("#picker").get_by_role("button").first.click()
     page.locator("#picker").get_by_role("button", name="other").click()
-    expect(page.locator("#folder")).to_have_value(str(world.other))
+    expect(page.locator("#folder")).to_have_value(str(site.other))
     page.get_by_role("button", name="Add").click()
     expect(page.locator("#folder")).to_have_value("")
     done = page.locator("#queue .done[data-state=done]", has_text="other")
@@ -267,7 +267,7 @@ def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, wor
     expect(done).to_contain_text("skipped")
     done.locator("summary").first.click()
     expect(done).to_contain_text("huge.py")
-    project = page.locator(f'.project[data-root="{world.other}"]')
+    project = page.locator(f'.project[data-root="{site.other}"]')
     expect(project).to_contain_text("files")
     check_accessible(page)
     project.get_by_role("button", name="Re-index").click()
@@ -275,7 +275,7 @@ def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, wor
     page.on("dialog", lambda dialog: dialog.accept())
     project.get_by_role("button", name="Remove").click()
     expect(project).to_have_count(0)
-    expect(page.locator(f'.project[data-root="{world.project}"]')).to_be_visible()  # the others stay
+    expect(page.locator(f'.project[data-root="{site.project}"]')).to_be_visible()  # the others stay
 
 
 def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
@@ -283,7 +283,7 @@ def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
     page.get_by_label("Folder to add").fill("/etc")
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("alert")).to_contain_text("not below an allowed folder")
-    expect(page.get_by_label("Folder to add")).to_have_value("/etc")  # to be mended, not typed again
+    expect(page.get_by_label("Folder to add")).to_have_value("/etc")  # to be corrected, not typed again
     page.goto("/ui/agents?agent=nobody")
     expect(page.get_by_role("alert")).to_contain_text("There is no agent nobody")
 
@@ -349,7 +349,7 @@ def test_the_map_of_a_phone_fits_its_width_and_is_centred(page: Page) -> None:
     assert box["x"] + box["width"] <= 400
 
 
-def test_patterns_and_memories_have_tabs(page: Page, world: World) -> None:
+def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
     page.goto("/ui/map")
     page.get_by_role("navigation", name="About the project").get_by_role("link", name="Patterns").click()
     chart = page.locator(".patterns .trend.rising .spark").first
@@ -369,7 +369,7 @@ def test_patterns_and_memories_have_tabs(page: Page, world: World) -> None:
     page.get_by_role("searchbox").fill("cents")
     expect(page.locator(".memory")).to_have_count(1)
     expect(page.locator(".memory")).to_contain_text("Money is counted in cents")
-    (world.project / ".codeinfo" / "memory.json").unlink()
+    (site.project / ".codeinfo" / "memory.json").unlink()
 
 
 def test_health_and_the_description_of_the_api(page: Page) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_tools import World, check_accessible, search
+from browser_tools import Site, check_accessible, search
 from browser_tools import browser as browser
 from browser_tools import page as page
-from browser_tools import world as world
+from browser_tools import site as site
 from playwright.sync_api import Browser, Page, expect
 from web_tools import make_project, served
 
@@ -19,15 +19,15 @@ DESKS = 24
 
 
 @pytest.fixture(scope="module", autouse=True)
-def desks(world: World) -> None:
+def desks(site: Site) -> None:
     """Enough files that a search has more results than are shown at first."""
-    folder = world.project / "desks" / "front"
+    folder = site.project / "desks" / "front"
     folder.mkdir(parents=True)
     for number in range(DESKS):
         body = "\n".join(f"    step_{line} = account.balance + {line}" for line in range(12))
         head = f'def open_desk_{number}(account):\n    """A desk where accounts are opened."""\n'
         (folder / f"desk{number}.py").write_text(f"{head}{body}\n    return account\n")
-    (world.project / "desks" / "opening.md").write_text("# Opening a desk\n\nIt is opened for an account at nine.\n")
+    (site.project / "desks" / "opening.md").write_text("# Opening a desk\n\nIt is opened for an account at nine.\n")
 
 
 def opened(page: Page, address: str) -> None:
@@ -167,7 +167,7 @@ def clipboard(page: Page) -> str:
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 
-def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, world: World) -> None:
+def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, site: Site) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened(page, "/?q=InsufficientFunds")
     hit = page.locator(".hit", has_text="bank.py").first
@@ -178,9 +178,9 @@ def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, world: W
     expect(page.locator("#toast")).to_contain_text("lines")
     copied = clipboard(page)
     assert "class InsufficientFunds" in copied
-    assert all(line in (world.project / "bank.py").read_text() for line in copied.split("\n"))
+    assert all(line in (site.project / "bank.py").read_text() for line in copied.split("\n"))
     editor = hit.get_by_role("link", name="in editor").get_attribute("href")
-    assert re.fullmatch(rf"vscode://file{re.escape(str(world.project))}/bank\.py:\d+", str(editor))
+    assert re.fullmatch(rf"vscode://file{re.escape(str(site.project))}/bank\.py:\d+", str(editor))
     hit.locator(".place").click()
     page.locator("#panel").get_by_role("button", name="Copy path").click()
     assert clipboard(page).startswith("bank.py:")
@@ -196,14 +196,14 @@ def test_a_question_about_a_result_waits_to_be_sent(page: Page) -> None:
     expect(page.get_by_label("Question")).to_be_focused()
 
 
-def test_a_word_that_does_not_occur_is_mended_by_a_click(page: Page) -> None:
+def test_a_word_that_does_not_occur_is_corrected_by_a_click(page: Page) -> None:
     opened(page, "/?q=InsuficientFunds&kind=code")
     page.get_by_role("link", name="InsufficientFunds", exact=True).click()
     expect(page).to_have_title("InsufficientFunds · CodeInfo")
     assert asked(page)["kind"] == "code"
 
 
-def test_an_empty_page_shows_recent_searches_and_projects(page: Page, world: World) -> None:
+def test_an_empty_page_shows_recent_searches_and_projects(page: Page, site: Site) -> None:
     search(page, "transfer")
     search(page, "open a desk")
     page.goto("/")

@@ -17,7 +17,7 @@ from durability_tools import (
     cli,
     digest,
     index_folder,
-    keeper,
+    index_manager,
     live_build,
     make_project,
     open_store,
@@ -78,10 +78,10 @@ def test_a_second_work_tree_costs_its_differences(
     family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = CountingEmbedder()
-    one = keeper(family.main, embedder)
+    one = index_manager(family.main, embedder)
     one.refresh()
     everything, embedder.texts = embedder.texts, 0
-    two = keeper(family.second, embedder)
+    two = index_manager(family.second, embedder)
     report = two.refresh().report
     assert report.files == 31
     assert 0 < embedder.texts < everything / 10
@@ -146,12 +146,12 @@ def test_switching_back_costs_nothing_and_ten_switches_do_not_grow_the_store(
 ) -> None:
     family.git("worktree", "remove", str(family.second))
     embedder = CountingEmbedder()
-    keeper(family.main, embedder).refresh()
+    index_manager(family.main, embedder).refresh()
     sizes, embedded = [], []
     for at in range(10):
         family.git("checkout", "--quiet", "other" if at % 2 == 0 else "main")
         embedder.texts = 0
-        index = keeper(family.main, embedder)
+        index = index_manager(family.main, embedder)
         report = index.refresh().report
         index.close()
         embedded.append(embedder.texts)
@@ -205,7 +205,7 @@ def test_a_first_index_waits_for_a_sibling_and_can_be_cancelled(family: Family) 
             raise KeyboardInterrupt
 
     with index_folder(family.main).lock(), pytest.raises(KeyboardInterrupt):
-        keeper(family.second, None).refresh(progress=cancel)
+        index_manager(family.second, None).refresh(progress=cancel)
     assert phases == ["walk", "wait"]
     assert cli("index", family.second).code == 0
 

@@ -38,43 +38,43 @@ def main() -> int:
     options = reader.parse_args()
     parts = options.parts or PARTS
 
-    from world import Tally, World
+    from sandbox import Sandbox, Tally
 
     compileall.compile_dir(REPOSITORY / "src", quiet=2)  # or every command would compile everything again
     tally, size = Tally(options.seed), options.size
     started, whole = time.monotonic(), False
     print(f"seed {options.seed}, size {size}: {', '.join(parts)}", flush=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early gets the table too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ending it early prints the table too
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name).resolve()
 
-        def world(part: str) -> World:
+        def make_sandbox(part: str) -> Sandbox:
             (folder / part).mkdir()
-            return World(folder / part)
+            return Sandbox(folder / part)
 
-        def chance(part: str) -> random.Random:
+        def make_rng(part: str) -> random.Random:
             return random.Random(f"{options.seed} {part}")
 
         if "faults" in parts:
             from faults import inject_faults
 
-            inject_faults(world("faults"), tally, round(2000 * size), chance("faults"))
+            inject_faults(make_sandbox("faults"), tally, round(2000 * size), make_rng("faults"))
         if "flips" in parts:
             from flips import flip_bits
 
-            flip_bits(world("flips"), tally, round(1000 * size), chance("flips"))
+            flip_bits(make_sandbox("flips"), tally, round(1000 * size), make_rng("flips"))
         if "hostile" in parts:
             from hostile import send_hostile
 
-            send_hostile(world("hostile"), tally, round(10_000 * size), chance("hostile"))
+            send_hostile(make_sandbox("hostile"), tally, round(10_000 * size), make_rng("hostile"))
         if "secrets" in parts:
-            from secrets_kept import keep_secrets
+            from secret_masking import check_secrets
 
-            keep_secrets(world("secrets"), tally, options.seed, max(1, round(4 * size)))
+            check_secrets(make_sandbox("secrets"), tally, options.seed, max(1, round(4 * size)))
         if "load" in parts:
-            from load import bear_load
+            from load import run_load
 
-            bear_load(folder / "load", tally, files=max(200, round(5000 * size)), seconds=max(20.0, 300 * size))
+            run_load(folder / "load", tally, files=max(200, round(5000 * size)), seconds=max(20.0, 300 * size))
         whole = True
     print(tally.table())
     if not whole:

@@ -1,7 +1,7 @@
 """Processes that are killed, and system calls that fail, at every place where CodeInfo touches its own files.
 
-A calm run under strace lists the calls that touch the user's folders; each fault is then injected at one of them, the
-run's end is looked at, and afterwards everything must be there and be found as by a run that met no fault.
+A baseline run under strace lists the calls that touch the user's folders; each fault is then injected at one of them,
+the run's end is looked at, and afterwards everything must be there and be found as by a run that met no fault.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from durability_tools import Done, make_project
-from world import Failed, Tally, World, check_end, finished, processes_of, settled
+from sandbox import Failed, Sandbox, Tally, check_end, finished, processes_of, settled
 
-PATIENCE_S = 5.0  # beyond the time of a calm run, times SLACK for a busy machine
+PATIENCE_S = 5.0  # beyond the time of a baseline run, times SLACK for a busy machine
 SLACK = 4
 ERRORS = {
     "write": ("ENOSPC", "EIO"),
@@ -52,10 +52,10 @@ _CALL = re.compile(r"^(\d+)\s+(\w+)\(")
 class Workload(NamedTuple):
     name: str
     arguments: tuple[str, ...]
-    prepare: Callable[[World], None]  # after everything was put back
+    prepare: Callable[[Sandbox], None]  # after everything was put back
 
 
-class Calm(NamedTuple):
+class Baseline(NamedTuple):
     """A run without faults: what it does to our files, how long it takes, what is found after it."""
 
     calls: list[tuple[str, int]]  # the name, and which one of its thread's calls of that name it is
@@ -63,61 +63,61 @@ class Calm(NamedTuple):
     answers: tuple[Any, ...]
 
 
-def workloads(world: World) -> list[Workload]:
-    path = str(world.project)
+def workloads(sandbox: Sandbox) -> list[Workload]:
+    path = str(sandbox.project)
     return [
-        Workload("index", ("index", path), lambda world: shutil.rmtree(world.home / "cache" / "indexes")),
+        Workload("index", ("index", path), lambda sandbox: shutil.rmtree(sandbox.home / "cache" / "indexes")),
         Workload("update", ("index", path), _edit),
         Workload("search", ("search", "compute_3_1", path), _edit),
         Workload("docs sync", ("docs", "sync"), _edit_documents),
-        Workload("remember", ("remember", "A third thing", "-r", "It matters", "--path", path), lambda world: None),
-        Workload("ask", ("ask", "which numbers are multiplied?", path), lambda world: None),
+        Workload("remember", ("remember", "A third thing", "-r", "It matters", "--path", path), lambda sandbox: None),
+        Workload("ask", ("ask", "which numbers are multiplied?", path), lambda sandbox: None),
     ]
 
 
-def _edit(world: World) -> None:
+def _edit(sandbox: Sandbox) -> None:
     for at in range(0, 9, 3):
-        (world.project / f"module{at:04}.py").write_text(f"def changed_{at}(left):\n    return left + {at}\n" * 20)
-    (world.project / "module0001.py").unlink()
+        (sandbox.project / f"module{at:04}.py").write_text(f"def changed_{at}(left):\n    return left + {at}\n" * 20)
+    (sandbox.project / "module0001.py").unlink()
 
 
-def _edit_documents(world: World) -> None:
-    (world.documents / "note1.md").write_text("# Note 1\n\nNo ships any more in this harbour.\n")
-    (world.documents / "note9.md").write_text("# Note 9\n\nA new harbour for ships.\n")
+def _edit_documents(sandbox: Sandbox) -> None:
+    (sandbox.documents / "note1.md").write_text("# Note 1\n\nNo ships any more in this harbour.\n")
+    (sandbox.documents / "note9.md").write_text("# Note 9\n\nA new harbour for ships.\n")
 
 
-def inject_faults(world: World, tally: Tally, wanted: int, chance: random.Random) -> None:
+def inject_faults(sandbox: Sandbox, tally: Tally, wanted: int, rng: random.Random) -> None:
     """About half are errors and kills at system calls; the rest are kills at random moments and low limits."""
     if shutil.which("strace") is None:
         raise SystemExit("strace is needed to inject faults: install it, or leave this part out")
-    known = [(workload, calm_run(world, workload)) for workload in workloads(world)]
-    for workload, calm in known:
+    known = [(workload, run_undisturbed(sandbox, workload)) for workload in workloads(sandbox)]
+    for workload, baseline in known:
         tally.figures.append(
-            f"{workload.name}: {len(calm.calls)} calls on our files, {calm.seconds:.1f} s under strace"
+            f"{workload.name}: {len(baseline.calls)} calls on our files, {baseline.seconds:.1f} s under strace"
         )
     for number in range(2 * wanted):
         if sum(tally.done.values()) >= wanted:
             break
-        workload, calm = known[number % len(known)]
-        manner = chance.choice((call_fails, call_fails, call_kills, moment_kills, limit_is_low))
+        workload, baseline = known[number % len(known)]
+        manner = rng.choice((fail_call, fail_call, kill_at_call, kill_at_moment, lower_limit))
         kind = f"fault: {workload.name}"
         draw = random.Random(f"{tally.seed} {number}")
-        tally.attempt(kind, f"number {number}", lambda: manner(world, workload, calm, draw))  # noqa: B023  called now
+        tally.attempt(kind, f"number {number}", lambda: manner(sandbox, workload, baseline, draw))  # noqa: B023  called now
     for number in range(max(1, wanted // 40)):
-        tally.attempt("fault: queue", f"number {number}", lambda: killed_server(world, chance))
+        tally.attempt("fault: queue", f"number {number}", lambda: kill_server(sandbox, rng))
 
 
-def calm_run(world: World, workload: Workload) -> Calm:
-    world.restore()
-    workload.prepare(world)
-    log = world.folder / "strace.log"
+def run_undisturbed(sandbox: Sandbox, workload: Workload) -> Baseline:
+    sandbox.restore()
+    workload.prepare(sandbox)
+    log = sandbox.folder / "strace.log"
     names = ",".join(ERRORS)
     started = time.monotonic()
     before = (*TRACE, QUICK, "-o", str(log), "-e", f"trace=?{names.replace(',', ',?')}")
-    done = world.run(*workload.arguments, before=before)
+    done = sandbox.run(*workload.arguments, before=before)
     seconds = time.monotonic() - started
     assert done.code == 0, done
-    return Calm(_calls(log, str(world.folder)), seconds, world.inside(settled))
+    return Baseline(_calls(log, str(sandbox.folder)), seconds, sandbox.inside(settled))
 
 
 def _calls(log: Path, folder: str) -> list[tuple[str, int]]:
@@ -141,30 +141,30 @@ def _is_ours(line: str, folder: str) -> bool:
 # --- ways to fail --------------------------------------------------------------------------------------------------
 
 
-def call_fails(world: World, workload: Workload, calm: Calm, chance: random.Random) -> str:
-    name, number = chance.choice(calm.calls)
-    error = chance.choice(ERRORS[name])
-    after = chance.choice(("", "+"))  # this one, or every one from here on: a disk that stays full
-    return _injected(world, workload, calm, name, f"error={error}:when={number}{after}", error)
+def fail_call(sandbox: Sandbox, workload: Workload, baseline: Baseline, rng: random.Random) -> str:
+    name, number = rng.choice(baseline.calls)
+    error = rng.choice(ERRORS[name])
+    after = rng.choice(("", "+"))  # this one, or every one from here on: a disk that stays full
+    return _injected(sandbox, workload, baseline, name, f"error={error}:when={number}{after}", error)
 
 
-def call_kills(world: World, workload: Workload, calm: Calm, chance: random.Random) -> str:
-    name, number = chance.choice(calm.calls)
-    return _injected(world, workload, calm, name, f"signal=KILL:when={number}", "kill")
+def kill_at_call(sandbox: Sandbox, workload: Workload, baseline: Baseline, rng: random.Random) -> str:
+    name, number = rng.choice(baseline.calls)
+    return _injected(sandbox, workload, baseline, name, f"signal=KILL:when={number}", "kill")
 
 
-def _injected(world: World, workload: Workload, calm: Calm, call: str, fault: str, short: str) -> str:
-    world.restore()
-    workload.prepare(world)
-    log = world.folder / "strace.log"
+def _injected(sandbox: Sandbox, workload: Workload, baseline: Baseline, call: str, fault: str, short: str) -> str:
+    sandbox.restore()
+    workload.prepare(sandbox)
+    log = sandbox.folder / "strace.log"
     tracing = ("-e", f"trace={call}", "-e", f"inject={call}:{fault}")
     started = time.monotonic()
     quick = () if "signal" in fault else (QUICK,)
-    process = world.start(*workload.arguments, before=(*TRACE, *quick, "-o", str(log), *tracing))
+    process = sandbox.start(*workload.arguments, before=(*TRACE, *quick, "-o", str(log), *tracing))
     where = f"{' '.join(workload.arguments)} with {call} {fault}"
     done = _ended(process, where)
     lines = log.read_text(errors="replace").splitlines()
-    folder = str(world.folder)
+    folder = str(sandbox.folder)
     injected = [line for line in lines if "INJECTED" in line]
     met = any(_is_ours(line, folder) for line in injected)
     killed = done.code == -signal.SIGKILL and any(_is_ours(line, folder) for line in lines[-3:])
@@ -172,42 +172,42 @@ def _injected(world: World, workload: Workload, calm: Calm, call: str, fault: st
         return ""  # the run took another way this time and never came there, or it hit a library
     if any(" write(2<" in line for line in injected):
         done = done._replace(err=f"{done.err} (stderr failed too)")
-    return _look(world, workload, calm, done, time.monotonic() - started, where, short)
+    return _look(sandbox, workload, baseline, done, time.monotonic() - started, where, short)
 
 
-def moment_kills(world: World, workload: Workload, calm: Calm, chance: random.Random) -> str:
+def kill_at_moment(sandbox: Sandbox, workload: Workload, baseline: Baseline, rng: random.Random) -> str:
     """SIGKILL, or SIGTERM, at a moment of the second half of a run: the first is the start of Python."""
-    world.restore()
-    workload.prepare(world)
-    how = chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+    sandbox.restore()
+    workload.prepare(sandbox)
+    how = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     started = time.monotonic()
-    process = world.start(*workload.arguments)
-    time.sleep(chance.uniform(0.1, 0.6) * calm.seconds)
+    process = sandbox.start(*workload.arguments)
+    time.sleep(rng.uniform(0.1, 0.6) * baseline.seconds)
     process.send_signal(how)
     done = _ended(process, f"{' '.join(workload.arguments)} and {how.name}")
     if done.code == 0:
         return ""  # it was done already
-    return _look(world, workload, calm, done, time.monotonic() - started, how.name, how.name)
+    return _look(sandbox, workload, baseline, done, time.monotonic() - started, how.name, how.name)
 
 
-def limit_is_low(world: World, workload: Workload, calm: Calm, chance: random.Random) -> str:
+def lower_limit(sandbox: Sandbox, workload: Workload, baseline: Baseline, rng: random.Random) -> str:
     """Open files, the size of a file, or the address space."""
-    world.restore()
-    workload.prepare(world)
-    which, least, most = chance.choice(
+    sandbox.restore()
+    workload.prepare(sandbox)
+    which, least, most = rng.choice(
         (
             (resource.RLIMIT_NOFILE, 6, 30),
             (resource.RLIMIT_FSIZE, 1, 120_000),
             (resource.RLIMIT_AS, 60 << 20, 300 << 20),
         )
     )
-    limit = chance.randint(least, most)
+    limit = rng.randint(least, most)
     name = {resource.RLIMIT_NOFILE: "nofile", resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_AS: "as"}[which]
     started = time.monotonic()
-    process = world.start(*workload.arguments, before=("prlimit", f"--{name}={limit}", "--"))
+    process = sandbox.start(*workload.arguments, before=("prlimit", f"--{name}={limit}", "--"))
     where = f"prlimit --{name}={limit} -- codeinfo {' '.join(workload.arguments)}"
     done = _ended(process, where)
-    ended = _look(world, workload, calm, done, time.monotonic() - started, where, f"limit of {name}")
+    ended = _look(sandbox, workload, baseline, done, time.monotonic() - started, where, f"limit of {name}")
     return ended if done.code else ""  # it was not low enough, or only what can be left out was not done
 
 
@@ -218,42 +218,44 @@ def _ended(process: subprocess.Popen[str], where: str) -> Done:
         raise Failed(f"{where}: {failure}") from None
 
 
-def _look(world: World, workload: Workload, calm: Calm, done: Done, seconds: float, where: str, short: str) -> str:
+def _look(
+    sandbox: Sandbox, workload: Workload, baseline: Baseline, done: Done, seconds: float, where: str, short: str
+) -> str:
     """After a fault: how it ended, what is there, what is found."""
     try:
         check_end(done, -signal.SIGKILL, -signal.SIGTERM)
-        if seconds > SLACK * (PATIENCE_S + calm.seconds):
+        if seconds > SLACK * (PATIENCE_S + baseline.seconds):
             raise Failed(f"took {seconds:.1f} s")
-        world.check_nothing_lost()
+        sandbox.check_nothing_lost()
         if done.code == 0 and workload.name == "remember":
-            listed = world.ask("memory", "list", "--path", str(world.project))
+            listed = sandbox.ask("memory", "list", "--path", str(sandbox.project))
             if "A third thing" not in listed.out:
                 raise Failed("said that it remembered, and did not")
-        if world.inside(settled) != calm.answers:
+        if sandbox.inside(settled) != baseline.answers:
             raise Failed("other results than after a run without faults")
-        world.check_nothing_left()
+        sandbox.check_nothing_left()
     except Failed as failure:
         raise Failed(f"{where}: {failure} (exit {done.code}, {done.err.strip()[-300:]!r})") from None
-    left = any(path.name.startswith(".memory.json-") for path in (world.project / ".codeinfo").iterdir())
+    left = any(path.name.startswith(".memory.json-") for path in (sandbox.project / ".codeinfo").iterdir())
     return f"{short} {done.code}{', a temporary file left' if left else ''}"
 
 
 # --- the queue of the server ---------------------------------------------------------------------------------------
 
 
-def killed_server(world: World, chance: random.Random) -> str:
+def kill_server(sandbox: Sandbox, rng: random.Random) -> str:
     """A server that is killed while it indexes on request; the next one goes on with the run."""
-    world.restore()
-    other = world.folder / "asked"
+    sandbox.restore()
+    other = sandbox.folder / "asked"
     shutil.rmtree(other, ignore_errors=True)
     make_project(other, 60)
     identity = ""
-    for wait_s in (chance.uniform(0.0, 0.6), None):
-        process = world.start("serve", "--port", "0", "--allow", str(other))
+    for wait_s in (rng.uniform(0.0, 0.6), None):
+        process = sandbox.start("serve", "--port", "0", "--allow", str(other))
         try:
             assert process.stdout is not None
             host = process.stdout.readline().split()[-1].removeprefix("http://").rstrip("/")
-            token = (world.home / "data" / "web-token").read_text()
+            token = (sandbox.home / "data" / "web-token").read_text()
             if wait_s is not None:
                 identity = _post(host, token, "/ingest/start", {"path": str(other)})["id"]
                 time.sleep(wait_s)
@@ -262,12 +264,12 @@ def killed_server(world: World, chance: random.Random) -> str:
         finally:
             process.kill()
             process.communicate()
-    world.check_nothing_lost()
-    if str(other) not in world.ask("projects", "--json").out:
+    sandbox.check_nothing_lost()
+    if str(other) not in sandbox.ask("projects", "--json").out:
         raise Failed("what was asked for was forgotten")
-    if processes_of(str(world.folder)):
+    if processes_of(str(sandbox.folder)):
         time.sleep(2)
-        if left := processes_of(str(world.folder)):
+        if left := processes_of(str(sandbox.folder)):
             raise Failed(f"processes left: {left}")
     return "kill, gone on"
 
@@ -289,11 +291,11 @@ def _wait_for(host: str, identity: str) -> None:
     while time.monotonic() < until:
         connection = http.client.HTTPConnection(host, timeout=30)
         connection.request("GET", f"/ingest/status/{identity}")
-        told = json.loads(connection.getresponse().read())
+        report = json.loads(connection.getresponse().read())
         connection.close()
-        if told.get("state") not in ("queued", "running"):
-            if told.get("state") not in ("done", "completed"):
-                raise Failed(f"the run is {told}")
+        if report.get("state") not in ("queued", "running"):
+            if report.get("state") not in ("done", "completed"):
+                raise Failed(f"the run is {report}")
             return
         time.sleep(0.1)
     raise Failed("the run never ended")

@@ -12,7 +12,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from world import Failed, State, Tally, World, answers, answers_with_notes, check_end, state
+from sandbox import Failed, Sandbox, State, Tally, answers, answers_with_notes, check_end, state
 
 NUMBERS = (float("nan"), float("inf"), float("-inf"), 1e38)
 DERIVED = {
@@ -30,31 +30,31 @@ PRECIOUS = {
 }
 
 
-def flip_bits(world: World, tally: Tally, wanted: int, chance: random.Random) -> None:
-    expected = world.inside(answers)
+def flip_bits(sandbox: Sandbox, tally: Tally, wanted: int, rng: random.Random) -> None:
+    expected = sandbox.inside(answers)
     targets = [*DERIVED, "index.db", "vectors", *PRECIOUS]
     for number in range(wanted):
         name = targets[number % len(targets)]
-        world.restore()
-        what = damage(target(world, name), name, chance)
+        sandbox.restore()
+        what = damage(target(sandbox, name), name, rng)
         if name in DERIVED:
-            tally.attempt(f"flip: {name}", what, lambda: derived(world, expected))
+            tally.attempt(f"flip: {name}", what, lambda: check_index(sandbox, expected))
         else:
-            tally.attempt(f"flip: {name}", what, lambda: precious(world, name))  # noqa: B023  called now
+            tally.attempt(f"flip: {name}", what, lambda: check_user_data(sandbox, name))  # noqa: B023  called now
 
 
-def target(world: World, name: str) -> Path:
+def target(sandbox: Sandbox, name: str) -> Path:
     if name == "memory.json":
-        return world.project / PRECIOUS[name]
-    (path,) = world.home.glob(DERIVED.get(name) or PRECIOUS[name])
+        return sandbox.project / PRECIOUS[name]
+    (path,) = sandbox.home.glob(DERIVED.get(name) or PRECIOUS[name])
     return path
 
 
-def damage(path: Path, name: str, chance: random.Random) -> str:
+def damage(path: Path, name: str, rng: random.Random) -> str:
     """One bit mostly; else a number that is none, an empty block or a cut. In words that repeat it."""
     size = path.stat().st_size
-    at = chance.randrange(size)
-    manner = chance.choice(("bit",) * 7 + ("number" if "vectors" in name else "bit", "zeroes", "cut"))
+    at = rng.randrange(size)
+    manner = rng.choice(("bit",) * 7 + ("number" if "vectors" in name else "bit", "zeroes", "cut"))
     with open(path, "r+b") as file:
         if manner == "cut":
             file.truncate(at)
@@ -64,26 +64,26 @@ def damage(path: Path, name: str, chance: random.Random) -> str:
         old = file.read({"bit": 1, "number": 4, "zeroes": 512}[manner])
         new = bytes(len(old))
         if manner == "bit":
-            new = bytes([old[0] ^ 1 << chance.randrange(8)])
+            new = bytes([old[0] ^ 1 << rng.randrange(8)])
         elif manner == "number":
-            new = struct.pack("<f", chance.choice(NUMBERS))
+            new = struct.pack("<f", rng.choice(NUMBERS))
         file.seek(at)
         file.write(new)
     return f"{name} {manner} at {at} of {size}: {old[:8].hex()} to {new[:8].hex()}"
 
 
-def derived(world: World, expected: tuple[Any, ...]) -> str:
+def check_index(sandbox: Sandbox, expected: tuple[Any, ...]) -> str:
     """The same answers, or a refusal or a note and then the same answers."""
     outcome = "harmless"
     try:
-        found, notes = world.inside(answers_with_notes)
+        found, notes = sandbox.inside(answers_with_notes)
     except Failed as failure:
         if "ended with 5" not in str(failure):
             raise
         outcome = "refused, healed"
-        for _ in range(3):  # one command mends one index, and the documents have another
+        for _ in range(3):  # one command repairs one index, and the documents have another
             try:
-                found, notes = world.inside(answers_with_notes)
+                found, notes = sandbox.inside(answers_with_notes)
                 break
             except Failed as again:
                 if "ended with 5" not in str(again):
@@ -93,45 +93,47 @@ def derived(world: World, expected: tuple[Any, ...]) -> str:
     if any("set aside" in note for note in notes):
         outcome = "announced, healed" if outcome == "harmless" else outcome
     if found != expected:
-        return _differs(world, expected, found, outcome, notes)
-    world.check_nothing_left()
+        return _differs(sandbox, expected, found, outcome, notes)
+    sandbox.check_nothing_left()
     return outcome
 
 
-def _differs(world: World, expected: tuple[Any, ...], found: tuple[Any, ...], outcome: str, notes: list[str]) -> str:
+def _differs(
+    sandbox: Sandbox, expected: tuple[Any, ...], found: tuple[Any, ...], outcome: str, notes: list[str]
+) -> str:
     """A vector that is a little off may change an order (docs/durability.md); nothing else may, and nothing is gone."""
     fewer = [(was, now) for was, now in zip(expected, found, strict=True) if now.count("[") < was.count("[")]
     if fewer and not notes:
         raise Failed(f"fewer results in silence: {fewer[0][0][:300]} became {fewer[0][1][:300]}")
-    if world.ask("doctor", str(world.project)).code == 0 and not notes:
+    if sandbox.ask("doctor", str(sandbox.project)).code == 0 and not notes:
         raise Failed(f"other results in silence, and doctor finds nothing: {found} instead of {expected}"[:1500])
     return "another order, doctor tells" if outcome == "harmless" else f"{outcome}, another order"
 
 
-def precious(world: World, name: str) -> str:
-    path = target(world, name)
+def check_user_data(sandbox: Sandbox, name: str) -> str:
+    path = target(sandbox, name)
     size = path.stat().st_size
     try:
-        now: State = world.inside(state)
+        now: State = sandbox.inside(state)
     except Failed as failure:
         if "ended with" not in str(failure):
             raise
-        _check_refusal(world, name, path, size)
+        _check_refusal(sandbox, name, path, size)
         return "refused by name"
-    before, found = set().union(*world.state), set().union(*now)
+    before, found = set().union(*sandbox.state), set().union(*now)
     if before <= found:
         return "harmless"
-    if [len(part) for part in now] >= [len(part) for part in world.state] and len(found) >= len(before):
+    if [len(part) for part in now] >= [len(part) for part in sandbox.state] and len(found) >= len(before):
         return "a text altered, not noticed"
     raise Failed(f"fewer in silence: {[str(one)[:200] for one in before - found]}")
 
 
-def _check_refusal(world: World, name: str, path: Path, size: int) -> None:
-    """Refusing must not throw away what can still be mended by hand, nor stop a search."""
+def _check_refusal(sandbox: Sandbox, name: str, path: Path, size: int) -> None:
+    """Refusing must not throw away what can still be repaired by hand, nor stop a search."""
     kept = [one.stat().st_size for one in path.parent.glob(f"{path.name}*")]
     if not kept or max(kept) < min(size, path.stat().st_size if path.exists() else size):
         raise Failed(f"{name} was refused and is gone: {os.listdir(path.parent)}")
-    done = world.ask("search", "steady_landmark", str(world.project))
+    done = sandbox.ask("search", "steady_landmark", str(sandbox.project))
     check_end(done)
     if done.code != 0 or "steady.py" not in done.out:
         raise Failed(f"a search fails because of {name}: exit {done.code}, {done.err[-500:]}")

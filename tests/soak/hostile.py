@@ -20,7 +20,7 @@ from typing import Any
 from hostile_repositories import in_repositories
 from hostile_values import SMALL, fitting, text, value
 from mcp_help import Lines, lines
-from world import SLOW_S, Failed, Tally, World, processes_of
+from sandbox import SLOW_S, Failed, Sandbox, Tally, processes_of
 
 SLACK = 4  # of a busy machine
 MOST_MB = 800
@@ -29,11 +29,11 @@ STATUSES |= {501, 502, 503, 504, 507}
 OUTSIDE = "root:x:0:"  # the first line of /etc/passwd, to which links and paths are made
 
 
-def send_hostile(world: World, tally: Tally, wanted: int, chance: random.Random) -> None:
-    over_command_line(world, tally, wanted * 15 // 100, chance)
-    over_mcp(world, tally, wanted * 35 // 100, chance)
-    over_http(world, tally, wanted * 40 // 100, chance)
-    in_repositories(world, tally, wanted * 10 // 100, chance, one_command)
+def send_hostile(sandbox: Sandbox, tally: Tally, wanted: int, rng: random.Random) -> None:
+    over_command_line(sandbox, tally, wanted * 15 // 100, rng)
+    over_mcp(sandbox, tally, wanted * 35 // 100, rng)
+    over_http(sandbox, tally, wanted * 40 // 100, rng)
+    in_repositories(sandbox, tally, wanted * 10 // 100, rng, one_command)
 
 
 def check_text(shown: str, what: str) -> None:
@@ -78,20 +78,20 @@ PLACES = (
 ADDRESSES = tuple(piece for piece in SMALL if ":" in piece and "169.254" not in piece and "passwd" not in piece)
 
 
-def over_command_line(world: World, tally: Tally, count: int, chance: random.Random) -> None:
+def over_command_line(sandbox: Sandbox, tally: Tally, count: int, rng: random.Random) -> None:
     for _ in range(count):
         parts = []
-        for part in chance.choice(COMMANDS).split():
+        for part in rng.choice(COMMANDS).split():
             choices = {"T": SMALL, "P": PLACES, "U": ADDRESSES}.get(part)
-            parts.append(part if choices is None else chance.choice(choices))
-        if chance.random() < 0.3:
+            parts.append(part if choices is None else rng.choice(choices))
+        if rng.random() < 0.3:
             parts.append("--json")
-        tally.attempt("hostile: command line", repr(parts)[:600], lambda: one_command(world, parts))  # noqa: B023
+        tally.attempt("hostile: command line", repr(parts)[:600], lambda: one_command(sandbox, parts))  # noqa: B023
 
 
-def one_command(world: World, parts: list[str]) -> str:
+def one_command(sandbox: Sandbox, parts: list[str]) -> str:
     started = time.monotonic()
-    done = world.ask(*parts)
+    done = sandbox.ask(*parts)
     check_text(done.out + done.err, "it")
     check_time(started, "it")
     return f"exit {done.code}"
@@ -100,36 +100,36 @@ def one_command(world: World, parts: list[str]) -> str:
 # --- MCP -----------------------------------------------------------------------------------------------------------
 
 
-def over_mcp(world: World, tally: Tally, count: int, chance: random.Random) -> None:
+def over_mcp(sandbox: Sandbox, tally: Tally, count: int, rng: random.Random) -> None:
     """One session for all, as long as it lives."""
-    world.restore()
+    sandbox.restore()
     kept = dict(os.environ)
-    os.environ.update(world.environment)
+    os.environ.update(sandbox.environment)
     try:
         while tally.done["hostile: MCP"] < count:
-            with lines(world.project, "--tools", "all") as session:
-                _one_session(world, session, tally, count, chance)
+            with lines(sandbox.project, "--tools", "all") as session:
+                _one_session(sandbox, session, tally, count, rng)
     finally:
         os.environ.clear()
         os.environ.update(kept)
 
 
-def _one_session(world: World, session: Lines, tally: Tally, count: int, chance: random.Random) -> None:
+def _one_session(sandbox: Sandbox, session: Lines, tally: Tally, count: int, rng: random.Random) -> None:
     tools = session.request("tools/list")["result"]["tools"]
     tools = [tool for tool in tools if tool["name"] != "docs_add"]  # it takes any file and address: that is its purpose
     while tally.done["hostile: MCP"] < count:
-        if chance.random() < 0.15:
-            raw = garbage(chance)
+        if rng.random() < 0.15:
+            raw = garbage(rng)
             tally.attempt("hostile: MCP", repr(raw[:300]), lambda: one_garbage(session, raw))  # noqa: B023
         else:
-            tool = chance.choice(tools)
-            given = fitting(tool["inputSchema"], chance)
+            tool = rng.choice(tools)
+            given = fitting(tool["inputSchema"], rng)
             what = f"{tool['name']} {json.dumps(given)[:600]}"
             tally.attempt("hostile: MCP", what, lambda: one_call(session, tool["name"], given))  # noqa: B023
         if session.process.poll() is not None:
             tally.fail("hostile: MCP", f"the server ended with {session.process.returncode}")
             return
-    grown = sum(map(resident_mb, processes_of(str(world.folder))))  # the relay and the server behind it
+    grown = sum(map(resident_mb, processes_of(str(sandbox.folder))))  # the relay and the server behind it
     if grown > MOST_MB:
         tally.fail("hostile: MCP", f"the server has grown to {grown} MB")
     tally.figures.append(f"MCP server at the end: {grown} MB")
@@ -162,18 +162,18 @@ def _answer(session: Lines, method: str, params: Any) -> dict[str, Any]:
     return reply
 
 
-def garbage(chance: random.Random) -> bytes:
+def garbage(rng: random.Random) -> bytes:
     """Lines that are no requests, without an id that a later one could have."""
-    message = chance.choice(
+    message = rng.choice(
         (
-            text(chance).replace("\n", " ").encode("utf-8", "replace"),
-            json.dumps(value(chance)).encode(),
+            text(rng).replace("\n", " ").encode("utf-8", "replace"),
+            json.dumps(value(rng)).encode(),
             b"[" * 3000,
-            b'{"jsonrpc": "2.0", "method": ' + json.dumps(text(chance)).encode() + b"}",
+            b'{"jsonrpc": "2.0", "method": ' + json.dumps(text(rng)).encode() + b"}",
             json.dumps(
-                {"jsonrpc": "2.0", "id": f"x{chance.random()}", "method": "tools/call", "params": value(chance)}
+                {"jsonrpc": "2.0", "id": f"x{rng.random()}", "method": "tools/call", "params": value(rng)}
             ).encode(),
-            json.dumps({"jsonrpc": chance.choice(("1.0", None, 2)), "method": "ping"}).encode(),
+            json.dumps({"jsonrpc": rng.choice(("1.0", None, 2)), "method": "ping"}).encode(),
             b"\xff\xfe\x00" * 20,
         )
     )
@@ -183,15 +183,15 @@ def garbage(chance: random.Random) -> bytes:
 # --- HTTP ----------------------------------------------------------------------------------------------------------
 
 
-def over_http(world: World, tally: Tally, count: int, chance: random.Random) -> None:
-    world.restore()
-    with open(world.folder / "serve.log", "w") as log:
-        process = world.start("serve", "--port", "0", "--allow", str(world.project), stderr=log)
+def over_http(sandbox: Sandbox, tally: Tally, count: int, rng: random.Random) -> None:
+    sandbox.restore()
+    with open(sandbox.folder / "serve.log", "w") as log:
+        process = sandbox.start("serve", "--port", "0", "--allow", str(sandbox.project), stderr=log)
     try:
         assert process.stdout is not None
         host = process.stdout.readline().split()[-1].removeprefix("http://").rstrip("/")
         threading.Thread(target=process.stdout.read, daemon=True).start()  # the links that it prints
-        token = (world.home / "data" / "web-token").read_text()
+        token = (sandbox.home / "data" / "web-token").read_text()
         document = json.loads(exchange(host, f"GET /openapi.json HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())[1])
         routes = [
             (method.upper(), path, body_schema(document, one))
@@ -200,7 +200,7 @@ def over_http(world: World, tally: Tally, count: int, chance: random.Random) -> 
             if not path.endswith("/events")  # these do not end
         ]
         for _ in range(count):
-            raw = request(host, token, routes, chance)
+            raw = request(host, token, routes, rng)
             tally.attempt("hostile: HTTP", repr(raw[:900]), lambda: one_request(host, raw))  # noqa: B023  called now
             if process.poll() is not None:
                 tally.fail("hostile: HTTP", f"the server ended with {process.returncode}")
@@ -212,7 +212,7 @@ def over_http(world: World, tally: Tally, count: int, chance: random.Random) -> 
     finally:
         process.terminate()
         process.wait(20)
-    said = (world.folder / "serve.log").read_text(errors="replace")
+    said = (sandbox.folder / "serve.log").read_text(errors="replace")
     if "Traceback" in said:
         tally.fail("hostile: HTTP", f"a traceback on stderr: {said[said.index('Traceback') :][:1500]}")
 
@@ -224,16 +224,16 @@ def body_schema(document: dict[str, Any], route: dict[str, Any]) -> dict[str, An
     return found
 
 
-def request(host: str, token: str, routes: list[tuple[str, str, dict[str, Any]]], chance: random.Random) -> bytes:
-    method, path, schema = chance.choice(routes)
-    path = re.sub(r"\{\w+\}", lambda _: quoted(text(chance)), path)
-    if chance.random() < 0.3 or method == "GET":
+def request(host: str, token: str, routes: list[tuple[str, str, dict[str, Any]]], rng: random.Random) -> bytes:
+    method, path, schema = rng.choice(routes)
+    path = re.sub(r"\{\w+\}", lambda _: quoted(text(rng)), path)
+    if rng.random() < 0.3 or method == "GET":
         names = ("q", "query", "path", "project", "glob", "start", "limit", "level", "code", "token")
-        path += f"?{chance.choice(names)}={quoted(text(chance))}&{chance.choice(names)}={quoted(text(chance))}"
-    if chance.random() < 0.05:
-        method = chance.choice(("PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "get", "X" * 50))
-    if chance.random() < 0.05:
-        path = chance.choice(
+        path += f"?{rng.choice(names)}={quoted(text(rng))}&{rng.choice(names)}={quoted(text(rng))}"
+    if rng.random() < 0.05:
+        method = rng.choice(("PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "get", "X" * 50))
+    if rng.random() < 0.05:
+        path = rng.choice(
             (
                 "//",
                 "/../../etc/passwd",
@@ -242,12 +242,12 @@ def request(host: str, token: str, routes: list[tuple[str, str, dict[str, Any]]]
                 "/?" + "a=b&" * 3000,
             )
         )
-    body = b"" if method == "GET" else body_of(schema, chance)
+    body = b"" if method == "GET" else body_of(schema, rng)
     headers = [("Host", host), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    if chance.random() < 0.7:
+    if rng.random() < 0.7:
         headers.append(("X-CodeInfo-Token", token))
-    while chance.random() < 0.25:
-        name = chance.choice(
+    while rng.random() < 0.25:
+        name = rng.choice(
             (
                 "Origin",
                 "Host",
@@ -263,17 +263,17 @@ def request(host: str, token: str, routes: list[tuple[str, str, dict[str, Any]]]
                 "Upgrade",
             )
         )
-        headers.append((name, re.sub(r"[\r\n\0]", "", text(chance))[:3000]))
+        headers.append((name, re.sub(r"[\r\n\0]", "", text(rng))[:3000]))
     head = "".join(f"{name}: {one}\r\n" for name, one in headers)
     return f"{method} {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode("utf-8", "replace") + body
 
 
-def body_of(schema: dict[str, Any], chance: random.Random) -> bytes:
-    if chance.random() < 0.1:
-        return chance.choice(
+def body_of(schema: dict[str, Any], rng: random.Random) -> bytes:
+    if rng.random() < 0.1:
+        return rng.choice(
             (b"", b"[", b"[" * 50_000, b"\xff", b"null", b'{"query": NaN}', b'{"a":' * 3000, b"x" * 1_100_000)
         )
-    return json.dumps(fitting({"type": "object", **schema}, chance)).encode("utf-8", "replace")
+    return json.dumps(fitting({"type": "object", **schema}, rng)).encode("utf-8", "replace")
 
 
 def quoted(piece: str) -> str:

@@ -9,45 +9,45 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hostile_values import PIECES, text, value
-from world import Tally, World
+from sandbox import Sandbox, Tally
 
-Run = Callable[[World, list[str]], str]
+Run = Callable[[Sandbox, list[str]], str]
 LOOKS = ("index .", "search compute .", "search root .", "map .", "patterns .", "metadata .", "style .", "memory list",
          "docs list", "docs search root", "status .", "cycles .")  # fmt: skip
 
 
-def in_repositories(world: World, tally: Tally, count: int, chance: random.Random, run: Run) -> None:
+def in_repositories(sandbox: Sandbox, tally: Tally, count: int, rng: random.Random, run: Run) -> None:
     done = 0
     while done < count:
-        made = write_repository(world, chance)
+        made = write_repository(sandbox, rng)
         for look in LOOKS:
             what = f"{look} in a repository with {made}"
-            tally.attempt("hostile: repositories", what[:900], lambda: run(world, look.split()))  # noqa: B023
+            tally.attempt("hostile: repositories", what[:900], lambda: run(sandbox, look.split()))  # noqa: B023
             done += 1
-    world.restore()
+    sandbox.restore()
 
 
-def write_repository(world: World, chance: random.Random) -> list[str]:
+def write_repository(sandbox: Sandbox, rng: random.Random) -> list[str]:
     """A fresh project with a few of the things below in it."""
-    world.restore()
+    sandbox.restore()
     ways: list[Callable[[Path, random.Random], str]] = [
         _odd_name, _link_out, _odd_source, _settings, _context, _memories, _manifest, _ignore, _notebook, _special
     ]  # fmt: skip
-    return [way(world.project, chance) for way in chance.sample(ways, 4)]
+    return [way(sandbox.project, rng) for way in rng.sample(ways, 4)]
 
 
-def _odd_name(project: Path, chance: random.Random) -> str:
-    name = chance.choice(
+def _odd_name(project: Path, rng: random.Random) -> str:
+    name = rng.choice(
         ("a\nb.py", "\x1b[31m.py", "\u202egnp.py", "-rf.py", "x" * 250 + ".py", "<img src=x>.md", "a'b\".py")
     )
-    raw = os.fsencode(project / name) if chance.random() < 0.8 else os.fsencode(project) + b"/\xff\xfe.py"
+    raw = os.fsencode(project / name) if rng.random() < 0.8 else os.fsencode(project) + b"/\xff\xfe.py"
     with open(raw, "w") as file:
         file.write("def odd():\n    return 1\n")
     return f"name {name!r}"
 
 
-def _link_out(project: Path, chance: random.Random) -> str:
-    where = chance.choice(
+def _link_out(project: Path, rng: random.Random) -> str:
+    where = rng.choice(
         (
             "steady_link.py",
             "README.md",
@@ -62,9 +62,9 @@ def _link_out(project: Path, chance: random.Random) -> str:
     return f"link {where}"
 
 
-def _odd_source(project: Path, chance: random.Random) -> str:
-    suffix = chance.choice((".py", ".js", ".md", ".json", ".yaml", ".html", ".rs", ".hs", ".unknown"))
-    content = chance.choice(
+def _odd_source(project: Path, rng: random.Random) -> str:
+    suffix = rng.choice((".py", ".js", ".md", ".json", ".yaml", ".html", ".rs", ".hs", ".unknown"))
+    content = rng.choice(
         ("(" * 20_000, "[" * 50_000, "a" * 900_000, "if x:\n" * 5000, "{" * 30_000 + "}" * 30_000, "#" * 10_000 + " x",
          "\0" * 100, "&a [*a, *a]\n" * 500, "<div>" * 20_000, "\r" * 10_000, "x = '''" + "\\" * 9999, "```\n" * 5000)
     )  # fmt: skip
@@ -72,8 +72,8 @@ def _odd_source(project: Path, chance: random.Random) -> str:
     return f"{suffix} of {content[:8]!r} × {len(content)}"
 
 
-def _settings(project: Path, chance: random.Random) -> str:
-    content = chance.choice(
+def _settings(project: Path, rng: random.Random) -> str:
+    content = rng.choice(
         ("[patterns]\nfoo = '" + "a?" * 45 + "a" * 45 + "'\n", 
          "[embedding]\nbase_url = 'http://169.254.169.254/'\nprovider = 'openai'\n",
          "[paths]\ncache_dir = '/etc'\n", "[" * 5000, "a.b" * 5000, "x = " + "[" * 3000, "[trust]\nprojects = ['/']\n",
@@ -90,33 +90,31 @@ def _folder(project: Path) -> Path:
     return folder
 
 
-def _context(project: Path, chance: random.Random) -> str:
+def _context(project: Path, rng: random.Random) -> str:
     content = json.dumps(
         {
             "format": 1,
-            "collections": [{"name": text(chance)[:40], "url": chance.choice(PIECES), "include": ["**/" * 60 + "z"]}],
+            "collections": [{"name": text(rng)[:40], "url": rng.choice(PIECES), "include": ["**/" * 60 + "z"]}],
         }
-        if chance.random() < 0.7
-        else value(chance)
+        if rng.random() < 0.7
+        else value(rng)
     )
     (_folder(project) / "context.json").write_text(content)
     return f"context.json {content[:120]!r}"
 
 
-def _memories(project: Path, chance: random.Random) -> str:
+def _memories(project: Path, rng: random.Random) -> str:
     one = {
         "id": "0" * 12,
         "type": "convention",
         "category": "tooling",
-        "memory": text(chance),
-        "reason": text(chance),
+        "memory": text(rng),
+        "reason": text(rng),
         "date": "x",
     }
-    content = chance.choice(
-        (json.dumps({"format": 1, "memories": [one] * 50}), json.dumps(value(chance)), "[" * 100_000)
-    )
+    content = rng.choice((json.dumps({"format": 1, "memories": [one] * 50}), json.dumps(value(rng)), "[" * 100_000))
     path = _folder(project) / "memory.json"
-    if chance.random() < 0.3:
+    if rng.random() < 0.3:
         path.unlink(missing_ok=True)
         path.symlink_to("/etc/passwd")
         return "memory.json a link"
@@ -124,35 +122,33 @@ def _memories(project: Path, chance: random.Random) -> str:
     return f"memory.json {content[:120]!r}"
 
 
-def _manifest(project: Path, chance: random.Random) -> str:
-    name = chance.choice(("package.json", "pyproject.toml", "Cargo.toml", "go.mod", "manifest.json", "tsconfig.json"))
+def _manifest(project: Path, rng: random.Random) -> str:
+    name = rng.choice(("package.json", "pyproject.toml", "Cargo.toml", "go.mod", "manifest.json", "tsconfig.json"))
     path = project / name
     if not path.is_symlink():
         path.write_text(
-            chance.choice(
-                (json.dumps(value(chance)), "[" * 9000, '{"a":' * 9000, '{"workspaces": ["' + "**/" * 60 + 'z"]}')
-            )
+            rng.choice((json.dumps(value(rng)), "[" * 9000, '{"a":' * 9000, '{"workspaces": ["' + "**/" * 60 + 'z"]}'))
         )
     return name
 
 
-def _ignore(project: Path, chance: random.Random) -> str:
-    path = project / chance.choice((".codeinfoignore", ".ignored/.gitignore"))
+def _ignore(project: Path, rng: random.Random) -> str:
+    path = project / rng.choice((".codeinfoignore", ".ignored/.gitignore"))
     path.parent.mkdir(exist_ok=True)
     path.write_text(
-        "\n".join(text(chance) for _ in range(20)) + "\n" + "**/" * 60 + "zzz\n" + "!" * 3000, errors="replace"
+        "\n".join(text(rng) for _ in range(20)) + "\n" + "**/" * 60 + "zzz\n" + "!" * 3000, errors="replace"
     )
     return path.name
 
 
-def _notebook(project: Path, chance: random.Random) -> str:
-    cells = [{"cell_type": "code", "source": value(chance), "outputs": value(chance)} for _ in range(5)]
-    (project / "odd.ipynb").write_text(json.dumps({"cells": cells if chance.random() < 0.7 else value(chance)}))
+def _notebook(project: Path, rng: random.Random) -> str:
+    cells = [{"cell_type": "code", "source": value(rng), "outputs": value(rng)} for _ in range(5)]
+    (project / "odd.ipynb").write_text(json.dumps({"cells": cells if rng.random() < 0.7 else value(rng)}))
     return "a notebook"
 
 
-def _special(project: Path, chance: random.Random) -> str:
-    if chance.random() < 0.5:
+def _special(project: Path, rng: random.Random) -> str:
+    if rng.random() < 0.5:
         os.mkfifo(project / "pipe.py")
         return "a pipe"
     deep = project

@@ -17,47 +17,47 @@ PIECES = (
 SMALL = tuple(piece for piece in PIECES if "\0" not in piece and len(piece) < 20_000)
 
 
-def text(chance: random.Random) -> str:
+def text(rng: random.Random) -> str:
     """One piece, several, or one with characters exchanged."""
-    piece = chance.choice(PIECES)
-    if chance.random() < 0.3:
-        piece += chance.choice(PIECES)
-    if piece and chance.random() < 0.2:
-        at = chance.randrange(len(piece))
-        piece = piece[:at] + chr(chance.choice((0, 7, 34, 92, 0x202E, 0x9B, 0x1F600, 0xFFFF))) + piece[at + 1 :]
+    piece = rng.choice(PIECES)
+    if rng.random() < 0.3:
+        piece += rng.choice(PIECES)
+    if piece and rng.random() < 0.2:
+        at = rng.randrange(len(piece))
+        piece = piece[:at] + chr(rng.choice((0, 7, 34, 92, 0x202E, 0x9B, 0x1F600, 0xFFFF))) + piece[at + 1 :]
     return piece
 
 
-def value(chance: random.Random, depth: int = 0) -> Any:
+def value(rng: random.Random, depth: int = 0) -> Any:
     """Any JSON value."""
-    kind = chance.randrange(8 if depth < 3 else 6)
+    kind = rng.randrange(8 if depth < 3 else 6)
     if kind < 3:
-        return text(chance).encode("utf-8", "replace").decode()
+        return text(rng).encode("utf-8", "replace").decode()
     if kind == 3:
-        return chance.choice((0, -1, 1, 10**6, 10**30, 1.5, -0.0))
+        return rng.choice((0, -1, 1, 10**6, 10**30, 1.5, -0.0))
     if kind < 6:
-        return chance.choice((None, True, False, "", [], {}))
+        return rng.choice((None, True, False, "", [], {}))
     if kind == 6:
-        return [value(chance, depth + 1) for _ in range(chance.randrange(4))]
-    return {text(chance)[:50]: value(chance, depth + 1) for _ in range(chance.randrange(4))}
+        return [value(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {text(rng)[:50]: value(rng, depth + 1) for _ in range(rng.randrange(4))}
 
 
-def fitting(schema: dict[str, Any], chance: random.Random) -> Any:
+def fitting(schema: dict[str, Any], rng: random.Random) -> Any:
     """A value of the kind that a schema asks for, mostly; what must be given is given, mostly."""
-    if chance.random() < 0.1:
-        return value(chance)
+    if rng.random() < 0.1:
+        return value(rng)
     kind = schema.get("type") or next((one.get("type") for one in schema.get("anyOf", ()) if "type" in one), "string")
-    if "enum" in schema and chance.random() < 0.7:
-        return chance.choice(schema["enum"])
+    if "enum" in schema and rng.random() < 0.7:
+        return rng.choice(schema["enum"])
     if kind == "array":
-        return [fitting(schema.get("items", {}), chance) for _ in range(chance.choice((0, 1, 3, 12)))]
+        return [fitting(schema.get("items", {}), rng) for _ in range(rng.choice((0, 1, 3, 12)))]
     if kind == "object":
         required = schema.get("required", ())
         return {
-            name: fitting(one, chance)
+            name: fitting(one, rng)
             for name, one in schema.get("properties", {}).items()
-            if (name in required and chance.random() < 0.95) or (name not in required and chance.random() < 0.3)
+            if (name in required and rng.random() < 0.95) or (name not in required and rng.random() < 0.3)
         }
     if kind in ("integer", "number"):
-        return chance.choice((0, -1, 1, 5, 10**6, 10**30))
-    return chance.choice((True, False)) if kind == "boolean" else text(chance)
+        return rng.choice((0, -1, 1, 5, 10**6, 10**30))
+    return rng.choice((True, False)) if kind == "boolean" else text(rng)

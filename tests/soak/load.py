@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 from mixed_load import NAMES, ask, resident_mb, watch_health
+from sandbox import Tally
 from synthetic import write_tree
-from world import Tally
 
 CLIENTS = 16
 MOST_SPREAD = 10  # p99 over p50, of each kind
@@ -23,7 +23,7 @@ MOST_GROWTH_MB = 25  # after the first fifth, which is the first minute of five
 KINDS = ("search", "refs", "map")
 
 
-def bear_load(folder: Path, tally: Tally, *, files: int, seconds: float) -> None:
+def run_load(folder: Path, tally: Tally, *, files: int, seconds: float) -> None:
     tree = folder / "tree"
     tree.mkdir(parents=True)
     write_tree(tree, files, 2, tally.seed)
@@ -67,7 +67,7 @@ def _measure(host: str, server: int, tally: Tally, seconds: float) -> None:
     for thread in threads:
         thread.join()
     for kind, taken in times.items():
-        _judge(tally, kind, taken)
+        _check_times(tally, kind, taken)
     for error, count in errors.items():
         tally.fail("load", f"{count} × {error}")
     early = max(memory[: len(memory) // 5 + 1])
@@ -77,19 +77,19 @@ def _measure(host: str, server: int, tally: Tally, seconds: float) -> None:
 
 
 def _work(host: str, seed: int, until: float, times: dict[str, list[float]], errors: Counter[str]) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     connection = http.client.HTTPConnection(host, timeout=60)
     while time.monotonic() < until:
-        kind = chance.choice(KINDS)
+        kind = rng.choice(KINDS)
         try:
-            times[kind].append(ask(connection, kind, chance))
+            times[kind].append(ask(connection, kind, rng))
         except (AssertionError, OSError, http.client.HTTPException) as error:
             errors[f"{kind}: {error!r}"[:200]] += 1
             connection.close()
     connection.close()
 
 
-def _judge(tally: Tally, kind: str, taken: list[float]) -> None:
+def _check_times(tally: Tally, kind: str, taken: list[float]) -> None:
     tally.done[f"load: {kind}"] = len(taken)
     tally.outcomes[f"load: {kind}"] = Counter({"answered": len(taken)})
     tally.slowest[f"load: {kind}"] = max(taken, default=0.0)

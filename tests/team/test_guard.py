@@ -201,9 +201,9 @@ def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestC
     for tool in tools:
         assert call_mcp(web, {}, "tools/call", "/mcp/all", name=tool.name, arguments={}).status_code == 401
         if tool.operation not in TEAM_OPERATIONS:
-            told = call_mcp(web, ann, "tools/call", "/mcp/all", name=tool.name, arguments={})
+            reported = call_mcp(web, ann, "tools/call", "/mcp/all", name=tool.name, arguments={})
             reason = "unknown tool" if tool.operation in NOT_OVER_NETWORK else NOT_OFFERED[tool.operation]
-            assert reason in told["error"]["message"], tool.name
+            assert reason in reported["error"]["message"], tool.name
     listed = {one["name"] for one in call_mcp(web, ann, "tools/list", "/mcp/all")["result"]["tools"]}
     offered = TEAM_OPERATIONS.keys() - NOT_OVER_NETWORK
     assert listed == {tool.name for tool in tools if tool.operation in offered}
@@ -215,8 +215,8 @@ def test_a_tool_knows_its_caller_in_its_thread(web: TestClient, database: TeamDa
     ann, bob = person(database, "ann"), person(database, "bob")
     access.grant(database, SEEN, "ann")
     arguments = {"query": "x", "project": SEEN}
-    told = call_mcp(web, bob, "tools/call", name="search_codebase", arguments=arguments)
-    assert f"no project {SEEN} is indexed" in json.dumps(told)
+    reported = call_mcp(web, bob, "tools/call", name="search_codebase", arguments=arguments)
+    assert f"no project {SEEN} is indexed" in json.dumps(reported)
     call_mcp(web, ann, "tools/call", name="search_codebase", arguments=arguments)
     with database.transaction() as db:
         looks = db.execute(
@@ -226,7 +226,7 @@ def test_a_tool_knows_its_caller_in_its_thread(web: TestClient, database: TeamDa
     assert looks == [("ann", SEEN, {"operation": "search"})]
 
 
-def test_the_audit_log_keeps_queries_where_it_is_told_to(database: TeamDatabase, postgres: str, project: Path) -> None:
+def test_the_audit_log_keeps_queries_where_configured(database: TeamDatabase, postgres: str, project: Path) -> None:
     ann = person(database, "ann")
     access.grant(database, SEEN, "ann")
     with team_client(postgres, project, auth__audit_queries="true") as web:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from access_probes import make_world, probe
+from access_probes import probe, set_up_team
 from team_server_tools import team_client
 
 
@@ -19,18 +19,18 @@ def test_no_probe_finds_anything_of_a_project_that_its_user_may_not_see(postgres
 
 
 def test_what_somebody_asked_is_theirs_alone(postgres: str, tmp_path: Path) -> None:
-    world = make_world(postgres, tmp_path, 2, random.Random(1))
-    shared, other = (one.identity for one in world.projects)
-    ann, bob = [user for user in world.users if other not in user.visible][:2]
-    with world.database.transaction() as db:
+    setup = set_up_team(postgres, tmp_path, 2, random.Random(1))
+    shared, other = (one.identity for one in setup.projects)
+    ann, bob = [user for user in setup.users if other not in user.visible][:2]
+    with setup.database.transaction() as db:
         db.execute("UPDATE tokens SET scopes = '{read,write}'")
     with team_client(postgres, tmp_path) as web:
         asked = {"message": "where is an amount checked?", "projects": [shared], "stream": False}
         reply = web.post("/chat", json=asked, headers=ann.headers)
         assert reply.status_code == 200, reply.text
-        told = reply.json()
-        conversation, run = told["conversationId"], told["runId"]
-        assert world.projects[0].word in reply.text
+        reported = reply.json()
+        conversation, run = reported["conversationId"], reported["runId"]
+        assert setup.projects[0].word in reply.text
         assert [one["id"] for one in web.get("/conversations", headers=ann.headers).json()["conversations"]] == [
             conversation
         ]
@@ -53,4 +53,4 @@ def test_what_somebody_asked_is_theirs_alone(postgres: str, tmp_path: Path) -> N
         assert hidden.json()["error"]["code"] == "REPO_NOT_FOUND"
         documents = web.post("/ui/runs", json={"message": "x", "projects": ["docs:"]}, headers=ann.headers)
         assert documents.status_code == 403, documents.text
-    world.database.close()
+    setup.database.close()

@@ -118,8 +118,8 @@ def test_what_a_developer_has_is_uploaded_and_theirs_alone(
     (mine.folder / "m3.py").write_text("def part_3():\n    return 3\n")
     assert push(ann, mine.folder, web).uploaded == 0  # which the project has
     with team.database.transaction() as db:
-        told = db.execute("SELECT count(*) FROM audit WHERE action = 'pushed'").fetchall()
-    assert told == [(3,)]
+        reported = db.execute("SELECT count(*) FROM audit WHERE action = 'pushed'").fetchall()
+    assert reported == [(3,)]
 
 
 def texts(team: Team, tree: str) -> dict[str, str]:

@@ -101,7 +101,7 @@ class Site:
 
 
 class Worker(threading.Thread):
-    """Does something again and again until told to stop; what fails is remembered."""
+    """Does something again and again until stopped; what fails is remembered."""
 
     def __init__(self, step: Any) -> None:
         super().__init__(daemon=True)

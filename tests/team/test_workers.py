@@ -145,7 +145,7 @@ def test_what_did_not_change_costs_nothing(team: Team, server: GitServer) -> Non
     assert len(jobs(team).runs) == 1
 
 
-def test_branches_and_tags_are_followed_as_told(team: Team, upstream: Repository, server: GitServer) -> None:
+def test_branches_and_tags_are_followed_as_configured(team: Team, upstream: Repository, server: GitServer) -> None:
     upstream.git("tag", "v1")
     upstream.git("branch", "release-1")
     upstream.git("branch", "topic")

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from loop_tools import FIVE, World, hit, interrupt
+from loop_tools import FIVE, Scenario, hit, interrupt
 from msgspec.structs import replace
 from scripted import Reply, Request, ScriptedLlm
 
@@ -17,9 +17,9 @@ from codeinfo.answers.loop import BATCH, UNJUDGED, Research
 
 def test_every_passage_is_graded_by_itself() -> None:
     """The lumped-array fault: five chunks in one item slipped past the grading as if they were one."""
-    world = World([FIVE])
-    reply = world.ask()
-    assert world.graded == [5]
+    scenario = Scenario([FIVE])
+    reply = scenario.ask()
+    assert scenario.graded == [5]
     assert len(reply.trace.rounds[0].items) == 5
     assert reply.status == "ok"
     assert reply.citations[0].path == "src/part1.py"
@@ -27,86 +27,86 @@ def test_every_passage_is_graded_by_itself() -> None:
 
 @pytest.mark.parametrize("count", [21, 50])
 def test_more_than_twenty_passages_work(count: int) -> None:
-    world = World([[hit(n) for n in range(1, count + 1)]])
-    reply = world.ask()
-    assert sum(world.graded) == count
-    assert max(world.graded) <= BATCH
+    scenario = Scenario([[hit(n) for n in range(1, count + 1)]])
+    reply = scenario.ask()
+    assert sum(scenario.graded) == count
+    assert max(scenario.graded) <= BATCH
     assert [item.score for item in reply.trace.rounds[0].items] == [1.0] * count
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_two_passages_are_not_graded(count: int) -> None:
-    world = World([FIVE[:count]])
-    reply = world.ask()
-    assert world.graded == []
+    scenario = Scenario([FIVE[:count]])
+    reply = scenario.ask()
+    assert scenario.graded == []
     assert reply.trace.rounds[0].verdict == "answer"
 
 
 def test_zeros_are_dropped_before_the_average() -> None:
-    world = World([FIVE], grades=[[0, 0, 0.9, 0.8, 0]])
-    reply = world.ask()
+    scenario = Scenario([FIVE], grades=[[0, 0, 0.9, 0.8, 0]])
+    reply = scenario.ask()
     assert reply.trace.rounds[0].average == pytest.approx(0.85)
     assert reply.trace.rounds[0].verdict == "answer"
-    written = world.llm.requests[-1].messages[-1].content
+    written = scenario.llm.requests[-1].messages[-1].content
     assert "src/part3.py" in written
     assert "src/part1.py" not in written
 
 
 def test_a_middling_average_refines_and_keeps_what_was_found() -> None:
-    world = World([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.5, 0.9])
-    reply = world.ask()
+    scenario = Scenario([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.5, 0.9])
+    reply = scenario.ask()
     assert [entry.verdict for entry in reply.trace.rounds] == ["refine", "answer"]
-    assert world.queries == ["how is the total computed?", "query 2"]
-    written = world.llm.requests[-1].messages[-1].content
+    assert scenario.queries == ["how is the total computed?", "query 2"]
+    written = scenario.llm.requests[-1].messages[-1].content
     assert "src/part1.py" in written
     assert "src/part9.py" in written
 
 
 def test_a_poor_average_rewrites() -> None:
-    world = World([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.1, 0.9])
-    assert [entry.verdict for entry in world.ask().trace.rounds] == ["rewrite", "answer"]
+    scenario = Scenario([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.1, 0.9])
+    assert [entry.verdict for entry in scenario.ask().trace.rounds] == ["rewrite", "answer"]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_rounds_are_capped_and_thin_evidence_is_said(rounds: int) -> None:
     searches = [[hit(10 * turn + n) for n in range(1, 6)] for turn in range(9)]
-    world = World(searches, grades=[0.2], rounds=rounds)
-    reply = world.ask()
-    assert len(world.queries) == len(reply.trace.rounds) == rounds
+    scenario = Scenario(searches, grades=[0.2], rounds=rounds)
+    reply = scenario.ask()
+    assert len(scenario.queries) == len(reply.trace.rounds) == rounds
     assert f"{rounds} rounds are the limit" in reply.trace.rounds[-1].verdict
     assert "The evidence is thin. Missing:" in reply.text
     assert reply.missing
 
 
 def test_a_search_that_brings_nothing_new_ends_the_rounds() -> None:
-    world = World([FIVE], grades=[0.4])
-    reply = world.ask()
-    assert len(world.queries) == 2
+    scenario = Scenario([FIVE], grades=[0.4])
+    reply = scenario.ask()
+    assert len(scenario.queries) == 2
     assert reply.trace.rounds[-1].verdict == "nothing new was found"
 
 
 def test_nothing_relevant_abstains_without_writing() -> None:
-    world = World([FIVE], grades=[0.0])
-    reply = world.ask()
+    scenario = Scenario([FIVE], grades=[0.0])
+    reply = scenario.ask()
     assert reply.status == "abstained"
     assert not reply.citations
     assert "Missing: the caller" in reply.text
 
 
 def test_an_empty_tree_abstains() -> None:
-    assert World([[]]).ask().status == "abstained"
+    assert Scenario([[]]).ask().status == "abstained"
 
 
 def test_a_model_that_cannot_grade_is_said_and_the_answer_goes_on() -> None:
-    world = World([FIVE], grades=[Reply("I like them all!")])
-    reply = world.ask()
+    scenario = Scenario([FIVE], grades=[Reply("I like them all!")])
+    reply = scenario.ask()
     assert "could not grade" in reply.notes[0]
     assert reply.text.startswith("The total")
 
 
 def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
     far = [hit(1), hit(2, 1.9), hit(1, 0.6)]
-    reply = World([far]).ask()
+    reply = Scenario([far]).ask()
     rules = {(drop.path, drop.rule) for drop in reply.trace.rounds[0].dropped}
     assert rules == {("src/part2.py", "cutoff"), ("src/part1.py", "duplicate")}
     assert reply.trace.rounds[0].score_source == "distances"
@@ -114,31 +114,31 @@ def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
 
 def test_the_definition_that_a_question_names_passes_the_cutoff() -> None:
     named = [replace(hit(1, 1.57), symbol="Console.echo"), hit(2, 0.9), replace(hit(3, 1.6), symbol="other")]
-    reply = World([named]).ask("explain echo")
+    reply = Scenario([named]).ask("explain echo")
     assert [item.path for item in reply.trace.rounds[0].items] == ["src/part1.py", "src/part2.py"]
-    unnamed = World([named]).ask("explain the console output")
+    unnamed = Scenario([named]).ask("explain the console output")
     assert [item.path for item in unnamed.trace.rounds[0].items] == ["src/part2.py"]
 
 
 # --- what goes to the model ---------------------------------------------------------------------------------------
 
 
-def test_passages_far_below_the_best_stay_behind_and_that_is_told() -> None:
+def test_passages_far_below_the_best_are_left_out_and_reported() -> None:
     hits = [hit(n, score=score) for n, score in enumerate((1.0, 0.9, 0.2, 0.6, 0.59), 1)]
-    world = World([hits])
-    reply = world.ask()
+    scenario = Scenario([hits])
+    reply = scenario.ask()
     (round_,) = reply.trace.rounds
     # The first three go along whatever their score: with fewer there would be nothing to grade.
     assert [item.path for item in round_.items] == [f"src/part{n}.py" for n in range(1, 5)]
     (drop,) = round_.dropped
     assert (drop.path, drop.rule, drop.detail) == ("src/part5.py", "least_score", "0.59 of the best score")
-    everything = World([hits], least_score=0.0).ask()
+    everything = Scenario([hits], least_score=0.0).ask()
     assert len(everything.trace.rounds[0].items) == 5
 
 
 def test_the_floor_counts_from_the_best_that_the_policy_lets_through() -> None:
     hits = [hit(1, distance=3.0), *(hit(n, score=0.5) for n in range(2, 7))]
-    assert len(World([hits]).ask().trace.rounds[0].items) == 5
+    assert len(Scenario([hits]).ask().trace.rounds[0].items) == 5
 
 
 def body(number: int, lines: int) -> str:
@@ -151,13 +151,13 @@ def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> N
     hits = [hit(1, text=body(1, 100)), hit(2, text=body(2, 100)), hit(3, text=body(3, 10))]
     seen: list[str] = []
 
-    class Listener(World):
+    class Listener(Scenario):
         def _play(self, request: Request) -> Reply:
             seen.append("\n".join(message.content for message in request.messages))
             return super()._play(request)
 
-    world = Listener([hits], passage_chars=400)
-    reply = world.ask("how is computed total")
+    scenario = Listener([hits], passage_chars=400)
+    reply = scenario.ask("how is computed total")
     graded, written = seen[0], seen[-1]
     assert "step_1_0 " in written
     assert "step_1_99 " in written
@@ -180,17 +180,17 @@ def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> N
 def test_the_token_budget_ends_the_search_and_is_said() -> None:
     long = [hit(n, text="word " * 600) for n in range(1, 6)]
     after = [hit(n) for n in range(6, 10)]
-    world = World([long, after], grades=[0.5], max_tokens=4_000, reply_tokens=100, passage_chars=5_000)
-    reply = world.ask()
+    scenario = Scenario([long, after], grades=[0.5], max_tokens=4_000, reply_tokens=100, passage_chars=5_000)
+    reply = scenario.ask()
     assert any("tokens for one answer (4,000) are used up" in note for note in reply.notes)
     assert reply.status == "partial"
-    assert len(world.queries) == 1
+    assert len(scenario.queries) == 1
 
 
 def test_the_evidence_is_cut_to_the_tokens_that_are_left() -> None:
     long = [hit(n, text=f"{n} word " * 500) for n in range(1, 3)]
-    world = World([long], max_tokens=2_000, reply_tokens=100, passage_chars=5_000)
-    reply = world.ask()
+    scenario = Scenario([long], max_tokens=2_000, reply_tokens=100, passage_chars=5_000)
+    reply = scenario.ask()
     assert reply.usage.evidence_tokens < 2_000
     assert any(drop.rule == "max_chars" for drop in reply.trace.rounds[0].dropped)
 
@@ -203,10 +203,10 @@ class SlowLlm(ScriptedLlm):
 
 
 def test_the_time_budget_keeps_the_partial_answer() -> None:
-    world = World([FIVE[:2]], replies=["word " * 200], timeout_s=0.4)
-    world.llm = SlowLlm(world._play)
+    scenario = Scenario([FIVE[:2]], replies=["word " * 200], timeout_s=0.4)
+    scenario.llm = SlowLlm(scenario._play)
     started = time.monotonic()
-    reply = world.ask()
+    reply = scenario.ask()
     assert time.monotonic() - started < 2
     assert reply.status == "partial"
     assert "the time for one answer (0.4 s) is used up" in reply.notes[0]
@@ -214,8 +214,8 @@ def test_the_time_budget_keeps_the_partial_answer() -> None:
 
 
 def test_a_run_stopped_while_it_grades_leaves_its_search() -> None:
-    world, found = World([FIVE]), Research()
-    world.llm = ScriptedLlm(interrupt)
+    scenario, found = Scenario([FIVE]), Research()
+    scenario.llm = ScriptedLlm(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        world.ask("how?", found=found)
+        scenario.ask("how?", found=found)
     assert [(entry.query, len(entry.items), entry.verdict) for entry in found.rounds] == [("how?", 5, UNJUDGED)]

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from loop_tools import FIVE, World, hit, interrupt
+from loop_tools import FIVE, Scenario, hit, interrupt
 from scripted import Reply, ScriptedLlm
 
 from codeinfo.answers.evidence import Item, fence, format_passages, halved
@@ -22,10 +22,12 @@ from codeinfo.ports import Message, ToolCall
 
 
 def test_a_run_stopped_while_it_writes_leaves_its_tool_calls() -> None:
-    world, found = World([FIVE[:2]], replies=[call("outline", path="src/part1.py")]), Research()
-    world.llm = ScriptedLlm(lambda request: world._play(request) if len(request.messages) < 3 else interrupt(request))
+    scenario, found = Scenario([FIVE[:2]], replies=[call("outline", path="src/part1.py")]), Research()
+    scenario.llm = ScriptedLlm(
+        lambda request: scenario._play(request) if len(request.messages) < 3 else interrupt(request)
+    )
     with pytest.raises(KeyboardInterrupt):
-        world.ask(found=found)
+        scenario.ask(found=found)
     assert [use.name for use in found.tools] == ["outline"]
     assert [entry.verdict for entry in found.rounds] == ["answer"]
 
@@ -39,12 +41,12 @@ def test_tools_add_numbered_evidence() -> None:
         call("read_file", path="src/x.py", start_line=7, end_line=7),
         "It is line 7 of src/x.py:7 [3].",
     ]
-    world = World([FIVE[:2]], replies=replies)
-    reply = world.ask()
+    scenario = Scenario([FIVE[:2]], replies=replies)
+    reply = scenario.ask()
     assert reply.citations[0].path == "src/x.py"
     assert not reply.citations[0].problem
     assert reply.trace.tools[0].outcome == "src/x.py:7-7"
-    results = [message for message in world.llm.requests[-1].messages if message.role == "tool"]
+    results = [message for message in scenario.llm.requests[-1].messages if message.role == "tool"]
     assert results[0].content.startswith("<<<source 3 src/x.py:7-7 ")
 
 
@@ -58,19 +60,19 @@ def test_tools_add_numbered_evidence() -> None:
         (Reply(tool_calls=(ToolCall("c", "search", "{oops"),)), "not a JSON object"),
     ],
 )
-def test_a_bad_tool_call_is_told_to_the_model_and_harmless(reply: Reply, outcome: str) -> None:
-    result = World([FIVE[:2]], replies=[reply, "Done [1]."]).ask()
+def test_a_bad_tool_call_is_reported_to_the_model_and_harmless(reply: Reply, outcome: str) -> None:
+    result = Scenario([FIVE[:2]], replies=[reply, "Done [1]."]).ask()
     assert result.trace.tools[0].failed
     assert outcome in result.trace.tools[0].outcome
     assert result.status == "ok"
 
 
 def test_endless_tool_calls_end_with_the_passages() -> None:
-    world = World([FIVE[:2]], replies=[call("outline", path="src/part1.py")], tool_calls=4)
-    reply = world.ask()
+    scenario = Scenario([FIVE[:2]], replies=[call("outline", path="src/part1.py")], tool_calls=4)
+    reply = scenario.ask()
     assert len(reply.trace.tools) == 4
-    assert len(world.llm.requests) == 5
-    assert not world.llm.requests[-1].tools
+    assert len(scenario.llm.requests) == 5
+    assert not scenario.llm.requests[-1].tools
     assert reply.status == "partial"
     assert "[1] src/part1.py:1-3" in reply.text
     assert any("went on asking for tools" in note for note in reply.notes)
@@ -78,7 +80,7 @@ def test_endless_tool_calls_end_with_the_passages() -> None:
 
 def test_an_endpoint_that_refuses_tools_is_asked_without() -> None:
     refusal = Reply(error=ProviderError("no tools", code="LLM_REJECTED"))
-    reply = World([FIVE[:2]], replies=[refusal, "Fine [1]."]).ask()
+    reply = Scenario([FIVE[:2]], replies=[refusal, "Fine [1]."]).ask()
     assert reply.text == "Fine [1]."
     assert "refuses tools" in reply.notes[0]
 
@@ -88,65 +90,65 @@ def test_an_endpoint_that_refuses_tools_is_asked_without() -> None:
 
 def test_thinking_and_imitated_statistics_are_taken_out() -> None:
     block = stats_block(AnswerUsage(2, 10, 20), 1500)
-    world = World([FIVE[:2]], replies=[f"<think>let me see</think>The total [1].\n\n{block}"])
-    reply = world.ask()
+    scenario = Scenario([FIVE[:2]], replies=[f"<think>let me see</think>The total [1].\n\n{block}"])
+    reply = scenario.ask()
     assert reply.text == "The total [1]."
-    assert "".join(world.texts).strip() == reply.text
+    assert "".join(scenario.texts).strip() == reply.text
 
 
 def test_what_was_streamed_is_the_answer() -> None:
     text = "First `part1` adds [1]. " * 30 + "\n\n- a point [9]\n- another [2]\n"
-    world = World([FIVE[:2]], replies=[text])
-    reply = world.ask()
-    assert len(world.texts) > 3
-    assert "".join(world.texts).strip() == reply.text
+    scenario = Scenario([FIVE[:2]], replies=[text])
+    reply = scenario.ask()
+    assert len(scenario.texts) > 3
+    assert "".join(scenario.texts).strip() == reply.text
     assert "[9]" not in reply.text
 
 
 @pytest.mark.parametrize("finish", ["cut", "length"])
 def test_a_broken_reply_is_kept_and_marked(finish: str) -> None:
-    reply = World([FIVE[:2]], replies=[Reply("half of it", finish=finish)]).ask()
+    reply = Scenario([FIVE[:2]], replies=[Reply("half of it", finish=finish)]).ask()
     assert reply.text.startswith("half of it\n")
     assert reply.status == "partial"
     assert "broke off" in reply.notes[0]
 
 
 def test_an_answer_without_citations_says_so_in_its_text() -> None:
-    world = World([FIVE[:2]], replies=["Trust me."])
-    reply = world.ask()
+    scenario = Scenario([FIVE[:2]], replies=["Trust me."])
+    reply = scenario.ask()
     assert reply.text == "Trust me.\n\nThis answer cites no source: nothing in it is verified."
-    assert "".join(world.texts) == reply.text  # what is streamed is what is kept
+    assert "".join(scenario.texts) == reply.text  # what is streamed is what is kept
 
 
 def test_marks_of_passages_do_not_leak_into_an_answer() -> None:
     leaky = "<<<source 1 src/part1.py:1-3 0123456789ab>>>\nThe total is summed [1]. <<<end 0123456789ab>>>\nDone [1]."
-    assert World([FIVE[:2]], replies=[leaky]).ask().text == "The total is summed [1]. \nDone [1]."
+    assert Scenario([FIVE[:2]], replies=[leaky]).ask().text == "The total is summed [1]. \nDone [1]."
 
 
 @pytest.mark.parametrize("code", ["LLM_CONTEXT", "LLM_BROKEN"])
 def test_evidence_that_is_too_large_is_halved_once(code: str) -> None:
     refused = Reply(error=ProviderError("too large", code=code))
-    world = World([FIVE[:4]], replies=[refused, "The total is summed [1]."])
-    reply = world.ask()
+    scenario = Scenario([FIVE[:4]], replies=[refused, "The total is summed [1]."])
+    reply = scenario.ask()
     assert reply.text == "The total is summed [1]."
     assert reply.status == "partial"
     assert "half of it" in reply.notes[-1]
-    asked = [request.messages[-1].content.count("<<<source ") for request in world.llm.requests[-2:]]
+    asked = [request.messages[-1].content.count("<<<source ") for request in scenario.llm.requests[-2:]]
     assert asked == [4, 2]
 
 
 def test_evidence_that_stays_too_large_is_quoted() -> None:
-    world = World([FIVE[:4]], replies=[Reply(error=ProviderError("too large", code="LLM_CONTEXT"))])
-    reply = world.ask()
+    scenario = Scenario([FIVE[:4]], replies=[Reply(error=ProviderError("too large", code="LLM_CONTEXT"))])
+    reply = scenario.ask()
     assert (reply.kind, reply.status) == ("extractive", "partial")
     assert len(reply.citations) == 2
     assert "quoted instead" in " ".join(reply.notes)
 
 
 def test_a_server_that_stays_broken_is_an_error() -> None:
-    world = World([FIVE[:4]], replies=[Reply(error=ProviderError("gone", code="LLM_BROKEN"))])
+    scenario = Scenario([FIVE[:4]], replies=[Reply(error=ProviderError("gone", code="LLM_BROKEN"))])
     with pytest.raises(ProviderError, match="gone"):
-        world.ask()
+        scenario.ask()
 
 
 def test_halving_keeps_the_first_passages_or_the_first_lines() -> None:
@@ -163,24 +165,24 @@ def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:
     assert text.startswith(f"<<<source 1 a.py:1-3 {mark}>>>\n")
     assert text.endswith(f"\n<<<end {mark}>>>")
     assert mark not in evil
-    world = World([[hit(1, text=evil)]])
-    world.ask()
-    system, asked = world.llm.requests[-1].messages[0], world.llm.requests[-1].messages[-1]
+    scenario = Scenario([[hit(1, text=evil)]])
+    scenario.ask()
+    system, asked = scenario.llm.requests[-1].messages[0], scenario.llm.requests[-1].messages[-1]
     assert "never follow it" in system.content
     assert evil in asked.content
     assert evil not in system.content
 
 
 def test_a_follow_up_is_searched_for_by_what_it_means() -> None:
-    world = World([FIVE[:2]])
-    world.ask("and who calls it?", history=(Message("user", "what is part1?"), Message("assistant", "A function.")))
-    assert world.queries == ["query 1"]
+    scenario = Scenario([FIVE[:2]])
+    scenario.ask("and who calls it?", history=(Message("user", "what is part1?"), Message("assistant", "A function.")))
+    assert scenario.queries == ["query 1"]
 
 
 def test_a_provider_that_fails_before_the_first_word_is_an_error() -> None:
-    world = World([FIVE[:2]], replies=[Reply(error=ProviderError("refused", code="LLM_UNAVAILABLE"))])
+    scenario = Scenario([FIVE[:2]], replies=[Reply(error=ProviderError("refused", code="LLM_UNAVAILABLE"))])
     with pytest.raises(ProviderError, match="refused"):
-        world.ask()
+        scenario.ask()
 
 
 # --- statistics in the history ------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_giant_line_is_no_trap() -> None:
     assert parse_packed("a", code, "python", FileKind.CODE, ChunkSettings())[1]
 
 
-# Sources, the name asked for, its uses as file:line, and how many more cannot be told from those of others.
+# Sources, the name asked for, its uses as file:line, and how many more cannot be distinguished from those of others.
 CASES: dict[str, tuple[dict[str, str], str, set[str], int]] = {
     "a parameter that is a field": (
         {

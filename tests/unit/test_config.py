@@ -67,11 +67,11 @@ def test_zero_is_a_valid_cutoff(tmp_path: Path) -> None:
     assert Config.load(cwd=tmp_path, env={"CODEINFO_RETRIEVAL_DISTANCE_CUTOFF": "0"}).retrieval.distance_cutoff == 0
 
 
-def test_flag_beats_environment_beats_project_beats_user_beats_default(own_world: Path, tmp_path: Path) -> None:
+def test_flag_beats_environment_beats_project_beats_user_beats_default(own_folders: Path, tmp_path: Path) -> None:
     env = dict(os.environ)
     key = "index.chunk_chars"
     seen = [(Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key])]
-    file = user(own_world, "[index]\nchunk_chars = 500\n")
+    file = user(own_folders, "[index]\nchunk_chars = 500\n")
     seen.append((Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key]))
     project(tmp_path, "[index]\nchunk_chars = 600\n")
     seen.append((Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key]))
@@ -127,8 +127,8 @@ def test_a_repository_cannot_redirect_text_keys_or_files(line: str, tmp_path: Pa
     assert "may not decide" in note
 
 
-def test_a_repository_that_the_user_trusts_can(own_world: Path, tmp_path: Path) -> None:
-    user(own_world, f'[trust]\nprojects = ["{tmp_path}"]\n')
+def test_a_repository_that_the_user_trusts_can(own_folders: Path, tmp_path: Path) -> None:
+    user(own_folders, f'[trust]\nprojects = ["{tmp_path}"]\n')
     project(tmp_path, '[embedding]\nprovider = "none"\n')
     config = Config.load(cwd=tmp_path)
     assert config.embedding.provider == "none"

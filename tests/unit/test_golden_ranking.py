@@ -1,7 +1,7 @@
 """Ranking as committed figures: a change of ranking is a diff of `tests/golden/`, seen before it is merged.
 
 The corpus is CodeInfo's own source, frozen. After a wanted change run `python tests/unit/test_golden_ranking.py`, which
-writes the files anew, and look at the diff.
+rewrites the files, and look at the diff.
 """
 
 from __future__ import annotations

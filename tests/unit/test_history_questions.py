@@ -98,7 +98,7 @@ def test_subjects_and_reports_about_a_tree_that_is_older_than_all_of_them(clones
     assert "#31" not in report["query"]
 
 
-def test_changed_lines_are_told_as_the_pinned_tree_has_them(clones: Path) -> None:
+def test_changed_lines_are_reported_as_the_pinned_tree_has_them(clones: Path) -> None:
     """Two lines were put above the function between the pinned tree and the fix."""
     (target,) = make(clones)["keep colons in values"]["targets"]
     assert target == {"path": "src/parser.py", "grade": "relevant", "spans": [[2, 2]], "functions": [[1, 3]]}

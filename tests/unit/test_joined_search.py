@@ -127,13 +127,13 @@ def test_factors_are_those_of_the_path_in_its_own_root(engine: Engine, roots: di
 
 def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict[str, Path]) -> None:
     for root in roots.values():
-        keeper = engine.indexes.of(root)
-        store, _ = engine.indexes.open(keeper)
+        index_manager = engine.indexes.of(root)
+        store, _ = engine.indexes.open(index_manager)
         for query in ("RetryPolicy", "how often is a failed request tried again", "src/retry.py", "stamps"):
             with store.snapshot() as view:
                 options = SearchOptions(root=str(root), explain=True)
-                alone = search(query, view, keeper.embedder, options)
-                together = search(query, joined([Part(str(root), view)]), keeper.embedder, options)
+                alone = search(query, view, index_manager.embedder, options)
+                together = search(query, joined([Part(str(root), view)]), index_manager.embedder, options)
             assert together.hits == alone.hits
             assert (together.quality, together.dropped) == (alone.quality, alone.dropped)
 
@@ -202,6 +202,6 @@ def test_vectors_of_another_model_are_named_and_left_out(roots: dict[str, Path],
         assert (found.hits[0].root, found.hits[0].path) == (str(roots["tests"]), "src/retry.py")
         assert {hit.distance for hit in found.hits} == {None}
         assert any(str(roots["letters"]) in note and "another embedding model" in note for note in found.notes)
-        mended = ask(engine, "RetryPolicy", roots["letters"], roots["tests"])
-        assert mended.hits[0].distance is not None
-        assert not mended.notes
+        repaired = ask(engine, "RetryPolicy", roots["letters"], roots["tests"])
+        assert repaired.hits[0].distance is not None
+        assert not repaired.notes

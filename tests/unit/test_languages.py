@@ -61,7 +61,7 @@ def test_unknown_languages(path: str) -> None:
     assert language_of(path, "#!/opt/nothing-known") is None
 
 
-def test_headers_are_told_apart_by_content() -> None:
+def test_headers_are_distinguished_by_content() -> None:
     def name(text: str) -> str:
         language = language_of_text("x.h", text)
         assert language

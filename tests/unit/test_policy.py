@@ -15,7 +15,7 @@ DEFAULTS = PolicySettings()
 
 
 def item(name: str, distance: Any = 0.5, *, repo: Any = "repo", path: Any = None, text: Any = None) -> PolicyItem:
-    """A chunk in a file of its own, unless told otherwise."""
+    """A chunk in a file of its own, unless said otherwise."""
     return PolicyItem(repo, f"{name}.py" if path is None else path, name, name if text is None else text, distance)
 
 

@@ -269,7 +269,7 @@ def test_depth_counts_from_the_package_and_is_bounded() -> None:
         ("lib/other/a.c", ("lib/other/b.c", "lib/a.c"), False),
     ],
 )
-def test_older_copies_are_told_by_what_lies_beside_them(path: str, beside: tuple[str, ...], older: bool) -> None:
+def test_older_copies_are_recognised_by_their_neighbours(path: str, beside: tuple[str, ...], older: bool) -> None:
     assert ("older_copy" in factors("retry policy", path, beside=beside)) is older
     assert "older_copy" not in factors("retry policy of v1beta1", path, beside=beside)
 
@@ -348,12 +348,12 @@ def test_meaning_weighs_the_same_in_small_and_large_indexes() -> None:
         assert meaning[1] == pytest.approx(0.7, abs=0.05)
 
 
-def test_files_of_equal_meaning_are_not_told_apart() -> None:
+def test_files_of_equal_meaning_are_not_distinguished() -> None:
     assert not file_meaning(np.full(3, 0.4, np.float32), runs_of(np.arange(3, dtype=np.int32)), 3)[0].any()
     assert not file_meaning(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2)[0].any()
 
 
-def test_one_file_is_told_on_the_scale_of_all() -> None:
+def test_one_file_is_scored_on_the_scale_of_all() -> None:
     values, scale = file_meaning(np.array([0.9, 0.1, 0.2], np.float32), runs_of(np.arange(3, dtype=np.int32)), 3)
     assert scale(np.array([0.9, 0.1, 0.2], np.float32)).tolist() == values.tolist()
     assert scale(np.array([2.0], np.float32))[0] > values[0]

@@ -125,7 +125,7 @@ def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> Non
         ("what does this mean: a retry", Shape.QUESTION, set()),
     ],
 )
-def test_questions_tasks_and_reports_are_told_apart(text: str, shape: Shape, scope: set[str]) -> None:
+def test_questions_tasks_and_reports_are_distinguished(text: str, shape: Shape, scope: set[str]) -> None:
     query = read_query(text)
     assert query.shape == shape
     assert query.scope == scope

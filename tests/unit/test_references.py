@@ -111,7 +111,7 @@ def test_same_named_functions_stay_apart(engine: Engine, tmp_path: Path) -> None
     }
 
 
-def test_methods_are_told_by_their_receiver(engine: Engine, tmp_path: Path) -> None:
+def test_methods_are_distinguished_by_their_receiver(engine: Engine, tmp_path: Path) -> None:
     report = engine.code.references(RefsRequest("Cart.add", str(tmp_path)))
     assert {(usage.file, usage.line) for usage in report.usages} == {("app.py", 9), ("app.py", 11)}
     assert report.unattributed == 1  # unknown().add(1)

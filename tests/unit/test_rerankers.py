@@ -75,7 +75,7 @@ def test_one_connection_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("trouble", [Trouble.RATE_LIMITED, Trouble.SERVER_ERROR, Trouble.DROP])
-def test_what_another_try_may_mend_is_tried_again(trouble: Trouble) -> None:
+def test_what_another_try_may_fix_is_retried(trouble: Trouble) -> None:
     with ScriptedServer(troubles=[trouble]) as server:
         reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
         assert len(reranker.score("tides", TEXTS)) == 3

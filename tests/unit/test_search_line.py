@@ -390,8 +390,8 @@ def test_the_signals_make_up_the_score(search: Search, query: str) -> None:
 
 def test_an_explanation_changes_nothing(search: Search) -> None:
     plain = search("how is a failed request tried again", limit=3)
-    told = search("how is a failed request tried again", limit=3, explain=True)
-    assert tuple(replace(hit, signals=(), ranks={}) for hit in told.hits) == plain.hits
+    explained = search("how is a failed request tried again", limit=3, explain=True)
+    assert tuple(replace(hit, signals=(), ranks={}) for hit in explained.hits) == plain.hits
     assert plain.dropped == ()
 
 
@@ -402,7 +402,7 @@ def test_ranks_are_those_of_each_channel(search: Search) -> None:
     assert all(rank >= 1 for hit in search("failed request", explain=True).hits for rank in hit.ranks.values())
 
 
-def test_what_was_left_out_is_told_with_its_rule(search: Search) -> None:
+def test_what_was_left_out_is_reported_with_its_rule(search: Search) -> None:
     result = search("failed request", limit=1, globs=("*.py",), explain=True)
     rules = {dropped.rule: dropped for dropped in result.dropped}
     assert set(rules) == {"limit", "filter"}

@@ -186,7 +186,7 @@ END_TO_END = (
 )  # fmt: skip
 
 
-def test_no_secret_reaches_the_index_a_result_or_json(codeinfo: Any, own_world: Path, tmp_path: Path) -> None:
+def test_no_secret_reaches_the_index_a_result_or_json(codeinfo: Any, own_folders: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     written: list[Case] = []
     for case in cases(SEED, 1, END_TO_END):
@@ -201,7 +201,7 @@ def test_no_secret_reaches_the_index_a_result_or_json(codeinfo: Any, own_world: 
         for form in (("--json", "--full-text"), ("--full-text",)):
             results.append(codeinfo("search", question, "-n", "50", *form, cwd=project).stdout)
     assert "[masked:" in results[1]
-    files = [path for path in own_world.rglob("*") if path.is_file()]
+    files = [path for path in own_folders.rglob("*") if path.is_file()]
     stored = [path.read_bytes() for path in files]
     stored += [value for path in files for value in unpacked_values(path)]
     assert any(b"[masked:" in data for data in stored), "the texts of chunks are among them"

@@ -17,7 +17,7 @@ def numbers(url: str) -> list[int]:
         return [row[0] for row in db.execute("SELECT number FROM codeinfo.migrations ORDER BY 1")]
 
 
-def test_migrations_are_made_once_whoever_comes_first(postgres: str) -> None:
+def test_migrations_run_once_whichever_process_comes_first(postgres: str) -> None:
     opened = [TeamDatabase(postgres) for _ in range(6)]
     failed: list[BaseException] = []
 

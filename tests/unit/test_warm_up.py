@@ -35,7 +35,7 @@ def hits(engine: Engine, root: Path) -> tuple[Hit, ...]:
 
 def test_it_warms_up_after_a_refresh(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
-    monkeypatch.setattr(engine_search, "warm_up", lambda keeper, store: warmed.append(str(keeper.root)))
+    monkeypatch.setattr(engine_search, "warm_up", lambda index_manager, store: warmed.append(str(index_manager.root)))
     with server_engine(config(tmp_path)) as engine:
         engine.index(IndexRequest((str(project),)))
         deadline = time.monotonic() + 60

@@ -165,7 +165,7 @@ def test_what_is_shown_first_is_the_folder_of_the_server_and_never_indexes_anoth
         assert chosen(web.get("/ui/map").text) == "a_first"
         assert not any(one["root"] == str(project) for one in web.get("/ingest/roots").json()["projects"])
         index(web, project)
-        web.get("/ui/projects")  # reads the list anew
+        web.get("/ui/projects")  # reads the list again
         for path in ("/", "/ui/chat", "/ui/agents", "/ui/map"):
             assert chosen(web.get(path).text) == "bank", path
 

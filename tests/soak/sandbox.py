@@ -87,7 +87,7 @@ class State(NamedTuple):
         return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
 
 
-class World:
+class Sandbox:
     def __init__(self, folder: Path, files: int = 12) -> None:
         self.folder = folder
         self.home = folder / "home"
@@ -207,13 +207,13 @@ class World:
                     raise Failed(f"others may read {place} ({mode:o})")
 
 
-def _in_child(pipe: Any, world: World, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _in_child(pipe: Any, sandbox: Sandbox, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.clear()
-    os.environ.update(world.environment)
-    os.chdir(world.project)
+    os.environ.update(sandbox.environment)
+    os.chdir(sandbox.project)
     try:
-        pipe.send(function(*arguments) if function is checked else function(world, *arguments))
+        pipe.send(function(*arguments) if function is checked else function(sandbox, *arguments))
     except Failed as failure:
         pipe.send(failure)
     except BaseException as error:  # the harness reports it as a failure of the run, whatever it is
@@ -250,7 +250,7 @@ def check_end(done: Done, *others: int) -> None:
 
 
 def processes_of(folder: str) -> dict[int, str]:
-    """The commands of all that were started in a world's environment, by their ids."""
+    """The commands of all that were started in a sandbox's environment, by their ids."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -267,60 +267,60 @@ def processes_of(folder: str) -> dict[int, str]:
 # --- looked at in a copy of this process ---------------------------------------------------------------------------
 
 
-def told(*arguments: str) -> Any:
+def run_json(*arguments: str) -> Any:
     done = checked(*arguments, "--json")
     if done.code not in (0, 3):
         raise Failed(f"{' '.join(arguments)} ended with {done.code}: {done.err[-800:]}")
     return done.json
 
 
-def state(world: World) -> State:
-    memories = told("memory", "list", "--path", str(world.project))["memories"]
-    known = [one["id"] for one in told("conversations", "list")["conversations"]]
-    collections = told("docs", "list")["collections"]
+def state(sandbox: Sandbox) -> State:
+    memories = run_json("memory", "list", "--path", str(sandbox.project))["memories"]
+    known = [one["id"] for one in run_json("conversations", "list")["conversations"]]
+    collections = run_json("docs", "list")["collections"]
     return State(
         frozenset(f"{one['memory']} because {one['reason']}" for one in memories),
-        frozenset((one, json.dumps(told("conversations", "show", one), sort_keys=True)) for one in known),
+        frozenset((one, json.dumps(run_json("conversations", "show", one), sort_keys=True)) for one in known),
         frozenset(f"{one['id']} {one['url']}" for one in collections),
     )
 
 
-def answers(world: World) -> tuple[Any, ...]:
+def answers(sandbox: Sandbox) -> tuple[Any, ...]:
     """What is found now, in order, without what differs from run to run."""
-    return answers_with_notes(world)[0]
+    return answers_with_notes(sandbox)[0]
 
 
-def answers_with_notes(world: World) -> tuple[tuple[Any, ...], list[str]]:
+def answers_with_notes(sandbox: Sandbox) -> tuple[tuple[Any, ...], list[str]]:
     found: list[Any] = []
     notes: list[str] = []
     for query in QUERIES:
-        reply = told("search", query, str(world.project))
-        if not shown_texts_are_true(world.project, reply["hits"]):
+        reply = run_json("search", query, str(sandbox.project))
+        if not shown_texts_are_true(sandbox.project, reply["hits"]):
             raise Failed(f"a text that is in no file: {query}")
         found.append([(hit["path"], hit["start_line"], hit["end_line"]) for hit in reply["hits"]])
         notes += reply["notes"]
-    defined = told("defs", STEADY, str(world.project))
+    defined = run_json("defs", STEADY, str(sandbox.project))
     found.append([(one["path"], one["start_line"]) for one in defined["definitions"]])
-    passages = told("docs", "search", "ships in the harbour")
+    passages = run_json("docs", "search", "ships in the harbour")
     results = passages["searches"][0]["results"]
     found.append([(one["document"], one["content"]) for one in results])
     notes += passages["notes"]
     return tuple(json.dumps(one) for one in found), notes
 
 
-def loaded_modules(world: World) -> list[str]:
+def loaded_modules(sandbox: Sandbox) -> list[str]:
     before = set(sys.modules)
-    state(world)
-    settled(world)
+    state(sandbox)
+    settled(sandbox)
     return sorted(name for name in sys.modules.keys() - before if name.partition(".")[0] in ("codeinfo", "numpy"))
 
 
-def settled(world: World) -> tuple[Any, ...]:
+def settled(sandbox: Sandbox) -> tuple[Any, ...]:
     """Do what is left, then the answers."""
-    for arguments in (("index", str(world.project)), ("docs", "sync")):
+    for arguments in (("index", str(sandbox.project)), ("docs", "sync")):
         done = checked(*arguments)
-        if done.code == 5:  # damage that is found while working is mended by the next command
+        if done.code == 5:  # damage that is found while working is repaired by the next command
             done = checked(*arguments)
         if done.code != 0:
             raise Failed(f"{arguments[0]} after it ended with {done.code}: {done.err[-1000:]}")
-    return answers(world)
+    return answers(sandbox)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from sandbox import Sandbox, Tally
 from secret_corpus import Case, cases, unpacked_values
-from world import Tally, World
 
 LEAST_MASKED = 0.99  # of each kind
 MOST_KINDS_SHOWN = 2
 CONTROL = "a sentence that must be found where secrets are looked for"
 
 
-def keep_secrets(world: World, tally: Tally, seed: int, each: int) -> None:
+def check_secrets(sandbox: Sandbox, tally: Tally, seed: int, each: int) -> None:
     written: dict[str, Case] = {}
     for number, case in enumerate(cases(seed, each)):
         path = Path(f"secret{number // 200:03}") / f"{number:05}-{case.path}"
-        (world.project / path).parent.mkdir(exist_ok=True)
-        (world.project / path).write_text(case.text)
+        (sandbox.project / path).parent.mkdir(exist_ok=True)
+        (sandbox.project / path).write_text(case.text)
         written[str(path)] = case
-    (world.project / "control.md").write_text(f"# Control\n\n{CONTROL}\n")
-    done = world.ask("index", str(world.project))
+    (sandbox.project / "control.md").write_text(f"# Control\n\n{CONTROL}\n")
+    done = sandbox.ask("index", str(sandbox.project))
     if done.code not in (0, 3):
         tally.fail("secrets", f"index ended with {done.code}: {done.err[-500:]}")
         return
-    stored = [path for path in sorted(world.home.rglob("*")) if path.is_file()]
+    stored = [path for path in sorted(sandbox.home.rglob("*")) if path.is_file()]
     parts = (part for path in stored for part in (path.read_bytes(), *unpacked_values(path)))
     plain = b"\n".join(parts).decode("utf-8", "replace")
     if CONTROL not in plain or "[masked:" not in plain:
@@ -35,7 +35,7 @@ def keep_secrets(world: World, tally: Tally, seed: int, each: int) -> None:
     total: Counter[str] = Counter()
     for place, case in written.items():
         total[case.kind] += 1
-        shown = stored_whole(case, plain)
+        shown = find_unmasked(case, plain)
         tally.done["secrets"] += 1
         tally.outcomes.setdefault("secrets", Counter())["stored" if shown else "masked"] += 1
         if shown:
@@ -48,6 +48,6 @@ def keep_secrets(world: World, tally: Tally, seed: int, each: int) -> None:
         tally.fail("secrets", f"kinds that are not masked well enough: {bad}")
 
 
-def stored_whole(case: Case, plain: str) -> str:
+def find_unmasked(case: Case, plain: str) -> str:
     """Whether a whole secret stands in what is stored; parts are left to tests/test_secrets.py, which sees one file."""
     return next((secret for secret in case.secrets if secret in plain), "")
