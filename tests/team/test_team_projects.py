@@ -18,7 +18,7 @@ from team_server_tools import person, team_client
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import Busy, NotFound, StoreUnavailable, UsageError
+from codeinfo.errors import Busy, IndexDamaged, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
 from codeinfo.model import dumps
 from codeinfo.operations.clients import ProjectsRequest
@@ -347,6 +347,28 @@ def test_all_projects_are_searched_as_one(two_projects: str, engine: MakeEngine,
     assert {match.root for match in lines.matches} == {f"//{IDENTITY}", f"//{two_projects}"}
     with pytest.raises(UsageError, match="Leave out paths"):
         server.search(SearchRequest("check", (IDENTITY,), all_projects=True))
+
+
+def test_a_project_that_cannot_be_opened_is_left_out(two_projects: str, engine: MakeEngine, postgres: str) -> None:
+    database = TeamDatabase(postgres)
+    with database.transaction() as db:
+        db.execute("UPDATE files SET payload = substr(payload, 1, 40) WHERE path = 'cart.py'")
+    server = engine("server")
+    for _ in range(2):
+        found = server.search(SearchRequest("check amount", all_projects=True))
+        assert {hit.root for hit in found.hits} == {f"//{IDENTITY}"}
+        assert "1 project was searched, every file of them" in found.notes
+        (said,) = [note for note in found.notes if "left out" in note]
+        assert said.startswith(f"//{two_projects} was left out: ")
+        assert "cart.py" in said
+    lines = server.grep(GrepRequest("check_amount", all_projects=True))
+    assert {match.root for match in lines.matches} == {f"//{IDENTITY}"}
+    assert said in lines.notes
+    with database.transaction() as db:
+        db.execute("UPDATE files SET payload = substr(payload, 1, 40)")
+    database.close()
+    with pytest.raises(IndexDamaged, match="damaged in the team store"):
+        engine("third").search(SearchRequest("check amount", all_projects=True))
 
 
 def test_copies_are_pulled_side_by_side(two_projects: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -377,6 +377,15 @@ def test_a_worker_ends_when_it_is_asked_to(team: Team, server: GitServer, end: s
         worker.wait()
 
 
+def test_workers_end_when_the_process_that_started_them_is_killed(team: Team, server: GitServer) -> None:
+    parent = team.start_worker("--processes", "2")
+    team.add(server, "shop")
+    wait_until(lambda: jobs(team).workers == 2 and [run.state for run in jobs(team).runs] == ["done"], 60)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: jobs(team).workers == 0, 20)  # they sign off, as at SIGTERM
+
+
 def test_the_jobs_of_a_killed_worker_are_taken_over(
     team: Team, upstream: Repository, server: GitServer, tmp_path: Path
 ) -> None:

@@ -192,12 +192,14 @@ class GrepOperations:
         again: bool,
         progress: ProgressSink | None,
     ) -> tuple[Found, list[str]]:
-        found, notes = Found(request), list[str]()
-        opened = self._indexes.open_all(scope.indexes, refresh=again or request.refresh, progress=progress)
-        for (index, folders), (store, said) in zip(scope.folders.items(), opened, strict=True):
+        found = Found(request)
+        opened, notes = self._indexes.open_all(
+            scope.indexes, everywhere=request.all_projects, refresh=again or request.refresh, progress=progress
+        )
+        for index, store, said in opened:
             corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
             notes += (*index.config.notes, *corpus.notes)
-            allowed = allowed_files(request, corpus, index, folders)
+            allowed = allowed_files(request, corpus, index, scope.folders[index])
             try:
                 candidates = corpus.candidates(pattern.needs, allowed)
             except ValueError:  # the signatures are damaged: this search does without, the next one makes them again

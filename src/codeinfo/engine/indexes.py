@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from codeinfo.engine.index_manager import (
     walk_settings,
 )
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.errors import Busy, CodeInfoError, Interrupted, NotFound, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.index.pool import Spares
 from codeinfo.model import INDEXING, NextStep, Note, to_run
@@ -46,7 +46,11 @@ if TYPE_CHECKING:
 OPEN_REVISIONS = 4  # whose stores stay open
 OPEN_TREES = 200  # of a team, or folders that are searched as one
 PULLS = 4  # copies of a team's projects at once
+LEFT_OUT = 5  # projects that a note names
 MAX_ALIASES = 1000  # paths by which callers name folders, cached
+
+
+Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last are notes for its answers
 
 
 class Place(Struct, frozen=True):
@@ -195,7 +199,7 @@ class Indexes:
         return recipe_of(self.config, self.models.embedder())
 
     def places(self, paths: Iterable[str], at: str = "", *, everywhere: bool = False) -> tuple[list[Place], list[str]]:
-        """What paths name, or every project that the caller may see, and what to say about those."""
+        """What paths name, or every project that the caller may see, and what is left out of those."""
         if not everywhere:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
@@ -203,7 +207,7 @@ class Indexes:
         found, old, others = self._local_projects() if self.team is None else self._projects_of_team()
         if not found:
             raise UsageError("no project is indexed that you may see", next_step="`projects` lists what there is")
-        notes = [f"{len(found):,} {'project was' if len(found) == 1 else 'projects were'} searched, every file of them"]
+        notes = []
         if old:
             notes.append(f"{old:,} projects that were indexed less recently were left out: name them")
         if others:
@@ -378,22 +382,40 @@ class Indexes:
         return True
 
     def open_all(
-        self, indexes: Sequence[IndexManager], *, refresh: bool = True, progress: ProgressSink | None = None
-    ) -> list[tuple[SqliteStore, tuple[str, ...]]]:
-        """As `open` does each; copies of a team's projects that are not here yet are pulled side by side."""
+        self,
+        indexes: Sequence[IndexManager],
+        *,
+        everywhere: bool = False,
+        refresh: bool = True,
+        progress: ProgressSink | None = None,
+    ) -> tuple[list[Opened], list[str]]:
+        """As `open` does each; copies of a team's projects that are not here yet are pulled side by side. Of
+        `everywhere` those that cannot be opened are left out, which the notes say."""
         absent = [index for index in indexes if index.team is not None and index.live_store() is None]
-        pulled: dict[IndexManager, tuple[SqliteStore, tuple[str, ...]]] = {}
+        tasks = {index: partial(self.open, index, refresh=refresh, progress=progress) for index in indexes}
         if len(absent) > 1:
             from concurrent.futures import ThreadPoolExecutor  # late: a plain search does without
             from contextvars import copy_context
 
             with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread knows who is asking
-                opened = [
-                    pool.submit(copy_context().run, partial(self.open, index, refresh=refresh, progress=progress))
-                    for index in absent
-                ]
-                pulled = {index: one.result() for index, one in zip(absent, opened, strict=True)}
-        return [pulled.get(index) or self.open(index, refresh=refresh, progress=progress) for index in indexes]
+                pulled = [pool.submit(copy_context().run, tasks[index]) for index in absent]
+            tasks |= {index: partial(one.result) for index, one in zip(absent, pulled, strict=True)}
+        if not everywhere:
+            return [(index, *task()) for index, task in tasks.items()], []
+        opened, failed = list[Opened](), dict[IndexManager, CodeInfoError]()
+        for index, task in tasks.items():
+            try:
+                opened.append((index, *task()))
+            except Interrupted:
+                raise
+            except CodeInfoError as error:
+                failed[index] = error
+        if failed and not opened:
+            raise next(iter(failed.values()))
+        searched = (
+            f"{len(opened):,} {'project was' if len(opened) == 1 else 'projects were'} searched, every file of them"
+        )
+        return opened, [searched, *_left_out(failed)]
 
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
@@ -422,6 +444,13 @@ class Indexes:
                 f"{index.root} is not indexed yet", next_step=NextStep("Run ", to_run("index"), " and search again")
             )
         return store, (*notes, *index.standing_notes())
+
+
+def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
+    """The first ones by name, each with the reason: a list may have hundreds."""
+    named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
+    more = len(failed) - len(named)
+    return [*named, f"{more:,} more projects were left out, since they could not be opened"] if more else named
 
 
 def no_project(name: str) -> NotFound:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete
-from codeinfo.engine.indexes import Indexes, Place
+from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs
@@ -42,8 +42,6 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
 MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
-
-Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]
 
 
 class Scope(Struct, frozen=True):
@@ -92,11 +90,14 @@ class SearchOperations:
 
         def ask(again: bool) -> SearchResult:
             # Looking for changes in every folder of a machine would take longer than the search.
-            refresh = request.refresh and not (request.all_projects and self._indexes.team is None)
-            return self._found(request, scope, self._open(scope, again or refresh, progress))
+            refresh = again or (request.refresh and not (request.all_projects and self._indexes.team is None))
+            opened, said = self._indexes.open_all(
+                scope.indexes, everywhere=request.all_projects, refresh=refresh, progress=progress
+            )
+            found = self._found(request, scope, opened)
+            return replace(found, notes=(*found.notes, *said, *notes, *_by_project(found))) if said else found
 
-        found = healed(ask)
-        return replace(found, notes=(*found.notes, *notes, *_by_project(found))) if notes else found
+        return healed(ask)
 
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
@@ -110,10 +111,6 @@ class SearchOperations:
             return search_roots(request, opened, scope)
         with self._ranking:
             return search_roots(request, opened, scope)
-
-    def _open(self, scope: Scope, refresh: bool, progress: ProgressSink | None) -> list[Opened]:
-        opened = self._indexes.open_all(scope.indexes, refresh=refresh, progress=progress)
-        return [(index, *one) for index, one in zip(scope.indexes, opened, strict=True)]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         file = request.place.rpartition(":")[0]

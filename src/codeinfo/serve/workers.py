@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.files import private_folder
+from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
 
 _RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the machine busy
@@ -23,6 +25,24 @@ _RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the ma
 _LOOK_S = 0.2
 
 log = logging.getLogger(__name__)
+
+
+def start_child(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """A command of ours that is asked to end when this process does, killed or not: its standard input ends then."""
+    command = [*worker_command(__name__, "run_child"), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+
+
+def run_child() -> None:
+    def watch() -> None:
+        os.read(lifeline, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    lifeline = os.dup(0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    runpy.run_module("codeinfo", run_name="__main__", alter_sys=True)
 
 
 def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> None:
@@ -41,7 +61,7 @@ class _Crew:
     """Workers as child processes. One that dies is replaced; SIGTERM and SIGINT are passed on, and waited for."""
 
     def __init__(self, processes: int, arguments: Sequence[str]) -> None:
-        self._line = [sys.executable, "-m", "codeinfo", "worker", *arguments]
+        self._arguments = arguments
         self._running: list[subprocess.Popen[bytes]] = []
         self._processes = processes
         self._stopping = False
@@ -55,7 +75,7 @@ class _Crew:
             if missing and not self._stopping:
                 if time.monotonic() - started > _RESTART_S[1]:
                     wait = _RESTART_S[0]
-                self._running += [self._start() for _ in range(missing)]
+                self._running += [start_child("worker", *self._arguments) for _ in range(missing)]
                 missing, started = 0, time.monotonic()
             time.sleep(_LOOK_S)
             ended = [process for process in self._running if process.poll() is not None]
@@ -68,9 +88,6 @@ class _Crew:
                 missing += len(lost)
                 time.sleep(wait)
                 wait = min(2 * wait, _RESTART_S[1])
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._line, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def _stop(self, number: int, frame: object) -> None:
         self._stopping = True
@@ -124,9 +141,8 @@ def run_processes(commands: Sequence[Sequence[str]], store_url: str) -> int:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda sig, frame: signals.append(sig))
-    environment: dict[str, Any] = os.environ | {"CODEINFO_STORE_URL": store_url}
-    line = (sys.executable, "-m", "codeinfo")
-    running = [subprocess.Popen((*line, *command), env=environment, start_new_session=True) for command in commands]
+    environment = os.environ | {"CODEINFO_STORE_URL": store_url}
+    running = [start_child(*command, environment=environment) for command in commands]
     while not signals and all(process.poll() is None for process in running):
         time.sleep(_LOOK_S)
     codes = [process.poll() for process in running]
