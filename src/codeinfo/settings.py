@@ -176,6 +176,21 @@ class RetrievalSettings(Struct, frozen=True):
     ] = 40_000
 
 
+class CodeSettings(Struct, frozen=True):
+    language_servers: Annotated[
+        bool,
+        Setting(
+            "Ask an installed language server where a definition is used; it may run code of the project that it reads."
+        ),
+    ] = False
+    server_timeout_s: Annotated[
+        float, Setting("Seconds one question waits for it; the rest is found without it.", minimum=0.1, maximum=600)
+    ] = 30.0
+    server_memory_mb: Annotated[
+        int, Setting("A language server that takes more memory is ended.", minimum=100, maximum=1_000_000)
+    ] = 2048
+
+
 class LlmSettings(Struct, frozen=True):
     provider: Annotated[
         str,
@@ -355,6 +370,7 @@ class Sections(Struct, frozen=True):
     rerank: RerankSettings
     search: SearchSettings
     retrieval: RetrievalSettings
+    code: CodeSettings
     llm: LlmSettings
     answers: AnswerSettings
     mcp: McpSettings

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
+from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import Relations, dumps, loads, part_of, relations
@@ -54,6 +55,7 @@ MOST_ANSWERS = 32  # in that file, the oldest goes first
 MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
 _DAY = 86_400
 Answer = TypeVar("Answer")
+Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 
 
 class CodeRequest(Protocol):
@@ -80,6 +82,10 @@ class CodeOperations:
         self._indexes = indexes
         self._lock = threading.RLock()
         self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the tree in its build, each with its index
+        self._servers = LanguageServers()
+
+    def close(self) -> None:
+        self._servers.close()
 
     @contextmanager
     def open(self, project: IndexManager, store: SqliteStore) -> Iterator[NameResolver]:
@@ -163,12 +169,35 @@ class CodeOperations:
             return find_definitions(names.index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink | None = None) -> ops.ReferenceReport:
-        with self._open(request, progress, request.at) as (names, below):
-            return find_references(names, request, below)
+        return self._with_proofs(request, progress, lambda names, below: find_references(names, request, below))
 
     def calls(self, request: ops.CallsRequest, progress: ProgressSink | None = None) -> ops.CallGraph:
-        with self._open(request, progress, request.at) as (names, below):
-            return call_graph(names, request, below)
+        return self._with_proofs(request, progress, lambda names, below: call_graph(names, request, below))
+
+    def _with_proofs(
+        self,
+        request: ops.RefsRequest | ops.CallsRequest,
+        progress: ProgressSink | None,
+        answer: Callable[[NameResolver, str], Proved],
+    ) -> Proved:
+        """Answered again after language servers were asked, where the user lets them be, as long as that raises further
+        questions. They take seconds, in which others can ask here."""
+        project = self._indexes.find(request.path, "", request.at).index
+        settings = project.config.code
+        notes: tuple[str, ...] = ()
+        deadline = time.monotonic() + settings.server_timeout_s
+        while True:
+            with self._open(request, progress, request.at) as (names, below):
+                proofs, files = names.proofs, names.index.graph.files
+                proofs.wanted.clear()
+                proofs.asking = settings.language_servers and not notes and names.index.is_on_disk
+                found: Proved = answer(names, below)
+                wanted, proofs.asking = tuple(proofs.wanted), False
+            if not wanted:
+                return replace(found, notes=(*found.notes, *notes))
+            answers, notes = self._servers.ask(project.root, settings, files, wanted, deadline)
+            proofs.known.update(answers)
+            request = replace(request, refresh=False)
 
     def unused(self, request: ops.UnusedRequest, progress: ProgressSink | None = None) -> ops.UnusedReport:
         with self._open(request, progress) as (names, below):

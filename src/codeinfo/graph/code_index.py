@@ -399,12 +399,15 @@ class CodeIndex:
     @cached_property
     def compiler(self) -> Compiler | None:
         """What the project's `index.scip` says of the work tree; `index` and `status` say why one is not used."""
-        if not isinstance(self._contents, FolderFiles):  # a commit: the file describes what is on disk
-            return None
         try:
-            return open_compiler(self.root)
+            return open_compiler(self.root) if self.is_on_disk else None
         except ScipError:
             return None
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether its files are those of a folder, and not those of a commit or of a team's store."""
+        return isinstance(self._contents, FolderFiles)
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = (source.path, written.module, written.line, written.names, written.alias)

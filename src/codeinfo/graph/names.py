@@ -7,6 +7,7 @@ cannot be followed is neither claimed nor denied: it stays a syntactic match.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -361,6 +362,7 @@ class Receivers:
 
 
 _ALSO_IN_WORDS = ("_", "$")
+_IN_NAMES = f"{ascii_letters}{digits}_$"
 _LITERAL = '""'
 _MOST_MEANT = 3  # definitions: a value of more types than that has no certain one
 
@@ -373,6 +375,52 @@ class Resolution(Struct, frozen=True):
     proof: str = "resolved"
 
 
+class Question(NamedTuple):
+    """What a language server can be asked about a definition: where it is used or, `outgoing`, what it calls."""
+
+    path: str
+    line: int
+    name: str
+    outgoing: bool = False
+
+
+class Proven(Struct, frozen=True):
+    """A place that ends with a name that a compiler sees used or called. Lines start at 1; columns, of UTF-16 units, at
+    0. The target is where what is called is defined; its path is empty where that is outside of the project."""
+
+    path: str
+    line: int
+    start: int
+    end: int
+    target_path: str = ""
+    target_line: int = 0
+
+    def name(self, text: str) -> str:
+        """The name, in the text of the line."""
+        units = text.encode("utf-16-le")
+        written = units[2 * self.start : 2 * self.end].decode("utf-16-le", "ignore")
+        return written[len(written.rstrip(_IN_NAMES)) :] if written.isascii() else written
+
+    def is_called(self, text: str) -> bool:
+        return text.encode("utf-16-le")[2 * self.end :].decode("utf-16-le", "ignore").startswith("(")
+
+
+class Proofs:
+    """What language servers said of the definitions of one generation. While `asking`, what they have not been asked is
+    collected in `wanted`: they take seconds, so whoever answers a question asks them and answers again."""
+
+    def __init__(self) -> None:
+        self.known: dict[Question, tuple[Proven, ...]] = {}
+        self.wanted: dict[Question, None] = {}
+        self.asking = False
+
+    def get(self, question: Question) -> tuple[Proven, ...] | None:
+        found = self.known.get(question)
+        if found is None and self.asking:
+            self.wanted[question] = None
+        return found
+
+
 _OTHER = Resolution()
 _UNKNOWN = Resolution(possible=True)
 _MOST_CACHED = 400_000  # rows; beyond that everything is forgotten before the next question
@@ -381,6 +429,7 @@ _MOST_CACHED = 400_000  # rows; beyond that everything is forgotten before the n
 class NameResolver:
     def __init__(self, index: CodeIndex) -> None:
         self.index = index
+        self.proofs = Proofs()
         self._binder = Binder(index)
         self._foreign = Foreign(index)
         self._modules = ModuleNames(index)

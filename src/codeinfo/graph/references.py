@@ -15,7 +15,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit, implementation
-from codeinfo.graph.names import NameResolver, Resolution
+from codeinfo.graph.names import NameResolver, Proven, Question, Resolution
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS
@@ -205,20 +205,29 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
 
 def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which take a while: the answer is cached for the generation."""
-    key = ("uses", lookup.name, frozenset(lookup.found))
+    asked = {
+        symbol: names.proofs.get(Question(symbol.path, definition.start_line, definition.name))
+        for symbol, definition in lookup.found.items()
+    }
+    proven = {symbol: places for symbol, places in asked.items() if places}
+    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(proven))
     found: FoundUses | None = names.index.answers.get(key)
-    return found if found is not None else names.index.answers.add(key, _find_uses(names, lookup))
+    return found if found is not None else names.index.answers.add(key, _find_uses(names, lookup, proven))
 
 
-def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
+def _find_uses(names: NameResolver, lookup: Lookup, proven: Mapping[SymbolId, Sequence[Proven]]) -> FoundUses:
+    """`proven`: what language servers say of the definitions."""
     index = names.index
     candidates = _candidates(index, lookup)
     parsed = [file for file in candidates if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
-    resolved: list[Use] = []
+    resolved = _proven_uses(names, proven)
+    settled = {(use.file.file_id, use.reference.line) for use in resolved}
     possible: list[Use] = []
     for file in parsed:
         for reference, resolution in resolved_uses(names, file, lookup.name):
+            if (file.file_id, reference.line) in settled:
+                continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
@@ -235,6 +244,35 @@ def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
+
+
+def _proven_uses(names: NameResolver, proven: Mapping[SymbolId, Sequence[Proven]]) -> list[Use]:
+    """The uses that a language server sees in files of the index, without definitions of the name."""
+    found = []
+    for symbol, places in proven.items():
+        for place in places:
+            unit = names.index.unit(place.path)
+            text = names.index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
+            name = place.name(text)
+            if unit is None or place.line in {one.start_line for one in unit.by_name.get(name, ())}:
+                continue
+            written = references_to(names.index.uses(unit.facts.file_id), name)
+            on_line = [use for use in written if use.line == place.line]
+            if not on_line and name != symbol.qualified.rpartition(".")[2]:  # it saw another text than the index
+                continue
+            role = "call" if place.is_called(text) else "use"
+            best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
+            use = best or Reference(name, place.line, role, _definition_around(unit, place.line))
+            found.append(Use(unit.facts, use, symbol, "compiler"))
+    return found
+
+
+def _definition_around(unit: Unit, line: int) -> str:
+    """The qualified name of the innermost type or function that a line is in."""
+    around = [
+        one for one in unit.definitions if one.start_line <= line <= one.end_line and (one.is_type or one.is_function)
+    ]
+    return max(around, key=lambda one: one.start_line).qualified if around else ""
 
 
 def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
@@ -382,8 +420,29 @@ def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -
     lines = range(definition.start_line, definition.end_line + 1)
     uses = all_references(names.index.uses(unit.facts.file_id)) if unit else ()
     called = [use for use in uses if use.role == "call" and use.line in lines and names.index.defining(use.name)]
-    found = [names.resolve(unit, use) for use in called] if unit else []
+    proven = _proven_calls(names, symbol, definition)
+    found = [names.resolve(unit, use) for use in called if (use.line, use.name) not in proven] if unit else []
     return sum(one.possible and not one.symbols for one in found)
+
+
+def _proven_calls(
+    names: NameResolver, symbol: SymbolId, definition: Definition
+) -> dict[tuple[int, str], SymbolId | None]:
+    """What a language server says that a definition calls, by line and name; None lies outside of the index."""
+    unit = names.index.unit(symbol.path)
+    question = Question(symbol.path, definition.start_line, definition.name, outgoing=True)
+    found: dict[tuple[int, str], SymbolId | None] = {}
+    for call in names.proofs.get(question) or ():
+        if unit is None:
+            break
+        text = names.index.lines(unit.facts.file_id).get(call.line, "")
+        name = call.name(text)
+        other = names.index.unit(call.target_path)
+        on_line = [one for one in other.definitions if one.start_line == call.target_line] if other else []
+        meant = next((one for one in on_line if one.name == name), on_line[0] if on_line else None)
+        target = SymbolId(call.target_path, other.without_namespace(meant.qualified)) if other and meant else None
+        found[call.line, name] = target
+    return found
 
 
 def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
@@ -423,9 +482,15 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
     unit = names.index.unit(symbol.path)
     if unit is None:
         return []
-    edges: dict[tuple[str, str], code.CodeEdge] = {}
+    proven = _proven_calls(names, symbol, definition)
+    edges = {
+        (str(meant), "CALLS"): code.CodeEdge(str(symbol), str(meant), "CALLS", symbol.path, line, "compiler")
+        for (line, _), meant in reversed(proven.items())
+        if meant is not None
+    }
     for use in all_references(names.index.uses(unit.facts.file_id)):
-        if not definition.start_line <= use.line <= definition.end_line:
+        is_known = use.role == "call" and (use.line, use.name) in proven
+        if is_known or not definition.start_line <= use.line <= definition.end_line:
             continue
         resolution = names.resolve(unit, use)
         for meant in resolution.symbols:

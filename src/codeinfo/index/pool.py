@@ -14,12 +14,13 @@ import marshal
 import os
 import queue
 import select
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,16 +53,18 @@ def worker_command(module: str, function: str = "main") -> list[str]:
     return [sys.executable, "-P", "-c", code]
 
 
-class Worker:
-    """A worker process and the messages to and from it; nothing here waits longer than it is allowed to."""
+class PipedProcess:
+    """A process in a session of its own and the messages to and from it; nothing here waits longer than it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
-            worker_command("codeinfo.index.worker"),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
+            cwd=cwd,
+            env=env,
             start_new_session=True,  # it gets no signals from the terminal
         )
         assert self._process.stdin is not None
@@ -78,6 +81,73 @@ class Worker:
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def has_ended(self) -> bool:
+        """It is not collected by asking: until then its number and that of its group stay its own."""
+        can_tell = hasattr(os, "waitid")  # macOS has it from Python 3.13 on; elsewhere its pipes tell, when they close
+        return can_tell and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def flush(self) -> bool:
+        """Write what the pipe takes; False where nobody reads any more."""
+        try:
+            sent = os.write(self._stdin, memoryview(self._outgoing)[: 1 << 20])
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        del self._outgoing[:sent]
+        return True
+
+    def receive(self, deadline: float) -> Any:
+        """The next message, None where it does not come in time; EOFError where it never will."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        while (message := self._whole_message()) is None:
+            if self._outgoing:
+                poll.register(self._stdin, select.POLLOUT)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            for descriptor, event in poll.poll(left * 1000):
+                if descriptor == self._stdin:
+                    if event & ~select.POLLOUT or not self.flush():
+                        raise EOFError
+                    if not self._outgoing:
+                        poll.unregister(self._stdin)
+                else:
+                    data = os.read(self._stdout, 1 << 20)
+                    if not data:
+                        raise EOFError
+                    self._incoming += data
+        return message
+
+    def _whole_message(self) -> Any:
+        """The first message that has arrived in full, taken off `_incoming`; None where there is none yet."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """With all that it started, as far as that stayed in its session."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self, patience_s: float = 0.0) -> int:
+        """Kill and collect it; its status. One that is about to end by itself may, since its status says why."""
+        if patience_s:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
+        self.kill()
+        status = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return status
+
+
+class Worker(PipedProcess):
+    def __init__(self) -> None:
+        super().__init__(worker_command("codeinfo.index.worker"))
 
     @property
     def is_idle(self) -> bool:
@@ -99,41 +169,7 @@ class Worker:
         self._outgoing += len(message).to_bytes(HEADER, "little")
         self._outgoing += message
 
-    def flush(self) -> bool:
-        """Write what the pipe takes; False where nobody reads any more."""
-        try:
-            sent = os.write(self._stdin, memoryview(self._outgoing)[: 1 << 20])
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        del self._outgoing[:sent]
-        return True
-
-    def receive(self, deadline: float) -> tuple[bool, Any] | None:
-        """The next reply, None where it does not come in time; EOFError where it never will."""
-        poll = select.poll()
-        poll.register(self._stdout, select.POLLIN)
-        while (reply := self._whole_reply()) is None:
-            if self._outgoing:
-                poll.register(self._stdin, select.POLLOUT)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            for descriptor, event in poll.poll(left * 1000):
-                if descriptor == self._stdin:
-                    if event & ~select.POLLOUT or not self.flush():
-                        raise EOFError
-                    if not self._outgoing:
-                        poll.unregister(self._stdin)
-                else:
-                    data = os.read(self._stdout, 1 << 20)
-                    if not data:
-                        raise EOFError
-                    self._incoming += data
-        return reply
-
-    def _whole_reply(self) -> tuple[bool, Any] | None:
+    def _whole_message(self) -> tuple[bool, Any] | None:
         if len(self._incoming) < HEADER:
             return None
         size = HEADER + int.from_bytes(self._incoming[:HEADER], "little")
@@ -142,20 +178,6 @@ class Worker:
         done, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
         del self._incoming[:size]
         return done, value
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def end(self, patience_s: float = 0.0) -> int:
-        """Kill and collect it; its status. One that is about to end by itself may, since its status says why."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience_s)
-        self._process.kill()
-        status = self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        return status
 
 
 KEPT_S = 120.0  # an editing session asks again within that

@@ -151,7 +151,7 @@ class OwnPatterns:
                 if not self._worker.begin(ChunkSettings()):
                     raise EOFError
             self._worker.send(request)
-            reply = self._worker.receive(time.monotonic() + seconds)
+            reply: tuple[bool, Any] | None = self._worker.receive(time.monotonic() + seconds)
         except (OSError, EOFError):
             reply = None
         if reply is None:

@@ -82,8 +82,8 @@ class RefsRequest(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """One use. `confidence` is `compiler` (an `index.scip` of the project says so), `resolved` (scopes, imports and
-    types lead from it to `definition`) or `syntactic` (only the name matches)."""
+    """One use. `confidence` is `compiler` (an `index.scip` or a language server says so), `resolved` (scopes, imports
+    and types lead from it to `definition`) or `syntactic` (only the name matches)."""
 
     file: str
     line: int
@@ -137,6 +137,7 @@ class CallGraph(Struct, frozen=True):
     is_complete: bool
     unattributed: int = 0  # more calls by this name: they may mean this or another definition
     unattributed_callees: int = 0  # calls that it makes to something of this codebase, none knows to what
+    notes: tuple[str, ...] = ()
 
 
 # --- explore ---------------------------------------------------------------------------------------------------------
@@ -362,7 +363,8 @@ OPERATIONS = (
         ReferenceReport,
         "code.references",
         "Show where a name is used.",
-        help="Found in the syntax, never in comments or strings. `compiler`: an index.scip in the project says so; "
+        help="Found in the syntax, never in comments or strings. `compiler`: an index.scip in the project or a "
+        "language server (`code.language_servers`) says so; "
         "`resolved`: scopes, imports and types lead to the definition; `syntactic`: only the name matches.",
     ),
     _Operation(

@@ -637,6 +637,7 @@ def _calls(result: code.CallGraph, out: Output) -> None:
         out.line((f"{quantity(result.unattributed_callees, 'call')} that it makes could not be attributed", "yellow"))
     if not result.is_complete:
         out.line(("not complete: raise --limit to see all", "yellow"))
+    out.notes(result.notes)
 
 
 def _call_row(edge: code.CodeEdge, other: str, out: Output) -> tuple[Span, ...]:

@@ -1,0 +1,507 @@
+"""Installed language servers, asked where a definition is used and what it calls, over pipes as editors ask them.
+
+Such a server may run code of the project, so only the user's own settings switch this on. One is started for a project
+and a family of languages when it is first needed, watched while it works, and ended with its process group when it is
+not asked for a while. It is never required: what it does not say in time is answered without it, with a note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from msgspec import Struct, field
+
+from codeinfo.graph.names import Proven, Question
+from codeinfo.index.pool import PipedProcess
+from codeinfo.languages.model import FileFacts, family
+from codeinfo.settings import CodeSettings
+
+_IDLE_S = 180.0  # then a server ends; the next question starts another
+_PAUSE_S = 300.0  # before a server that failed is started again
+_MOST = 3  # servers at once; another one ends the one that was not asked for longest
+_LOOK_S = 0.25  # between looks at the memory
+_MOST_BYTES = 64_000_000  # of one message
+_MOST_HEADER = 4096
+_CHANGED = 2  # a type of change
+_MOST_QUOTED = 200  # characters of its errors
+_MOST_TIMEOUTS = 2  # in a row; then it counts as stuck
+_LOADING = frozenset({"window/logMessage", "experimental/serverStatus"})
+_NO_PROTOCOL = "sent something else than the protocol"
+_RETRIED = frozenset({-32801, -32802, -32800})  # the content changed while it was asked: it is still loading
+_WORD = re.compile(r"[^\W\d][\w$]*")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+class Server(Struct, frozen=True):
+    """How the server of a family of languages is started and configured."""
+
+    commands: tuple[tuple[str, ...], ...]  # the first that is installed is run
+    options: Mapping[str, Any] = {}
+    sections: Mapping[str, Any] = {}  # settings that it asks for
+    loaded: str = ""  # in the notification that says that it has loaded everything; its answers count only from then on
+
+
+_PYRIGHT = {"analysis": {"autoSearchPaths": True, "diagnosticMode": "openFilesOnly"}}
+# As little as possible is run for a project, and nothing is fetched.
+_RUST = {"cargo": {"buildScripts": {"enable": False}}, "procMacro": {"enable": False}, "checkOnSave": False}
+SERVERS: Mapping[str, Server] = {
+    "python": Server(
+        (("basedpyright-langserver", "--stdio"), ("pyright-langserver", "--stdio")),
+        sections={"python": _PYRIGHT, "basedpyright": _PYRIGHT},
+        loaded="source file",
+    ),
+    "ecmascript": Server(
+        (("typescript-language-server", "--stdio"),),
+        # The server for syntax answers while a project loads, from the one file that it sees.
+        options={"disableAutomaticTypingAcquisition": True, "tsserver": {"useSyntaxServer": "never"}},
+    ),
+    "go": Server((("gopls",),)),
+    "rust": Server((("rust-analyzer",),), options=_RUST, sections={"rust-analyzer": _RUST}, loaded='"quiescent":true'),
+}
+_OFFLINE = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "CARGO_NET_OFFLINE": "true"}
+_LANGUAGE_IDS = {
+    ".py": "python", ".pyi": "python", ".go": "go", ".rs": "rust", ".ts": "typescript", ".mts": "typescript",
+    ".cts": "typescript", ".tsx": "typescriptreact", ".jsx": "javascriptreact",
+}  # fmt: skip
+
+
+class ServerFailed(Exception):
+    """The server can be asked no more: it ended, grew too large or does not speak the protocol."""
+
+
+class ServerTimeout(Exception):
+    """It did not answer in time."""
+
+
+class ServerRefused(Exception):
+    """It answered with an error."""
+
+
+# The parts of replies that are read. Positions are (line, character) from 0, in UTF-16 units.
+
+
+class _Position(Struct):
+    line: int
+    character: int
+
+
+class _Range(Struct):
+    start: _Position
+    end: _Position
+
+
+class _Location(Struct):
+    uri: str
+    range: _Range
+
+
+class _Callee(Struct, rename="camel"):
+    uri: str
+    selection_range: _Range
+
+
+class _OutgoingCall(Struct, rename="camel"):
+    to: _Callee
+    from_ranges: list[_Range]
+
+
+class _Section(Struct):
+    section: str = ""
+
+
+class _Items(Struct):
+    items: list[_Section]
+
+
+class _Error(Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Message(Struct):
+    id: int | str | None = None
+    method: str = ""
+    params: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
+    result: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
+    error: _Error | None = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+class _Connection(PipedProcess):
+    """JSON-RPC over the pipes of a process, each message behind a header with its size."""
+
+    def post(self, **message: Any) -> None:
+        """On its way with the next `receive`."""
+        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
+        self._outgoing += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    def _whole_message(self) -> _Message | None:
+        header, found, _ = self._incoming[:_MOST_HEADER].partition(b"\r\n\r\n")
+        if not found:
+            if len(self._incoming) >= _MOST_HEADER:
+                raise ServerFailed(_NO_PROTOCOL)
+            return None
+        sizes = [line[15:].strip() for line in header.split(b"\r\n") if line[:15].lower() == b"content-length:"]
+        if len(sizes) != 1 or not sizes[0].isdigit():
+            raise ServerFailed(_NO_PROTOCOL)
+        start, size = len(header) + 4, int(sizes[0])
+        if size > _MOST_BYTES:
+            raise ServerFailed(f"sent a message of {size >> 20} MB")
+        if len(self._incoming) < start + size:
+            return None
+        body = bytes(self._incoming[start : start + size])
+        del self._incoming[: start + size]
+        try:
+            return _decode(body)
+        except msgspec.DecodeError as error:
+            raise ServerFailed(_NO_PROTOCOL) from error
+
+
+class LanguageServer:
+    """One running server. Asked by one thread at a time, which holds `lock`."""
+
+    def __init__(self, server: Server, command: tuple[str, ...], root: Path, memory_bytes: int) -> None:
+        """Raises OSError where it cannot be started."""
+        self.lock = threading.Lock()
+        self.used = time.monotonic()
+        self.timeouts = 0
+        self._server, self._command, self._root, self._memory_bytes = server, command, root, memory_bytes
+        self._number = 0
+        self._looked = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        node = {"NODE_OPTIONS": f"--max-old-space-size={self._memory_bytes >> 20}"}
+        self.process = _Connection(self._command, self._root, {**node, **os.environ, **_OFFLINE})
+        self._post = self.process.post
+        self._files: Mapping[str, FileFacts] | None = None
+        self._opened: dict[str, int] = {}  # path → version
+        self._is_loaded = not self._server.loaded
+
+    def _wait(self, until: Callable[[_Message], bool], deadline: float) -> _Message:
+        """The first message of which `until` is true; what the server asks meanwhile is answered."""
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                raise ServerTimeout
+            if now >= self._looked + _LOOK_S:
+                self._looked = now
+                if self.process.has_ended:  # what it started may still hold its pipes
+                    raise ServerFailed("ended")
+                if (size := group_bytes(self.process.pid)) > self._memory_bytes:
+                    raise ServerFailed(f"took {size >> 20} MB of memory")
+            try:
+                message: _Message | None = self.process.receive(min(deadline, now + _LOOK_S))
+            except EOFError:
+                raise ServerFailed("ended") from None
+            if message is None:
+                continue
+            if message.method in _LOADING and self._server.loaded in bytes(message.params).decode("utf-8", "replace"):
+                self._is_loaded = True
+            if message.method and message.id is not None:
+                self._post(id=message.id, result=self._reply(message))
+            if until(message):
+                return message
+
+    def _reply(self, asked: _Message) -> Any:
+        if asked.method != "workspace/configuration":
+            return None
+        try:
+            items = msgspec.json.decode(asked.params, type=_Items).items
+        except msgspec.DecodeError as error:
+            raise ServerFailed(_NO_PROTOCOL) from error
+        return [self._server.sections.get(item.section) for item in items]
+
+    def _ask(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
+        while True:
+            self._number += 1
+            self._post(id=self._number, method=method, params=params)
+            try:
+                reply = self._wait(lambda message: not message.method and message.id == self._number, deadline)
+            except ServerTimeout:
+                self._post(method="$/cancelRequest", params={"id": self._number})
+                raise
+            if reply.error is None:
+                return reply.result
+            if reply.error.code not in _RETRIED:
+                raise ServerRefused(f"says: {reply.error.message.strip()[:_MOST_QUOTED]}")
+            time.sleep(0.1)
+
+    # --- questions ---
+
+    def open(self, files: Mapping[str, FileFacts], deadline: float) -> None:
+        """Start the conversation, or say what was edited since the last question. Where files came or went another
+        process starts: a server looks for them at a time of its own, and until then answers without them."""
+        known = self._files
+        if known is not None and known.keys() != files.keys():
+            self.process.end()
+            self._start()
+            known = None
+        if known is None:
+            self._initialize(deadline)
+        else:
+            edited = [path for path, facts in files.items() if facts.file_id != known[path].file_id]
+            changes = [{"uri": (self._root / path).as_uri(), "type": _CHANGED} for path in edited]
+            if changes:
+                self._post(method="workspace/didChangeWatchedFiles", params={"changes": changes})
+            for path in edited:
+                if path in self._opened:
+                    self._open_document(path)
+        self._files = files
+        if not self._is_loaded:
+            self._wait(lambda _: self._is_loaded, deadline)
+
+    def _initialize(self, deadline: float) -> None:
+        uri = self._root.as_uri()
+        capabilities = {
+            "general": {"positionEncodings": ["utf-16"]},
+            "workspace": {
+                "configuration": True,
+                "workspaceFolders": True,
+                "didChangeWatchedFiles": {"dynamicRegistration": True},
+            },
+            "textDocument": {"references": {}, "callHierarchy": {}, "diagnostic": {}},  # the last: none unasked
+            "experimental": {"serverStatusNotification": True},
+        }
+        parameters = {
+            "processId": os.getpid(),
+            "rootUri": uri,
+            "workspaceFolders": [{"uri": uri, "name": self._root.name}],
+            "capabilities": capabilities,
+            "initializationOptions": self._server.options,
+        }
+        try:
+            self._ask("initialize", parameters, deadline)
+        except ServerRefused as error:
+            raise ServerFailed(str(error)) from error
+        self._post(method="initialized", params={})
+
+    def answer(self, question: Question, deadline: float) -> tuple[Proven, ...]:
+        path = self._root / question.path
+        line = dict(enumerate(_LINE_END.split(_text(path)), 1)).get(question.line, "")
+        column = name_column(line, question.name)
+        if column < 0:  # the file has changed since
+            return ()
+        position = {"line": question.line - 1, "character": len(line[:column].encode("utf-16-le")) // 2}
+        place = {"textDocument": {"uri": path.as_uri()}, "position": position}
+        ask = self._callees if question.outgoing else self._references
+        try:
+            # Most know the files of a project, and check each one that is opened, which takes longer than the answer.
+            found: tuple[Proven, ...] = ()
+            if question.path not in self._opened:
+                with suppress(ServerRefused):
+                    found = ask(place, question.path, deadline)
+            if not found:
+                self._open_document(question.path)
+                found = ask(place, question.path, deadline)
+            return found
+        except msgspec.DecodeError as error:
+            raise ServerFailed("answered something else than was asked") from error
+
+    def _open_document(self, name: str) -> None:
+        """It stays open: a server may let go of a project when its last document is closed."""
+        path = self._root / name
+        document = {"uri": path.as_uri(), "version": self._opened.get(name, -1) + 1}
+        if name in self._opened:
+            changed = {"textDocument": document, "contentChanges": [{"text": _text(path)}]}
+            self._post(method="textDocument/didChange", params=changed)
+        else:
+            opened = {**document, "languageId": _LANGUAGE_IDS.get(path.suffix, "javascript"), "text": _text(path)}
+            self._post(method="textDocument/didOpen", params={"textDocument": opened})
+        self._opened[name] = self._opened.get(name, -1) + 1
+
+    def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...]:
+        asked = {**place, "context": {"includeDeclaration": False}}
+        found = _read(self._ask("textDocument/references", asked, deadline), list[_Location])
+        return tuple(self._proven(self._path(one.uri), one.range) for one in found)
+
+    def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...]:
+        items = _read(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any])
+        if not items:
+            return ()
+        calls = _read(self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_OutgoingCall])
+        return tuple(
+            self._proven(path, written, self._path(call.to.uri), call.to.selection_range.start.line + 1)
+            for call in calls
+            for written in call.from_ranges
+        )
+
+    @staticmethod
+    def _proven(path: str, written: _Range, target: str = "", target_line: int = 0) -> Proven:
+        start, end = written.start, written.end
+        first = start.character if end.line == start.line else 0
+        return Proven(path, end.line + 1, first, end.character, target, target_line)
+
+    def _path(self, uri: str) -> str:
+        """As the index calls the file; empty for one that lies outside of the project."""
+        path = Path(unquote(urlsplit(uri).path))
+        return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else ""
+
+
+def _read(result: msgspec.Raw, kind: type[list[Any]]) -> list[Any]:
+    return msgspec.json.decode(result, type=kind | None) or []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:  # it was deleted while we looked
+        return ""
+
+
+def name_column(line: str, name: str) -> int:
+    """Where the line that defines a name has it; -1 where it does not. In `func (t Table) Table() Table` the one before
+    the parenthesis is meant."""
+    words = [word for word in _WORD.finditer(line) if word.group() == name]
+    called = (word.start() for word in words if line[word.end() : word.end() + 1] in ("(", "<", "["))
+    return next(called, words[0].start() if words else -1)
+
+
+def group_bytes(leader: int) -> int:
+    """The memory of a process and of all that it started; 0 where the system does not tell."""
+    total = 0
+    for entry in os.scandir("/proc") if os.path.isdir("/proc/self") else ():
+        if entry.name.isdigit():
+            try:
+                with open(f"/proc/{entry.name}/stat", "rb") as status:
+                    fields = status.read().rpartition(b")")[2].split()
+            except OSError:  # it has ended
+                continue
+            if int(fields[2]) == leader:
+                total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return total
+
+
+_Key = tuple[Path, str]  # the folder of a project and a family of languages
+
+
+class LanguageServers:
+    """The servers of this process, one for each project and family of languages."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[_Key, LanguageServer] = {}
+        self._failed: dict[_Key, tuple[float, str]] = {}  # when, and why
+        self._timer: threading.Timer | None = None
+
+    def ask(
+        self,
+        root: Path,
+        settings: CodeSettings,
+        files: Mapping[str, FileFacts],
+        questions: Iterable[Question],
+        deadline: float,
+    ) -> tuple[dict[Question, tuple[Proven, ...]], tuple[str, ...]]:
+        """What is answered in time, and notes on why the rest is not. Languages without a server have no rest."""
+        answers: dict[Question, tuple[Proven, ...]] = {}
+        notes = []
+        by_family: dict[str, list[Question]] = {}
+        for question in questions:
+            by_family.setdefault(family(files[question.path].language), []).append(question)
+        for name, asked in by_family.items():
+            if name not in SERVERS:
+                answers.update(dict.fromkeys(asked, ()))
+            elif why := self._ask((root.resolve(), name), settings, files, asked, deadline, answers):
+                notes.append(f"{why}: what it would prove is resolved without it")
+        return answers, tuple(notes)
+
+    def _ask(
+        self,
+        key: _Key,
+        settings: CodeSettings,
+        files: Mapping[str, FileFacts],
+        questions: Sequence[Question],
+        deadline: float,
+        answers: dict[Question, tuple[Proven, ...]],
+    ) -> str:
+        """Add what one server answers; why that is not all."""
+        commands = SERVERS[key[1]].commands
+        command = next((one for one in commands if shutil.which(one[0])), None)
+        if command is None:
+            return f"{' or '.join(one[0] for one in commands)} is not installed"
+        failed, why = self._failed.pop(key, (0.0, ""))
+        if why and time.monotonic() < failed + _PAUSE_S:
+            self._failed[key] = (failed, why)
+            return f"{why} (not started again for {_PAUSE_S / 60:.0f} minutes)"
+        why = ""
+        late = f"{command[0]} did not answer within {settings.server_timeout_s:g} s"
+        with self._lock:
+            try:
+                server = self._running.get(key) or LanguageServer(
+                    SERVERS[key[1]], command, key[0], settings.server_memory_mb << 20
+                )
+            except OSError as error:
+                return f"{command[0]} cannot be started ({error})"
+            self._running[key] = server
+            server.used = time.monotonic()
+        if not server.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return late
+        try:
+            if self._running.get(key) is not server:
+                raise ServerFailed("ended")
+            server.open(files, deadline)
+            for question in questions:
+                try:
+                    answers[question] = server.answer(question, deadline)
+                except ServerRefused as error:
+                    why = f"{command[0]} {error}"
+            server.timeouts = 0
+            return why
+        except ServerTimeout:
+            server.timeouts += 1
+            if server.timeouts == _MOST_TIMEOUTS:
+                self._fail(key, server, late)
+            return late
+        except ServerFailed as error:
+            return self._fail(key, server, f"{command[0]} {error}")
+        finally:
+            server.used = time.monotonic()
+            server.lock.release()
+            self._end_unused()
+
+    def _fail(self, key: _Key, server: LanguageServer, why: str) -> str:
+        with self._lock:
+            self._failed[key] = (time.monotonic(), why)
+            if self._running.get(key) is server:
+                del self._running[key]
+        server.process.end()
+        return why
+
+    def _end_unused(self) -> None:
+        """End those that were not asked for long, and the oldest of too many; look again later for the rest."""
+        with self._lock:
+            by_use = sorted(self._running.items(), key=lambda item: item[1].used)
+            for number, (key, server) in enumerate(by_use, 1):
+                is_unused = number <= len(by_use) - _MOST or time.monotonic() >= server.used + _IDLE_S
+                if is_unused and server.lock.acquire(blocking=False):
+                    del self._running[key]
+                    server.process.end()
+                    server.lock.release()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(_IDLE_S, self._end_unused) if self._running else None
+            if self._timer is not None:
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        with self._lock:
+            running, self._running = self._running, {}
+            if self._timer is not None:
+                self._timer.cancel()
+        for server in running.values():
+            server.process.kill()
+            with server.lock:  # who is asking it notices that it ended
+                server.process.end()
