@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 
 from codeinfo.files import read_regular
 
+Value = TypeVar("Value")
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000
 # Each star of a segment multiplies the work of a failing match; a hostile line of twenty would stall for years.
 _MAX_STARS_IN_SEGMENT = 3
 _MAX_CHARS = 4096  # of a line: no path is longer
 _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[ ]*")
+_LITERAL = re.compile(r"[\w.-]+")
+_ANY_DEPTH = _MAX_CHARS
 _STARS = re.compile(r"\*\*(?!\*)|\*")
 
 
@@ -24,7 +29,9 @@ class Pattern(Struct, frozen=True):
     text: str
     negated: bool
     folders_only: bool = False
-    matches: Callable[[str], object] | None = None  # None: a plain name, looked up instead
+    matches: Callable[[str], object] = bool  # of a plain name, which is looked up instead, it is not asked
+    first: str = ""  # what a path must begin with, where the line says so without a wildcard
+    depth: int = 0  # of the paths that decide whether all below them match
 
 
 class Match(Struct, frozen=True):
@@ -39,18 +46,20 @@ class IgnoreFile(Struct, frozen=True, dict=True):
     """One ignore file; `folder` is relative to the root, "" or ending with a slash.
 
     Most lines are `name`, `name/` or `*.extension`: a lookup each, which spares compiling and trying hundreds of
-    expressions for every path. The others are expressions by pathspec.
+    expressions for every path. The others are expressions by pathspec: those without a slash are tried once a name,
+    those that begin with a folder's name only below it.
     """
 
     folder: str
     name: str
     plain: dict[str, list[Pattern]]
-    expressions: tuple[Pattern, ...]
+    by_name: tuple[Pattern, ...]
+    by_path: tuple[Pattern, ...]
     refused_lines: tuple[int, ...] = ()
 
     @cached_property
     def has_negation(self) -> bool:
-        patterns = [*self.expressions, *(pattern for same in self.plain.values() for pattern in same)]
+        patterns = [*self.by_name, *self.by_path, *(pattern for same in self.plain.values() for pattern in same)]
         return any(pattern.negated for pattern in patterns)
 
     def match(self, path: str) -> Match | None:
@@ -58,32 +67,66 @@ class IgnoreFile(Struct, frozen=True, dict=True):
         if not path.startswith(self.folder):
             return None
         below = path[len(self.folder) :]
-        last = self._last_plain(below)
-        for pattern in reversed(self.expressions):
-            if last and last.line > pattern.line:
+        folder, _, name = below.rpartition("/")
+        last, lines = self._folders[folder]
+        found = self._names[name] if name else None
+        if found and (last is None or found.line > last.line):
+            last = found
+        for line in lines if folder else self._starting_with(name):
+            if last and last.line > line.line:
                 break
-            if pattern.matches and pattern.matches(below):
-                last = pattern
+            if line.matches(below):
+                last = line
                 break
         return Match(last.negated, f"{self.folder}{self.name}:{last.line}", last.text) if last else None
 
-    def _last_plain(self, below: str) -> Pattern | None:
-        if not self.plain:
-            return None
-        last = None
-        *folders, name = below.split("/")
-        for part in (*folders, name):
-            dot = part.rfind(".")
-            for key in (part, f"*{part[dot:]}") if dot >= 0 else (part,):
-                for pattern in self.plain.get(key, ()):
-                    if (last is None or pattern.line > last.line) and (part is not name or not pattern.folders_only):
-                        last = pattern
-        return last
+    @cached_property
+    def _names(self) -> _Known[Pattern | None]:
+        return _Known(self._last_by_name)
+
+    @cached_property
+    def _folders(self) -> _Known[tuple[Pattern | None, list[Pattern]]]:
+        """The last line that matches a part of a folder's path, and those that the path of a file in it may match."""
+
+        def find_out(folder: str) -> tuple[Pattern | None, list[Pattern]]:
+            parts = folder.split("/") if folder else []
+            lines = self._starting_with(parts[0]) if parts else []
+            matched = [line for part in parts if (line := self._names[f"{part}/"])]
+            matched += [line for line in lines if line.depth <= len(parts) and line.matches(f"{folder}/")]
+            undecided = [line for line in lines if line.depth > len(parts)]
+            return max(matched, key=attrgetter("line"), default=None), undecided
+
+        return _Known(find_out)
+
+    def _starting_with(self, first: str) -> list[Pattern]:
+        """The lines that a path which begins so may match, the last one first."""
+        return [line for line in reversed(self.by_path) if line.first in ("", first)]
+
+    def _last_by_name(self, part: str) -> Pattern | None:
+        """The last line that matches a part of a path, whatever the others are; that of a folder ends with a slash."""
+        name = part.rstrip("/")
+        dot = name.rfind(".")
+        keys = (name, f"*{name[dot:]}") if dot >= 0 else (name,)
+        plain = (line for key in keys for line in self.plain.get(key, ()) if part != name or not line.folders_only)
+        found = [*plain, *(line for line in self.by_name if line.matches(part))]
+        return max(found, key=attrgetter("line"), default=None)
+
+
+class _Known(dict[str, Value]):
+    """What was found out about names, each looked at once."""
+
+    def __init__(self, find_out: Callable[[str], Value]) -> None:
+        self._find_out = find_out
+
+    def __missing__(self, name: str) -> Value:
+        self[name] = found = self._find_out(name)
+        return found
 
 
 def parse(folder: str, name: str, content: str) -> IgnoreFile:
     plain: dict[str, list[Pattern]] = {}
-    expressions: list[Pattern] = []
+    by_name: list[Pattern] = []
+    by_path: list[Pattern] = []
     refused: list[int] = []
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -92,10 +135,15 @@ def parse(folder: str, name: str, content: str) -> IgnoreFile:
             pattern = Pattern(number, line.strip(), bool(simple["not"]), bool(simple["folder"]))
             plain.setdefault(simple["key"], []).append(pattern)
         elif expression := _expression(line, number):
-            expressions.append(expression)
+            (by_path if "/" in _unanchored(line) else by_name).append(expression)
         else:
             refused.append(number)
-    return IgnoreFile(folder, name, plain, tuple(expressions), tuple(refused))
+    return IgnoreFile(folder, name, plain, tuple(by_name), tuple(by_path), tuple(refused))
+
+
+def _unanchored(line: str) -> str:
+    """A line without what leaves open where it matches: one in which no slash is left matches by name alone."""
+    return line.rstrip(" ").removeprefix("!").removeprefix("**/").removesuffix("/") or "/"
 
 
 def _expression(line: str, number: int) -> Pattern | None:
@@ -115,7 +163,15 @@ def _expression(line: str, number: int) -> Pattern | None:
         matches = regex.match if line.split("/").count("**") < 2 else _several_depths(line)
     except (ValueError, re.error):
         return None
-    return Pattern(number, line.strip(), not parsed.include, matches=matches)
+    parts = line.rstrip(" ").removeprefix("!").strip("/").split("/")
+    return Pattern(
+        number,
+        line.strip(),
+        not parsed.include,
+        matches=matches,
+        first=parts[0] if len(parts) > 1 and _LITERAL.fullmatch(parts[0]) else "",
+        depth=_ANY_DEPTH if "**" in line else len(parts),
+    )
 
 
 def _several_depths(line: str) -> Callable[[str], bool]:
