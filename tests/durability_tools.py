@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import CodeSource, IndexManager, walk_settings
 from codeinfo.errors import ProviderError
-from codeinfo.models.embeddings import ScriptedEmbedder
+from codeinfo.models.retrieval import ScriptedEmbedder
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run
 from codeinfo.sources.git import family_of

@@ -25,7 +25,7 @@ from scripted import (
 )
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.embeddings import ScriptedEmbedder
+from codeinfo.models.retrieval import ScriptedEmbedder
 from codeinfo.ports import Message, ToolCall, ToolSpec
 
 CHAT_MODEL = "scripted-chat"

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.rerank import sigmoid
+from codeinfo.models.retrieval import sigmoid
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 from codeinfo.tokens import stem, words
 

@@ -11,8 +11,8 @@ import pytest
 from model_server import EMBEDDING_MODEL, ScriptedServer
 
 from codeinfo.models.builtin import BuiltinEmbedder
-from codeinfo.models.embeddings import OpenAIEmbedder, ScriptedEmbedder
 from codeinfo.models.endpoints import EmbeddingEndpoint
+from codeinfo.models.retrieval import OpenAIEmbedder, ScriptedEmbedder
 from codeinfo.ports import Embedder
 
 TEXTS = [

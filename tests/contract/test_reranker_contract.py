@@ -13,7 +13,7 @@ from rerank_tools import make_cross_encoder
 from scripted import ScriptedReranker
 
 from codeinfo.models.endpoints import CrossEncoderFolder, RerankEndpoint
-from codeinfo.models.rerank import EndpointReranker, LocalReranker
+from codeinfo.models.retrieval import EndpointReranker, LocalReranker
 from codeinfo.ports import Reranker
 
 QUERY = "retry a failed request"

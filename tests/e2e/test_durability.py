@@ -29,7 +29,7 @@ import codeinfo.index.line as build_module
 from codeinfo.engine.index_manager import OTHER_MODEL, CodeSource, IndexManager
 from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
-from codeinfo.models.embeddings import ScriptedEmbedder
+from codeinfo.models.retrieval import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
 

@@ -17,10 +17,10 @@ from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, e
 from scripted import Reply
 
 from codeinfo.errors import ProviderError
-from codeinfo.models import embeddings
+from codeinfo.models import retrieval
 from codeinfo.models.chat import OpenAIChat, make_llm, structured
-from codeinfo.models.embeddings import OpenAIEmbedder, known_prefixes
 from codeinfo.models.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
+from codeinfo.models.retrieval import OpenAIEmbedder, known_prefixes
 from codeinfo.ports import Delta, Message
 
 ASK = [Message("user", "one two three four five six")]
@@ -369,7 +369,7 @@ def test_prefixes_follow_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known_prefixes("text-embedding-3-small") == known_prefixes("bge-m3") == ("", "")
     with ScriptedServer() as server:
         assert embedder(server).model_id == f"openai:{EMBEDDING_MODEL}@32"
-        monkeypatch.setattr(embeddings, "PREFIXES", ((EMBEDDING_MODEL, "q: ", "d: "),))
+        monkeypatch.setattr(retrieval, "PREFIXES", ((EMBEDDING_MODEL, "q: ", "d: "),))
         made = embedder(server)
         made.embed_query("x")
         made.embed_documents(["y"])

@@ -10,7 +10,7 @@ import apsw
 import pytest
 from durability_tools import STEADY, cli, digest, index_folder, index_manager, live_build, make_project
 
-from codeinfo.models.embeddings import ScriptedEmbedder
+from codeinfo.models.retrieval import ScriptedEmbedder
 
 NUMBER = 4  # bytes of a float32
 

@@ -14,7 +14,7 @@ from rerank_tools import make_cross_encoder
 
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
-from codeinfo.models.rerank import EndpointReranker, LocalReranker, sigmoid
+from codeinfo.models.retrieval import EndpointReranker, LocalReranker, sigmoid
 
 QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=1, retry_seconds=1, backoff_seconds=0.01)
 TEXTS = ["tides", "tides and harbours", "neither"]

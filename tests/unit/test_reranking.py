@@ -15,7 +15,7 @@ from rerank_tools import make_cross_encoder
 
 from codeinfo import Config, Engine, SearchRequest, SearchResult
 from codeinfo.engine.search import CLEAR, FEW
-from codeinfo.models.rerank import sigmoid
+from codeinfo.models.retrieval import sigmoid
 from codeinfo.operations.search import DoctorRequest
 
 # Stop words mean nothing to the search and count for the scripted reranker, so that the two of them disagree.

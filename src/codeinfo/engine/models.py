@@ -66,8 +66,8 @@ class Models:
             from codeinfo.models.builtin import BuiltinEmbedder
 
             return BuiltinEmbedder()
-        from codeinfo.models.embeddings import OpenAIEmbedder, ScriptedEmbedder
         from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits
+        from codeinfo.models.retrieval import OpenAIEmbedder, ScriptedEmbedder
 
         if settings.provider == "scripted":
             return ScriptedEmbedder(settings.dimension or 256)
@@ -90,7 +90,7 @@ class Models:
 
     def _make_reranker(self) -> Reranker:
         from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
-        from codeinfo.models.rerank import EndpointReranker, LocalReranker
+        from codeinfo.models.retrieval import EndpointReranker, LocalReranker
 
         settings = self.config.rerank
         seconds = settings.timeout_ms / 1000

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from codeinfo.errors import UsageError
-from codeinfo.languages import c_family, ecmascript, modules, namespaces, python, rust
+from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax, words
 from codeinfo.languages.model import family as family
 from codeinfo.languages.model import named as named
@@ -135,7 +135,7 @@ _WITHOUT_SYNTAX = (
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-_FAMILIES = (python, ecmascript, rust, namespaces, c_family, modules)
+_FAMILIES = (python, ecmascript, namespaces, c_family, modules)
 LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in family.LANGUAGES), *_WITHOUT_SYNTAX)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by their kind, without logic that could be complex
