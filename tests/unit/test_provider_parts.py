@@ -23,8 +23,17 @@ from codeinfo.models.chat import (
     problems,
     strip_think,
 )
-from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits, key_from_environment, key_from_file, redact
-from codeinfo.models.http import Kind, parse_target
+from codeinfo.models.endpoints import (
+    ChatEndpoint,
+    Discovery,
+    Key,
+    Kind,
+    Limits,
+    key_from_environment,
+    key_from_file,
+    parse_target,
+    redact,
+)
 from codeinfo.ports import Message, ToolCall
 
 ASK = [Message("user", "hi")]

@@ -19,8 +19,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models import http
-from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits, redact
+from codeinfo.models.endpoints import (
+    ChatEndpoint,
+    Connection,
+    Discovery,
+    Fault,
+    Key,
+    Kind,
+    Limits,
+    Target,
+    event_data,
+    parse_target,
+    provider_error,
+    redact,
+    status_kind,
+    with_retries,
+)
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
@@ -33,7 +47,7 @@ class OpenAIChat:
         if not endpoint.model:
             raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
-        self._target = http.parse_target(endpoint.base_url)
+        self._target = parse_target(endpoint.base_url)
         self._refused: set[str] = set()  # types of response format that the endpoint does not know
 
     @property
@@ -64,9 +78,9 @@ class OpenAIChat:
 class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment: also while the model has yet to say a word."""
 
-    def __init__(self, endpoint: ChatEndpoint, target: http.Target, payload: dict[str, Any], refused: set[str]) -> None:
+    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
         self._cancelled = threading.Event()
-        self._connection = http.Connection(target, endpoint.key, endpoint.limits)
+        self._connection = Connection(target, endpoint.key, endpoint.limits)
         self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
 
     def __next__(self) -> Delta:
@@ -87,7 +101,7 @@ class ChatStream(Iterator[Delta]):
 
 def _deltas(
     endpoint: ChatEndpoint,
-    connection: http.Connection,
+    connection: Connection,
     payload: dict[str, Any],
     cancelled: threading.Event,
     refused: set[str],
@@ -100,7 +114,7 @@ def _deltas(
         return events, next(events, None)
 
     try:
-        events, event = http.with_retries(begin, endpoint.limits, cancelled)
+        events, event = with_retries(begin, endpoint.limits, cancelled)
         while event is not None:
             if text := builder.add(event):
                 yield Delta(text=text)
@@ -108,52 +122,52 @@ def _deltas(
                 break
             event = next(events, None)
         if not builder.begun and not builder.ended:
-            raise http.Fault(http.Kind.BROKEN, "before the first word")
+            raise Fault(Kind.BROKEN, "before the first word")
         yield builder.last()
-    except http.Fault as fault:
-        if fault.kind is http.Kind.CANCELLED:
+    except Fault as fault:
+        if fault.kind is Kind.CANCELLED:
             return
-        if fault.kind is http.Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
+        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
             refused.add(payload["response_format"]["type"])
-        if fault.kind is http.Kind.BROKEN:
-            fault.kind = http.Kind.SILENCED
+        if fault.kind is Kind.BROKEN:
+            fault.kind = Kind.SILENCED
         if not builder.begun:
-            raise http.provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
+            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
         yield builder.cut()
     finally:
         connection.close()
 
 
-def _events(connection: http.Connection) -> Iterator[dict[str, Any]]:
+def _events(connection: Connection) -> Iterator[dict[str, Any]]:
     """The chunks of a streamed reply, or the one body of an endpoint that does not stream."""
     content_type = str(connection.headers.get("Content-Type", "")) if connection.headers else ""
     if content_type.startswith("application/json"):
         yield _event(connection.read_json(_LARGEST_REPLY))
         yield {"done": True}
         return
-    for data in http.event_data(connection.read):
+    for data in event_data(connection.read):
         if data.strip() == "[DONE]":
             yield {"done": True}
             return
         try:
             yield _event(json.loads(data))
         except (ValueError, RecursionError) as error:
-            raise http.Fault(http.Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
+            raise Fault(Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
 
 
 def _event(event: Any) -> dict[str, Any]:
     if not isinstance(event, dict):
-        raise http.Fault(http.Kind.BAD_REPLY, "an event that is not an object")
+        raise Fault(Kind.BAD_REPLY, "an event that is not an object")
     if event.get("error"):
         error = event["error"]
         words = error.get("message") if isinstance(error, dict) else error
-        raise http.Fault(http.status_kind(500, str(words)), str(words or "an error without words"))
+        raise Fault(status_kind(500, str(words)), str(words or "an error without words"))
     return event
 
 
 def _payload(
     endpoint: ChatEndpoint,
-    target: http.Target,
+    target: Target,
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
     max_tokens: int | None,
@@ -396,7 +410,7 @@ def discover(settings: Discovery) -> tuple[Server, ...]:
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Server:
     """One address, configured or guessed; a failure is a state, not an error."""
-    shown = http.parse_target(base_url).shown
+    shown = parse_target(base_url).shown
     try:
         models = list_models(base_url, key, limits)
     except ProviderError as error:
@@ -406,13 +420,13 @@ def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Server:
 
 def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ...]:
     """The names of the models an endpoint offers."""
-    target = http.parse_target(base_url)
-    connection = http.Connection(target, key, limits)
+    target = parse_target(base_url)
+    connection = Connection(target, key, limits)
     try:
         connection.get("/models")
         return _names(connection.read_json(_LARGEST_LIST))
-    except http.Fault as fault:
-        raise http.provider_error(fault, role="LLM", where=target.shown, model="") from fault
+    except Fault as fault:
+        raise provider_error(fault, role="LLM", where=target.shown, model="") from fault
     finally:
         connection.close()
 
@@ -435,7 +449,7 @@ def _names(reply: Any) -> tuple[str, ...]:
     if data is None and isinstance(reply, dict) and reply.get("object") == "list":
         data = []  # Ollama without a model
     if not isinstance(data, list):
-        raise http.Fault(http.Kind.BAD_REPLY, "no list of models in it")
+        raise Fault(Kind.BAD_REPLY, "no list of models in it")
     return tuple(str(item["id"]) for item in data if isinstance(item, dict) and item.get("id"))
 
 

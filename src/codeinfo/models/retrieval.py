@@ -19,8 +19,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.endpoints import TEXT_CHARS, CrossEncoderFolder, EmbeddingEndpoint, RerankEndpoint
-from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, with_retries
+from codeinfo.models.endpoints import (
+    TEXT_CHARS,
+    Connection,
+    CrossEncoderFolder,
+    EmbeddingEndpoint,
+    Fault,
+    Kind,
+    RerankEndpoint,
+    parse_target,
+    provider_error,
+    with_retries,
+)
 from codeinfo.tokens import stem, words
 
 if TYPE_CHECKING:
