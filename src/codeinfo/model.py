@@ -379,6 +379,17 @@ class Reflects(Struct, frozen=True):
     changed: tuple[str, ...] = ()  # files of this reply that changed since they were indexed
 
 
+class CollectionState(Struct, frozen=True):
+    """The state of a collection of documents that a reply shows."""
+
+    collection: str
+    generation: int  # of the index
+    commit: str = ""  # of the repository that was fetched, or that the folder lies in
+    dirty: bool | None = None  # as of a project
+    fetched_at: str = ""  # when a copy was last compared with its source; "" where documents are read in their place
+    changed: tuple[str, ...] = ()  # documents of this reply that changed since they were indexed
+
+
 INDEXING = "INDEXING"  # code of a note: the results come from a part of the project, or miss its newest changes
 
 NO_TRENDS = "NO_TRENDS"  # code of a note: a command would find the trends of patterns

@@ -120,6 +120,28 @@ def test_a_text_of_the_code_is_found_where_it_stands_and_answers_name_the_state(
     assert asked["reflects"]["commit"] == found["reflects"]["commit"]
 
 
+def test_replies_about_documents_name_the_state_of_each_collection(service: Service, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "apples.md").write_text("# Apples\n\nApples are kept in the cellar.\n")
+    with service.lease.use() as engine:
+        (report,) = engine.documents.add(DocsAddRequest((str(notes),), name="fruit")).reports
+    asked = {"collection": report.collection, "document": "apples.md"}
+    for tool, arguments in (
+        ("documents_search", {"query": "apples"}),
+        ("documents_search", {"query": "zebra crossing", "maxDistance": 0}),
+        ("documents_search_batch", {"queries": ["apples", "cellar"]}),
+        ("documents_get_outline", asked),
+        ("documents_get_document", asked),
+        ("documents_find_related", asked),
+    ):
+        (state,) = call(service, tool, **arguments)["reflects"]
+        assert (state["collection"], set(state)) == (report.collection, {"collection", "generation"}), tool
+    answered = service.perform(chosen_tools(["ask_documents"])[0], {"question": "where are apples kept?"}, Call())
+    assert answered.reflects == [state]
+    assert "reflects" not in answered.content, "its contract has no such field"
+
+
 def test_every_reply_fits_its_schema(service: Service) -> None:
     tools = {tool.name: tool for tool in chosen_tools(["all", "compat"])}
     tools |= {name: plain_tool(OPERATIONS[name]) for name in ("defs", "refs", "ask", "search", "index")}

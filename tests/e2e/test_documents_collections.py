@@ -6,9 +6,11 @@ import hashlib
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -328,6 +330,26 @@ def test_a_repository_at_a_revision_is_read_without_running_anything_of_theirs(
         with pytest.raises(Exception):  # noqa: B017 - whichever of ours it is, nothing runs
             add(facade, source, name="bad")
     assert not mark.exists()
+
+
+def test_what_a_reply_shows_is_known_of_each_collection(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    own = add(facade, notes, name="own").collection
+    source = tmp_path / "source"
+    shutil.copytree(notes, source)
+    git(source, "init", "-q", "-b", "main")
+    git(source, "add", "-A")
+    git(source, "commit", "-qm", "first")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=source, check=True, capture_output=True, text=True).stdout
+    copied = add(facade, f"git+file://{source}", name="copied").collection
+    shown = [(own, "a.md"), (own, "b.md"), (copied, "a.md")]
+    here, fetched = facade.collection_states(".", (), shown)
+    assert (here.collection, here.commit, here.fetched_at, here.changed) == (own, "", "", ())
+    assert (fetched.collection, fetched.commit) == (copied, head[:12])
+    assert datetime.now(UTC) - datetime.fromisoformat(fetched.fetched_at) < timedelta(minutes=5)
+    (notes / "b.md").write_text("# Other\n")
+    assert facade.collection_states(".", (), shown)[0].changed == ("b.md",)
+    assert [one.collection for one in facade.collection_states(".", (), [(copied, "a.md")])] == [copied]
+    assert len(facade.collection_states(".", (), ())) == 2
 
 
 # --- context.json --------------------------------------------------------------------------------------------------

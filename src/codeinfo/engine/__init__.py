@@ -17,7 +17,7 @@ from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
-from codeinfo.model import Reflects, SearchResult
+from codeinfo.model import CollectionState, Reflects, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     ClearReport,
@@ -147,6 +147,27 @@ class Engine:
         index = self.indexes.find(path).index
         own = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
         return self._area(Trees, Trees).reflects(index, own, is_current=self.indexes.is_current(index))
+
+    def collection_states(
+        self, project: str, names: tuple[str, ...], shown: Iterable[tuple[str, str]]
+    ) -> tuple[CollectionState, ...]:
+        """The states of the collections that a reply shows documents of, each named as collection and path; of all
+        that were meant where it shows none."""
+        from codeinfo.collections import Kind
+        from codeinfo.engine.maintenance import SHORT_COMMIT, Trees
+
+        documents: dict[str, list[str]] = {}
+        for collection, document in shown:
+            documents.setdefault(collection, []).append(document)
+        states = []
+        for index in self.documents.chosen(project, names)[0]:
+            name, trees = index.source.collection.id, self._area(Trees, Trees)
+            found = trees.reflects(index, documents.get(name, ()), is_current=True)
+            if found is not None and (name in documents or not documents):
+                revision, fetched_at = index.source.fetched()
+                commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else found.commit
+                states.append(CollectionState(name, found.generation, commit, found.dirty, fetched_at, found.changed))
+        return tuple(states)
 
     # --- operations on indexes ---
 

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -172,6 +173,15 @@ class CollectionSource(Source, frozen=True):
         if not self.collection.fetched:
             return Path(self.collection.url).resolve()
         return fetched_tree(self.home) or Path(self.collection.url)
+
+    def fetched(self) -> tuple[str, str]:
+        """The revision of the copy that was fetched, of a git repository its commit, and when it was last compared
+        with its source; empty where there is none."""
+        tree = fetched_tree(self.home) if self.collection.fetched else None
+        if tree is None or self.collection.kind is Kind.WRITTEN:
+            return "", ""
+        seen = datetime.fromtimestamp((self.home / "current").stat().st_mtime, UTC)
+        return tree.name.removeprefix("tree-"), seen.isoformat(timespec="seconds")
 
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))

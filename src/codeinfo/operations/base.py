@@ -60,6 +60,7 @@ ProgressSink = Callable[[Progress], None]
 
 _READ_INDEX = ("search", "code", "knowledge")  # groups
 _ANSWER_FROM_INDEX = ("ask", "agents run")
+_READ_DOCUMENTS = frozenset({"docs search", "docs ask", "docs outline", "docs section", "docs related"})
 
 
 class Operation(Struct, frozen=True):
@@ -84,6 +85,11 @@ class Operation(Struct, frozen=True):
     def shows_project(self) -> bool:
         """Whether its result shows a state of the project that a field of the request names."""
         return self.group in _READ_INDEX or self.name in _ANSWER_FROM_INDEX
+
+    @property
+    def shows_documents(self) -> bool:
+        """Whether its result shows a state of collections."""
+        return self.name in _READ_DOCUMENTS
 
     def run(self, engine: Any, request: Any, progress: ProgressSink | None = None, *, source: str = "CLI") -> Any:
         """`source` is the kind of client, which conversations keep."""

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
-from codeinfo.model import Reflects, jsonable
+from codeinfo.model import CollectionState, Reflects, jsonable
 from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Operation, Progress, inputs_of
 from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.team import check_offered, team_file, team_project
@@ -72,23 +72,49 @@ def property_schema(item: Input) -> Schema:
     return {**described, **value}
 
 
+State = Values | list[Values] | None  # that a reply shows
+
+
+def shown_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
+    """The states of the collections that a reply about documents shows."""
+    if hasattr(result, "searches"):
+        shown = [(hit.collection, hit.document) for one in result.searches for hit in one.results]
+    elif hasattr(result, "citations"):
+        shown = [(one.collection, one.path) for one in result.citations]
+    else:
+        shown = [(one.collection, one.document) for one in (result, *getattr(result, "related", ()))]
+    names = request.collections if hasattr(request, "collections") else (request.collection,)
+    return [_without_empty(one) for one in engine.collection_states(request.path, names, shown)]
+
+
 def shown_state(found: Reflects | None) -> Values | None:
     """As a reply has it: what is empty is left out."""
-    known = jsonable(found).items() if found else ()
-    return {name: value for name, value in known if value not in ("", None, [])} or None
+    return _without_empty(found) if found else None
 
 
-REFLECTS = msgspec.json.schema_components([Reflects])[1]["Reflects"] | {"required": []}  # what is empty is left out
+def _without_empty(found: Struct) -> Values:
+    return {name: value for name, value in jsonable(found).items() if value not in ("", None, [])}
 
 
-def output_schema(result: type, *, shows_project: bool = False) -> Schema:
+# What is empty is left out.
+_STATES = msgspec.json.schema_components([Reflects, CollectionState])[1]
+REFLECTS = _STATES["Reflects"] | {"required": []}
+REFLECTS_COLLECTIONS = {"type": "array", "items": _STATES["CollectionState"] | {"required": ["collection"]}}
+
+
+def reflects_schema(operation: Operation) -> Schema | None:
+    """Of what a reply says about the state that it shows."""
+    return REFLECTS if operation.shows_project else REFLECTS_COLLECTIONS if operation.shows_documents else None
+
+
+def output_schema(result: type, reflects: Schema | None = None) -> Schema:
     """The schema of a tool's reply. Clients check every reply against it, so it says as little as it can."""
     (root,), shared = msgspec.json.schema_components([result], ref_template="#/$defs/{name}")
     schema: Schema = _pruned(shared.pop(root["$ref"].rpartition("/")[2]))
     schema["properties"] |= {
         "truncated": {"type": "boolean", "description": "Whether the token budget cut something off."},
         "cursor": {"type": "string", "description": "Pass it to the same call to go on where this reply ends."},
-        **({"reflects": _pruned(REFLECTS)} if shows_project else {}),
+        **({"reflects": _pruned(reflects)} if reflects else {}),
     }
     return schema | ({"$defs": _pruned(shared)} if shared else {})
 
@@ -446,14 +472,19 @@ class Dispatcher:
         self._computing = anyio.CapacityLimiter(COMPUTING)
         self._reserved = anyio.CapacityLimiter(1)
 
-    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, Values | None]:
-        """The result, and the state of the project that it shows, where it is about one as it is now."""
+    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, State]:
+        """The result, and the state of the project or the collections that it shows, as far as it is about one as it is
+        now."""
         check_offered(operation.name)
         describe_use(operation.name, query_of(values))
         with self.observe(operation.name, "http"), self.lease.use() as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.progress, source="REST")
-            state = self._state(engine, request, result) if operation.shows_project else None
+            state: State = None
+            if operation.shows_project:
+                state = self._state(engine, request, result)
+            elif operation.shows_documents:
+                state = shown_collections(engine, request, result)
         if not operation.read_only:
             self.projects.forget()
         return result, state

@@ -30,7 +30,6 @@ from codeinfo.operations.base import renamed
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
-    REFLECTS,
     Call,
     Schema,
     Values,
@@ -38,6 +37,7 @@ from codeinfo.serve.dispatch import (
     fault,
     input_schema,
     property_schema,
+    reflects_schema,
 )
 from codeinfo.serve.runs import AnswerRun, State
 
@@ -67,7 +67,7 @@ class Api(Struct, frozen=True):
     description: str = ""
     tag: str = "operations"
     reserved: bool = False
-    shows_project: bool = False  # its reply also has the state of the project that it shows
+    reflects: Schema | None = None  # of the state that its reply shows
 
     def route(self) -> Route:
         async def answer(request: Request) -> Response:
@@ -272,8 +272,8 @@ def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for row in rows:
         schema = results[row.result] if row.result is not None else {"type": "object"}
-        if row.shows_project:
-            schema = {"allOf": [schema, {"type": "object", "properties": {"reflects": REFLECTS}}]}
+        if row.reflects:
+            schema = {"allOf": [schema, {"type": "object", "properties": {"reflects": row.reflects}}]}
         paths.setdefault(row.path, {})[row.method.lower()] = _described(row, schema)
     about = "Find the few places in a codebase that matter, and see why. Errors have one shape everywhere."
     return {
@@ -335,8 +335,8 @@ def _operation_route(one: Operation) -> Api:
         result, shown = state.dispatcher.perform(one, values, call)
         return jsonable(result) | {"reflects": shown} if shown else result
 
-    inputs, shows = inputs_of(one.request), one.shows_project
-    return Api("POST", path_of(one), one.summary, inputs, perform, None, one.result, one.help, shows_project=shows)
+    inputs, reflects = inputs_of(one.request), reflects_schema(one)
+    return Api("POST", path_of(one), one.summary, inputs, perform, None, one.result, one.help, reflects=reflects)
 
 
 # --- the contract --------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from codeinfo.serve.dispatch import (
     check,
     end_by_deadline,
     query_of,
+    shown_collections,
     shown_state,
     unobserved,
 )
@@ -210,7 +211,7 @@ async def streams_of(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
 class Performed(Struct, frozen=True):
     content: Reply
     text: str
-    reflects: Reply | None
+    reflects: Reply | list[Reply] | None
 
 
 class Service:
@@ -301,7 +302,11 @@ class Service:
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))
-            reflects = shown_state(engine.reflects(root, files)) if tool.shows_project else None
+            reflects: Reply | list[Reply] | None = None
+            if tool.shows_project:
+                reflects = shown_state(engine.reflects(root, files))
+            elif tool.shows_documents:
+                reflects = shown_collections(engine, request, result)
             if reflects and not tool.codes:  # replies with a contract have its fields only
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):

@@ -15,7 +15,7 @@ from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, code, documents, inputs_of, search
 from codeinfo.operations.base import renamed
-from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema
+from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
 if TYPE_CHECKING:
@@ -80,12 +80,17 @@ class Tool(Struct, frozen=True):
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema:
-        schema = output_schema(self.result, shows_project=self.shows_project and not self.codes)
+        is_plain = self.project is not None and not self.codes
+        schema = output_schema(self.result, reflects_schema(OPERATIONS[self.operation]) if is_plain else None)
         return camel_schema(schema) if self.shape is camel_reply else schema
 
     @property
     def shows_project(self) -> bool:
         return self.project is not None and OPERATIONS[self.operation].shows_project
+
+    @property
+    def shows_documents(self) -> bool:
+        return OPERATIONS[self.operation].shows_documents
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
