@@ -19,7 +19,7 @@ from worker_tools import Team
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.push import Server
+from codeinfo.engine.team import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import SourceFile
 from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest

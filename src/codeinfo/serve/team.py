@@ -69,7 +69,9 @@ _WRITING = (
     "remember", "memory remove", "ask", "conversations archive", "conversations restore", "conversations delete",
 )  # fmt: skip
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
-_COLLECTIONS = "collections of documents belong to the machine that they were added on"
+_COLLECTIONS = (
+    "collections of documents belong to the machine that they were added on; a repository of documents can be a project"
+)
 _ADMINISTRATORS = "it is for administrators, at /ui/admin or on a command line that has the store"
 _OWN_MACHINE = "it is a command for your own machine"
 NOT_OFFERED: Mapping[str, str] = {

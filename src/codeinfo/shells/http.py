@@ -52,7 +52,6 @@ from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import require_callers, team_gate
-from codeinfo.shells.http_admin import admin_routes
 from codeinfo.shells.http_api import (
     EXCEPTION_HANDLERS,
     LOG_PLACE,
@@ -63,7 +62,7 @@ from codeinfo.shells.http_api import (
 )
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
-from codeinfo.shells.http_team import guarded, hook_routes, origin_of, sign_in_routes, upload_routes
+from codeinfo.shells.http_team import admin_routes, guarded, hook_routes, origin_of, sign_in_routes, upload_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
 from codeinfo.shells.mcp_tools import chosen_tools

@@ -1,9 +1,10 @@
-"""What a team's server has besides: signing in and out, webhooks, uploads, and what it offers to callers."""
+"""What a team's server has besides: signing in and out, webhooks, uploads, what it offers to callers, and the pages for
+administrators and for a caller's own tokens."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -13,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
-from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import OPERATIONS
+from codeinfo.operations import team as ops
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, plain_page, set_cookie
 from codeinfo.serve.team import (
@@ -31,9 +33,11 @@ from codeinfo.serve.team import (
     refused_operation,
 )
 from codeinfo.shells.http_api import json_response, path_of, state_of
-from codeinfo.shells.http_views import TEAM_PAGES, form_fields
+from codeinfo.shells.http_views import TEAM_PAGES, Visit, form_fields, page
 from codeinfo.shells.mcp import MCP_PATH
 
+SHOWN = 50  # events, and runs of workers
+DAYS = (7, 30, 90, 366)  # that a new token may last
 BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to the sign-in service
 _CONTRACT = {  # the contract's paths, by the operation that they stand for
     "/tools/ast-list-symbols": "symbols",
@@ -178,8 +182,8 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
 def entered(back: str, cookie: str, *, secure: bool) -> Response:
     """Leads on by a page, not a redirect: a browser that came from elsewhere would follow that without the cookie."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(back)}">'
-    page = plain_page("Welcome", head, f'<p><a href="{escape(back)}">Go on</a></p>')
-    return HTMLResponse(page, headers={"set-cookie": set_cookie(cookie, secure=secure)})
+    text = plain_page("Welcome", head, f'<p><a href="{escape(back)}">Go on</a></p>')
+    return HTMLResponse(text, headers={"set-cookie": set_cookie(cookie, secure=secure)})
 
 
 def local_address(given: str) -> str:
@@ -205,3 +209,97 @@ def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> 
 
 async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
     return await anyio.to_thread.run_sync(work, *arguments)
+
+
+# --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------
+
+Given = Mapping[str, str]
+Action = Callable[[Any, Given], Any]
+
+ADMIN_ACTIONS: dict[str, Action] = {  # by their names: the operation of the team, with a form's fields
+    "user": lambda team, given: team.add_user(
+        ops.TeamUserAddRequest(given["name"].strip(), given.get("email", "").strip(), "admin" in given)
+    ),
+    "disable": lambda team, given: team.disable_user(ops.TeamUserRequest(given["name"])),
+    "enable": lambda team, given: team.enable_user(ops.TeamUserRequest(given["name"])),
+    "group": lambda team, given: team.add_members(
+        ops.TeamGroupRequest(given["group"].strip(), tuple(given.get("users", "").replace(",", " ").split()))
+    ),
+    "leave": lambda team, given: team.remove_members(ops.TeamGroupRequest(given["group"], (given["user"],))),
+    "ungroup": lambda team, given: team.remove_members(ops.TeamGroupRequest(given["group"])),
+    "grant": lambda team, given: team.add_grant(
+        ops.TeamGrantAddRequest(given["project"].strip(), given["to"].strip(), given["level"])
+    ),
+    "ungrant": lambda team, given: team.remove_grant(ops.TeamGrantRemoveRequest(given["project"], given["to"])),
+    "token": lambda team, given: team.add_token(
+        ops.TeamTokenAddRequest(given["user"].strip(), given.get("name", ""), tuple(given["scopes"].split(",")))
+    ),
+    "revoke": lambda team, given: team.revoke_token(ops.TeamTokenRevokeRequest(int(given["token"]))),
+}
+ACCOUNT_ACTIONS: dict[str, Action] = {
+    "token": lambda team, given: team.add_own_token(
+        given.get("name", ""), given["scopes"].split(","), int(given["days"])
+    ),
+    "revoke": lambda team, given: team.revoke_own_token(int(given["token"])),
+}
+
+
+def _admin_values(visit: Visit) -> dict[str, Any]:
+    team, everything = visit.state.engine.team, ops.TeamListRequest()
+    return {
+        "overview": team.overview(),
+        "jobs": team.jobs(ops.TeamJobsRequest(SHOWN)),
+        "users": team.users(everything).users,
+        "groups": team.groups(everything).groups,
+        "grants": team.grants(ops.TeamGrantListRequest()).grants,
+        "tokens": team.tokens(ops.TeamTokenListRequest()).tokens,
+        "events": team.audit(ops.TeamAuditRequest(limit=SHOWN)).events,
+    }
+
+
+def _account_values(visit: Visit) -> dict[str, Any]:
+    caller = current_user.get()
+    assert caller is not None  # the guard lets nobody else through
+    scopes = [scope for scope in ("read", "write", "admin") if scope in caller.scopes]
+    return {
+        "caller": caller,
+        "choices": [",".join(scopes[:count]) for count in range(1, len(scopes) + 1)],
+        "days": DAYS,
+        "tokens": visit.state.engine.team.own_tokens().tokens,
+    }
+
+
+def _pages(
+    path: str, name: str, actions: Mapping[str, Action], values: Callable[[Visit], dict[str, Any]]
+) -> list[Route]:
+    def content(visit: Visit, template: str, **more: Any) -> str:
+        return visit.render(template, **{"problem": "", "made": None, **values(visit), **more})
+
+    def show(visit: Visit) -> str:
+        return content(visit, f"{name}_content.html" if visit.is_fragment else f"{name}.html")
+
+    def change(visit: Visit) -> str:
+        """One action; what is wrong with it is said above the lists, which stay."""
+        problem, done = "", None
+        try:
+            if not visit.request.state.page_token:
+                raise UsageError("this is for people in a browser", next_step="Open the page and sign in")
+            action = actions.get(visit.given.get("action", ""))
+            if action is None:
+                raise UsageError("there is no such action", next_step=f"One of: {', '.join(actions)}")
+            done = action(visit.state.engine.team, visit.given)
+        except (KeyError, ValueError):
+            problem = "A field is missing, or is not a number."
+        except CodeInfoError as error:
+            problem = str(error)
+        made = done if isinstance(done, ops.NewTeamToken) else None
+        return content(visit, f"{name}_content.html", problem=problem, made=made)
+
+    return [page("GET", path, show), page("POST", path, change)]
+
+
+def admin_routes() -> list[Route]:
+    return [
+        *_pages("/ui/admin", "admin", ADMIN_ACTIONS, _admin_values),
+        *_pages("/ui/account", "account", ACCOUNT_ACTIONS, _account_values),
+    ]
