@@ -26,7 +26,7 @@ SLACK = 4  # of a busy machine
 MOST_MB = 800
 STATUSES = {200, 202, 204, 303, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 421, 422, 429, 431, 499}
 STATUSES |= {501, 502, 503, 504, 507}
-OUTSIDE = "root:x:0:"  # the first line of /etc/passwd, to which links and paths are made
+OUTSIDE = "root:x:0:"  # how /etc/passwd begins, to which paths are made, and what links lead to
 
 
 def send_hostile(sandbox: Sandbox, tally: Tally, wanted: int, rng: random.Random) -> None:

@@ -46,6 +46,14 @@ def _odd_name(project: Path, rng: random.Random) -> str:
     return f"name {name!r}"
 
 
+def _outside(project: Path) -> Path:
+    """What links lead to. It begins like /etc/passwd, which must never be shown, and is ours: what is done to a project
+    later may write through the links."""
+    place = project.parent / "outside"
+    place.write_text("root:x:0:0:root:/root:/bin/sh\n")
+    return place
+
+
 def _link_out(project: Path, rng: random.Random) -> str:
     where = rng.choice(
         (
@@ -58,7 +66,8 @@ def _link_out(project: Path, rng: random.Random) -> str:
             ".editorconfig",
         )
     )
-    (project / where).symlink_to("/etc/passwd")
+    (project / where).unlink(missing_ok=True)
+    (project / where).symlink_to(_outside(project))
     return f"link {where}"
 
 
@@ -116,7 +125,7 @@ def _memories(project: Path, rng: random.Random) -> str:
     path = _folder(project) / "memory.json"
     if rng.random() < 0.3:
         path.unlink(missing_ok=True)
-        path.symlink_to("/etc/passwd")
+        path.symlink_to(_outside(project))
         return "memory.json a link"
     path.write_text(content)
     return f"memory.json {content[:120]!r}"
