@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from codeinfo.index.syntax import query
 from codeinfo.languages import LANGUAGES, kind_of, language_of, language_of_text
+from codeinfo.languages.model import strict_json
 from codeinfo.model import FileKind
 
 GRAMMARS = (
@@ -112,3 +115,13 @@ def test_tests_by_convention(path: str) -> None:
 )
 def test_other_kinds(path: str, kind: FileKind) -> None:
     assert kind_of(path, language_of(path)) is kind
+
+
+def test_comments_and_trailing_commas_of_json_are_blanked_in_place() -> None:
+    text = '{"a": "// no /* comment */, ]",\t// first\n "b": [1, /* two\nlines */ ], // last\n}'
+    strict = strict_json(text)
+    assert json.loads(strict) == {"a": "// no /* comment */, ]", "b": [1]}
+    assert len(strict) == len(text)
+    assert [at for at, sign in enumerate(strict) if sign == "\n"] == [
+        at for at, sign in enumerate(text) if sign == "\n"
+    ]

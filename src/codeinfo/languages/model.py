@@ -356,8 +356,9 @@ def not_private(declared: Declared) -> bool:
 
 Key = TypeVar("Key")
 
-# A string, a comment, a tab, or a comma that only a closing bracket follows.
-_RELAXED = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t|,(?=\s*[}\]])')
+_JSON_STRING = r'("(?:[^"\\\n]|\\.)*")'
+_JSON_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t")
+_JSON_LAST_COMMA = re.compile(rf"{_JSON_STRING}|,(?=\s*[}}\]])")
 
 MOST_ABOVE = 4  # folders above the files that imports may start from
 
@@ -477,8 +478,17 @@ class Tree:
 
 
 def strict_json(text: str) -> str:
-    """JSON without comments, tabs and trailing commas; lines stay where they are."""
-    return _RELAXED.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)
+    """JSON without comments, tabs and trailing commas; all else stays where it is."""
+    return _blanked(without_json_comments(text), _JSON_LAST_COMMA)
+
+
+def without_json_comments(text: str) -> str:
+    """JSON with blanks in place of comments and tabs."""
+    return _blanked(text, _JSON_COMMENT)
+
+
+def _blanked(text: str, parts: re.Pattern[str]) -> str:
+    return parts.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def _json(text: str) -> Any:

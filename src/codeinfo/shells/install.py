@@ -27,6 +27,7 @@ from codeinfo import __version__
 from codeinfo.config import Config, parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
+from codeinfo.languages.model import strict_json, without_json_comments
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.operations.search import Check, DoctorReport
 
@@ -387,14 +388,10 @@ def _write(plan: Plan, record: Record) -> None:
         return
     _make_folders(target.parent, record)
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    temporary = target.with_name(f".{target.name}.codeinfo-{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "wb") as sink:
-        sink.write(plan.after.encode("utf-8", "surrogateescape"))
-    os.chmod(temporary, mode)
     if plan.inserted:
         record.keep(plan.path, plan.inserted)  # before the file changes: a crash in between only forgets to forget
-    os.replace(temporary, target)
+    replace_file(target, plan.after.encode("utf-8", "surrogateescape"), mode=mode)
+    os.chmod(target, mode)  # whatever the umask left of it
     if plan.action == "removed":
         record.forget(plan.path)
 
@@ -470,10 +467,6 @@ def _program() -> list[str]:
 # JSON may have comments and trailing commas, as editors allow them. An insertion is a place and a text, which are kept
 # so that taking it out restores the file to the byte.
 
-# A string, a comment, or a comma that only a closing bracket follows.
-_STRING, _COMMENT = r'("(?:[^"\\\n]|\\.)*")', r"//[^\n]*|/\*.*?\*/"
-_COMMENTS = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
-_LAST_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 _SPACE = re.compile(r"[\s,:]*")
 _DECODER = json.JSONDecoder()
 
@@ -504,14 +497,9 @@ class JsonObject(Struct, frozen=True):
         return _object(self.text, member.value)
 
 
-def _blanked(text: str, parts: re.Pattern[str]) -> str:
-    """The text with these parts made blank: all else stays where it is."""
-    return parts.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
-
-
 def _read(text: str) -> JsonObject | None:
     """The object that a file holds; None for one without content."""
-    strict = _blanked(_blanked(text.replace("\ufeff", " ", 1), _COMMENTS), _LAST_COMMAS)
+    strict = strict_json(text.replace("\ufeff", " ", 1))
     start = len(strict) - len(strict.lstrip())
     if start == len(strict):
         return None
@@ -611,7 +599,7 @@ def json_without(text: str, keys: tuple[str, str]) -> str | None:
     if member is None:
         return None
     at = inner.members.index(member)
-    plain = _blanked(text, _COMMENTS)
+    plain = without_json_comments(text)
     start, end = len(text[: member.start].rstrip()), member.end
     if plain[end:].lstrip().startswith(","):
         end = plain.index(",", end) + 1
