@@ -10,7 +10,7 @@ from scripted import Reply, Request, ScriptedLlm
 
 from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Gate, Item
-from codeinfo.answers.loop import Means, answer
+from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
@@ -72,13 +72,13 @@ class Scenario:
         found = self.searches.pop(0) if len(self.searches) > 1 else self.searches[0]
         return SearchResult(query, Intent.CONCEPTUAL, tuple(found), Quality("ok", 1.0))
 
-    def means(self) -> Means:
+    def means(self) -> Resources:
         def read_file(path: str, start: int, end: int) -> Item:
             if not path.startswith("src/"):
                 raise NotFound(f"{path} is not an indexed file")
             return Item(0, "/r", path, start, end, f"line {start} of {path}")
 
-        return Means(
+        return Resources(
             model=Model(Metered(self.llm, self.budget), structured, ThinkFilter),
             budget=self.budget,
             tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),

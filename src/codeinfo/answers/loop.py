@@ -47,7 +47,7 @@ _QUERY_SCHEMA = {
 }
 
 
-class Means(Struct, frozen=True):
+class Resources(Struct, frozen=True):
     """What the loop works with; the engine puts it together."""
 
     model: Model
@@ -86,7 +86,7 @@ class Research(Struct):
 
 def answer(
     question: str,
-    means: Means,
+    resources: Resources,
     *,
     history: Sequence[Message] = (),
     system: str = "",
@@ -102,28 +102,28 @@ def answer(
     """
     found = found or Research()
     try:
-        _research(question, history, means, progress, found)
+        _research(question, history, resources, progress, found)
     except Spent as limit:
         found.limits.append(f"the search ended early: {limit}")
-    sources = _payload(found, means)
+    sources = _payload(found, resources)
     if not sources:
-        return _abstained(question, found, means)
+        return _abstained(question, found, resources)
     progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
-    calls = means.settings.tool_calls
+    calls = resources.settings.tool_calls
     write_from = partial(
         write,
         question,
-        model=means.model,
-        toolbox=Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools),
+        model=resources.model,
+        toolbox=Toolbox(resources.tools, found.evidence, resources.gate, resources.allowed_tools, calls, found.tools),
         system=system,
         briefing=briefing,
         history=history,
         thin=not found.enough,
-        reply_tokens=means.settings.reply_tokens,
+        reply_tokens=resources.settings.reply_tokens,
         emit=emit,
     )
     written = _write_what_fits(found.evidence.show(sources), write_from, found)
-    return _finished(question, written, found, means, emit)
+    return _finished(question, written, found, resources, emit)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
@@ -132,40 +132,40 @@ def answer(
 def _research(
     question: str,
     history: Sequence[Message],
-    means: Means,
+    resources: Resources,
     progress: Callable[[Progress], None],
     found: Research,
 ) -> None:
     """Search and grade until what was found is enough, nothing new comes, or the rounds are over."""
-    query = standalone(question, history, means)
-    for number in range(1, means.settings.rounds + 1):
+    query = standalone(question, history, resources)
+    for number in range(1, resources.settings.rounds + 1):
         progress(Progress("search", query))
-        admitted = means.gate.admit(means.tools.search(query))
+        admitted = resources.gate.admit(resources.tools.search(query))
         items = found.evidence.fresh(admitted.items)
         shown = tuple(item.graded() for item in items)
         found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
         progress(Progress("grade", f"{len(items)} passages"))
-        graded = grade(question, items, means.model, means.gate.weigh(question))
+        graded = grade(question, items, resources.model, resources.gate.weigh(question))
         kept = [item for item in graded if item.score != 0]
         found.evidence.kept += kept
-        average, verdict = decide(graded, kept, number, means.settings.rounds)
+        average, verdict = decide(graded, kept, number, resources.settings.rounds)
         if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
             found.notes.append("the model could not grade every passage: those are used as they are")
         shown = tuple(item.graded() for item in graded)
         found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
             return
-        _check_reserve(found.evidence, means)
-        query = next_query(question, verdict, found, means)
+        _check_reserve(found.evidence, resources)
+        query = next_query(question, verdict, found, resources)
 
 
-def standalone(question: str, history: Sequence[Message], means: Means) -> str:
+def standalone(question: str, history: Sequence[Message], resources: Resources) -> str:
     """What to search for: the question itself, or what it means after the turns before it."""
     if not history:
         return question
     earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
     schema = {"type": "object", "properties": {"query": {"type": "string", "minLength": 2}}, "required": ["query"]}
-    reply = means.model.json(
+    reply = resources.model.json(
         fill_prompt("standalone", history=earlier, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
     )
     if reply:
@@ -189,11 +189,11 @@ def decide(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: in
     return average, wish if number < rounds else f"{wish}, but {rounds} rounds are the limit"
 
 
-def next_query(question: str, verdict: str, found: Research, means: Means) -> str:
+def next_query(question: str, verdict: str, found: Research, resources: Resources) -> str:
     state = "helps, but is not enough" if verdict == "refine" else "does not help"
     wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
     last = found.rounds[-1].items
-    reply = means.model.json(
+    reply = resources.model.json(
         fill_prompt(
             "query",
             state=state,
@@ -212,18 +212,18 @@ def next_query(question: str, verdict: str, found: Research, means: Means) -> st
     return str(reply["query"])
 
 
-def _check_reserve(evidence: Evidence, means: Means) -> None:
+def _check_reserve(evidence: Evidence, resources: Resources) -> None:
     """Searching on must leave enough tokens for the answer itself."""
-    chars = min(means.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
-    means.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + means.settings.reply_tokens + QUERY_TOKENS)
+    chars = min(resources.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    resources.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + resources.settings.reply_tokens + QUERY_TOKENS)
 
 
-def _payload(found: Research, means: Means) -> tuple[Item, ...]:
-    room = means.budget.tokens_left - means.settings.reply_tokens - PROMPT_TOKENS
+def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
+    room = resources.budget.tokens_left - resources.settings.reply_tokens - PROMPT_TOKENS
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
-    items, dropped = payload(found.evidence, means.gate.policy, CHARS_PER_TOKEN * room)
+    items, dropped = payload(found.evidence, resources.gate.policy, CHARS_PER_TOKEN * room)
     if dropped and found.rounds:
         last = found.rounds[-1]
         found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))
@@ -257,7 +257,7 @@ def _write_what_fits(
 # --- results -------------------------------------------------------------------------------------------------------
 
 
-def _abstained(question: str, found: Research, means: Means) -> Answer:
+def _abstained(question: str, found: Research, resources: Resources) -> Answer:
     sought = ", ".join(f'"{entry.query}"' for entry in found.rounds) or f'"{question}"'
     text = f"The indexed files do not answer this, as far as could be found. Searched for: {sought}."
     if found.gaps:
@@ -269,14 +269,14 @@ def _abstained(question: str, found: Research, means: Means) -> Answer:
         status="abstained",
         missing=found.gaps or (question,),
         notes=(*found.notes, *found.limits),
-        model_id=means.model.llm.model_id,
-        usage=means.budget.usage(),
-        took_ms=means.budget.elapsed_ms,
+        model_id=resources.model.llm.model_id,
+        usage=resources.budget.usage(),
+        took_ms=resources.budget.elapsed_ms,
         trace=Trace(tuple(found.rounds)),
     )
 
 
-def _finished(question: str, written: Written, found: Research, means: Means, emit: Emit) -> Answer:
+def _finished(question: str, written: Written, found: Research, resources: Resources, emit: Emit) -> Answer:
     text, gaps = written.text, found.gaps or ("passages that answer the question",)
     if not text:
         text = quote_passages(tuple(found.evidence.items.values()))
@@ -302,9 +302,9 @@ def _finished(question: str, written: Written, found: Research, means: Means, em
         citations=citations,
         missing=() if found.enough else gaps,
         notes=tuple(dict.fromkeys(notes)),
-        model_id=means.model.llm.model_id,
-        usage=means.budget.usage(estimate_tokens(sources)),
-        took_ms=means.budget.elapsed_ms,
+        model_id=resources.model.llm.model_id,
+        usage=resources.budget.usage(estimate_tokens(sources)),
+        took_ms=resources.budget.elapsed_ms,
         trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
     )
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
 from codeinfo.answers.evidence import Gate, Item, content_words, extract, search_text, spellings
-from codeinfo.answers.loop import Means, Progress, Research, answer
+from codeinfo.answers.loop import Progress, Research, Resources, answer
 from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
@@ -402,22 +402,22 @@ class AnswerOperations:
         with self.store.run(identity):
             earlier = self.store.turns(identity)
             turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
-            heard: list[str] = []  # what of the answer was shown and
+            shown_so_far: list[str] = []  # what of the answer was shown and
             found = Research()  # what was looked up, should the run break off
 
             def show(text: str) -> None:
-                heard.append(text)
+                shown_so_far.append(text)
                 emit(text)
 
             try:
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps, found)
             except BaseException as error:
-                self._keep_failure(turn, "".join(heard), found, error)
+                self._store_failure(turn, "".join(shown_so_far), found, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
             cited = tuple(lookup.cited(one) for one in reply.citations)
             reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
-            self._keep(turn, reply)
+            self._store_reply(turn, reply)
         return reply
 
     def _lookup(
@@ -444,12 +444,12 @@ class AnswerOperations:
             show(reply.text)
             return reply
         system = agent.system_prompt if agent else ""
-        means = self._means(chosen.llm, lookup, agent)
+        resources = self._resources(chosen.llm, lookup, agent)
         # A model that calls no tools must know the card all the same.
-        look_up_card = means.tools.decision_card
+        look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(
-            question, means, history=history, system=system, briefing=card, emit=show, progress=steps, found=found
+            question, resources, history=history, system=system, briefing=card, emit=show, progress=steps, found=found
         )
 
     def refuse_chat(self) -> NoReturn:
@@ -457,12 +457,12 @@ class AnswerOperations:
             "chat talks to people", next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
         )
 
-    def _means(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Means:
+    def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Resources:
         from codeinfo.models.chat import ThinkFilter, structured
 
         settings = self._config.answers
         budget = Budget(settings.max_tokens, settings.timeout_s)
-        return Means(
+        return Resources(
             model=Model(Metered(llm, budget), structured, ThinkFilter),
             budget=budget,
             tools=lookup.functions(),
@@ -487,7 +487,7 @@ class AnswerOperations:
         retrieval, settings = self._config.retrieval, self._config.answers
         return Gate(policy_settings(retrieval), lookup.word_weights, settings.least_score, settings.passage_chars)
 
-    # --- keeping ---
+    # --- storing ---
 
     def _conversation_for(self, given: str, agent: Profile | None) -> ops.Conversation | None:
         if not given:
@@ -519,7 +519,7 @@ class AnswerOperations:
             paths=[os.path.abspath(path) if os.path.exists(path) else path for path in paths],  # or a team's project
         )
 
-    def _keep(self, turn: int, reply: ops.Answer) -> None:
+    def _store_reply(self, turn: int, reply: ops.Answer) -> None:
         self.store.finish(
             turn,
             content=reply.text,
@@ -534,12 +534,12 @@ class AnswerOperations:
             notes=reply.notes,
         )
 
-    def _keep_failure(self, turn: int, heard: str, found: Research, error: BaseException) -> None:
+    def _store_failure(self, turn: int, shown_so_far: str, found: Research, error: BaseException) -> None:
         stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
         why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
         self.store.finish(
             turn,
-            content=heard,
+            content=shown_so_far,
             status="stopped" if stopped else "failed",
             error=why,
             tool_calls=found.tools,

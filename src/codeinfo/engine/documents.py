@@ -149,7 +149,7 @@ class _Searcher:
 
     def answer(self, query: str) -> operations.DocumentSearch:
         started = time.perf_counter()
-        asked = _AskedOnce(self._embedder) if self._embedder is not None else None
+        asked = _CachedEmbedder(self._embedder) if self._embedder is not None else None
         cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
         quality = None
         if cosines is not None and not self._request.hybrid:
@@ -245,7 +245,7 @@ class _Searcher:
         )
 
 
-class _AskedOnce:
+class _CachedEmbedder:
     """An embedder that asks its model once for a query that several steps need: a round trip may be at stake."""
 
     def __init__(self, embedder: Embedder) -> None:

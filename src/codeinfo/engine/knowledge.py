@@ -598,7 +598,7 @@ def _findings(
         memories = [memory for memory in project.memories(now) if memory.type != "gotcha" or memory.source != "git"]
     except UsageError:
         memories = []  # a note says so already
-    return diff.gravest_first(
+    return diff.most_severe_first(
         [
             *diff.contradictions(revisions, memories),
             *_api(revisions, uses, inside),

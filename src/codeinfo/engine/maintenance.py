@@ -311,7 +311,7 @@ def _embedder(config: Config, models: Models, seconds: float) -> Check:
 
 
 def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
-    embedder = models.impatient_embedder(seconds)
+    embedder = models.embedder_within(seconds)
     if embedder is None:
         return "keyword search only"
     length = len(embedder.embed_query("a connection pool"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 NONE = "none"
 LOOK_S = 2.0  # for the list of an endpoint's models: one that is slower is asked without it
-NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
+NO_CHAT_MODEL = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
 class Models:
@@ -52,7 +52,7 @@ class Models:
                 self._embedder = self._make_embedder()
             return self._embedder
 
-    def impatient_embedder(self, seconds: float) -> Embedder | None:
+    def embedder_within(self, seconds: float) -> Embedder | None:
         """The same for one look: an endpoint is asked once and given up after `seconds`."""
         if self.config.embedding.provider != "openai":
             return self.embedder()
@@ -142,7 +142,7 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
         )
     if model:
         raise NotFound(f"no server offers a model {model!r}", next_step=NextStep(to_run("providers"), " lists them"))
-    return ChatModel(NONE, None, NOBODY)
+    return ChatModel(NONE, None, NO_CHAT_MODEL)
 
 
 def _check_offered(config: Config, wanted: str) -> None:

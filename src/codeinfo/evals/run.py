@@ -242,7 +242,7 @@ def _query(commit: Commit, repo: str) -> Query:
 
 
 def read_history(path: Path, count: int) -> History:
-    """About `count` telling commits, evenly spread over the recent history."""
+    """About `count` usable commits, evenly spread over the recent history."""
     if not os.path.isdir(path):
         raise NotFound(f"there is no folder {path}", next_step="Name a git repository.")
     try:
@@ -250,14 +250,14 @@ def read_history(path: Path, count: int) -> History:
     except git.GitFailed as error:
         raise UsageError(f"{path} has no history to read: {error.what}", next_step="Name a git repository.") from error
     commits_seen = [(commit, reason_to_leave_out(commit)) for commit in commits]
-    telling = [commit for commit, rule in commits_seen if not rule]
+    usable = [commit for commit, rule in commits_seen if not rule]
     left_out = Counter(rule for _, rule in commits_seen if rule)
-    if not telling:
+    if not usable:
         raise UsageError(
             f"none of the {len(commits_seen)} commits of {path} can be asked about",
             next_step="A commit counts when a person wrote three words or more and changed 1 to 10 code files.",
         )
-    return History(tuple(reversed(spread(telling, count))), len(commits_seen), left_out)
+    return History(tuple(reversed(spread(usable, count))), len(commits_seen), left_out)
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
@@ -385,9 +385,9 @@ class Layout:
         return len(self._missing)
 
     def move_to(self, commit: str) -> None:
-        """Make the folder hold the commit's tree: every plain file that is small enough and has an honest path."""
+        """Make the folder hold the commit's tree: every plain file that is small enough and has a safe path."""
         listed = git.list_commit(self._repository, commit, whole=True)
-        plain = [blob for blob in listed if blob.mode in _PLAIN_MODES and _is_honest(blob.path)]
+        plain = [blob for blob in listed if blob.mode in _PLAIN_MODES and _is_safe(blob.path)]
         self._missing |= {blob.id for blob in plain if blob.size is None}
         wanted = {blob.path: blob for blob in plain if blob.size is not None and blob.size <= LARGEST}
         for path in self._present.keys() - wanted.keys():
@@ -408,7 +408,7 @@ def _make_room(target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _is_honest(path: str) -> bool:
+def _is_safe(path: str) -> bool:
     """A tree may be forged: no path leads out of the folder or pretends to be git's own."""
     return all(part not in ("", ".", "..") and part.lower() != ".git" for part in path.split("/"))
 

@@ -488,7 +488,7 @@ def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 
 
-def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
+def most_severe_first(findings: Iterable[Finding]) -> list[Finding]:
     """At most MOST_OF_A_KIND of each kind."""
     every = list(findings)
     return [one for kind in KINDS for one in [each for each in every if each.kind == kind][:MOST_OF_A_KIND]]

@@ -479,7 +479,7 @@ def _add(visit: Visit) -> str:
     return _queue(visit)
 
 
-def _again(visit: Visit) -> str:
+def _reindex(visit: Visit) -> str:
     visit.state.refresh_project(visit.given.get("root", ""), full=visit.given.get("full") == "1")
     return _queue(visit)
 
@@ -498,14 +498,14 @@ def _cancel(visit: Visit) -> str:
 # --- map, patterns, memories ---------------------------------------------------------------------------------------
 
 
-def _about_frame(template: str, visit: Visit) -> str:
+def _project_frame(template: str, visit: Visit) -> str:
     """The page around what is known of one project, which comes after it."""
     projects = visit.state.projects.known()
     root = visit.state.projects.root_shown(visit.given.get("project", "")) if projects else ""
     return visit.render(template, projects=projects, project=root)
 
 
-def _about(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
+def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
     root = visit.root
     run = _indexing(visit.state, root)
     if run is not None:
@@ -707,15 +707,15 @@ def page_routes() -> list[Route]:
         page("GET", "/ui/projects/queue", _queue),
         page("GET", "/ui/projects/dirs", _dirs),
         page("POST", "/ui/projects/add", _add),
-        page("POST", "/ui/projects/again", _again),
+        page("POST", "/ui/projects/again", _reindex),
         page("POST", "/ui/projects/remove", _remove),
         page("POST", "/ui/projects/cancel", _cancel),
         *(
             page(
                 "GET",
                 f"/ui/{name}",
-                partial(_about, f"{name}_content.html", look),
-                partial(_about_frame, f"{name}.html"),
+                partial(_project_page, f"{name}_content.html", look),
+                partial(_project_frame, f"{name}.html"),
             )
             for name, look in (("map", _map), ("patterns", _patterns), ("memories", _memories))
         ),

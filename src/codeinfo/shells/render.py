@@ -315,14 +315,14 @@ def _without_masks(notes: Sequence[str]) -> list[str]:
 
 
 def _skipped_files(report: search.IndexReport, out: Output) -> None:
-    grave = [skip for skip in report.skipped if skip.matters]
-    if quiet := len(report.skipped) - len(grave):
+    important = [skip for skip in report.skipped if skip.matters]
+    if quiet := len(report.skipped) - len(important):
         out.line("  ", (f"{quiet} excluded by a rule; `codeinfo why PATH` shows which", "dim"))
-    shown = len(grave) if out.verbose else SKIPS_SHOWN
-    for skip in grave[:shown]:
+    shown = len(important) if out.verbose else SKIPS_SHOWN
+    for skip in important[:shown]:
         out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
-    if len(grave) > shown:
-        out.line("  ", ("skipped ", "yellow"), f"and {len(grave) - shown} more; --verbose lists them all")
+    if len(important) > shown:
+        out.line("  ", ("skipped ", "yellow"), f"and {len(important) - shown} more; --verbose lists them all")
 
 
 @render.register
