@@ -241,9 +241,12 @@ def test_a_damaged_file_is_reported_and_not_deleted(tmp_path: Path) -> None:
     assert (tmp_path / "conversations.db").exists()
 
 
-def test_a_text_that_is_no_longer_utf8_is_damage(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "change", ["UPDATE turns SET content = CAST(x'a0' AS TEXT)", "ALTER TABLE turns RENAME citations TO citatigns"]
+)
+def test_what_can_no_longer_be_read_is_damage(folder: Path, change: str) -> None:
     db = apsw.Connection(str(folder / "conversations.db"))
-    db.execute("UPDATE turns SET content = CAST(x'a0' AS TEXT)")
+    db.execute(change)
     ((identity,),) = db.execute("SELECT id FROM conversations").fetchall()
     db.close()
     store = ConversationStore(folder)

@@ -111,7 +111,9 @@ class UserFile:
             try:
                 with transaction(db, begin):
                     yield _FileTransaction(db, self)
-            except UnicodeDecodeError as error:  # of a text that was flipped on disk
+            except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a column's name, that was flipped on disk
+                if isinstance(error, apsw.SQLError) and not str(error).startswith("no such "):
+                    raise
                 raise Damage(str(error)) from error
 
     # --- locks that the kernel lets go of when the process dies ---
