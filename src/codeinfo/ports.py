@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar,
 
 from msgspec import Struct
 
-from codeinfo.model import Definition, Import, IndexedFile, SourceFile
+from codeinfo.model import Chunk, Definition, Import, IndexedFile, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -305,6 +305,10 @@ class IndexTarget(Protocol):
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         """The vectors of a file with this content, so that a rename is not embedded again."""
+        ...
+
+    def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
+        """The chunks and vectors of a file as it was stored last, so that only what an edit changed is embedded."""
         ...
 
 

@@ -181,6 +181,17 @@ def test_vectors_are_found_again_by_content(reopen: Factory) -> None:
     assert store.vectors_by_hash("other") is None
 
 
+def test_the_version_of_a_file_that_was_stored_last_is_at_hand(reopen: Factory) -> None:
+    store = reopen()
+    for text, vector in (("x", unit(1, 0)), ("y", unit(0, 1))):
+        store.apply([indexed("a.py", text, sha256=text, vectors=[vector])], (), ())
+    found = store.earlier_version("a.py")
+    assert found is not None
+    assert [chunk.text for chunk in found[0]] == ["y"]
+    assert found[1].tolist() == [[0, 1]]
+    assert store.earlier_version("b.py") is None
+
+
 def test_one_file_without_vectors_makes_the_index_keyword_only(reopen: Factory) -> None:
     store = reopen()
     store.apply([indexed("a.py", "x", vectors=[unit(1, 0)])], (), ())

@@ -144,6 +144,24 @@ def test_a_provider_that_fails_midway_keeps_what_was_done(project: Path, monkeyp
     assert first_hit(one) == "steady.py"
 
 
+def test_an_edit_embeds_only_the_chunks_it_changed(project: Path) -> None:
+    def write(changed: str) -> None:
+        bodies = [f"    total_{at} = {changed if at == 7 else at}\n" * 60 for at in range(12)]
+        (project / "long.py").write_text("\n\n".join(f"def step_{at}():\n{body}" for at, body in enumerate(bodies)))
+
+    write("7")
+    embedder = CountingEmbedder()
+    one = refreshed(project, embedder)
+    embedder.texts = 0
+    write("88")
+    one.refresh()
+    assert embedder.texts == 1
+    edited = digest(project)
+    one.refresh(full=True)
+    assert digest(project) == edited
+    assert embedder.texts > 12
+
+
 def test_a_renamed_file_is_not_embedded_again(project: Path) -> None:
     embedder = CountingEmbedder()
     one = refreshed(project, embedder)

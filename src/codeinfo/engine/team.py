@@ -22,7 +22,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
-from codeinfo.model import IndexedFile, Skip, SourceFile, Walk
+from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
 from codeinfo.ports import Retention, StoredFile
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
@@ -477,6 +477,9 @@ class _Target:
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         return self._local.vectors_by_hash(sha256) if self._local is not None else None
+
+    def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
+        return self._local.earlier_version(path) if self._local is not None else None
 
     def apply(
         self,

@@ -6,7 +6,7 @@ A source walks (`engine/index_manager.py`), `compare` and `add_edited` find what
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -95,7 +95,9 @@ def update(
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
-    reader = _Reader(source, known, store.stored([file.path for file in files]), outcome, documents)
+    stored = store.stored([file.path for file in files])
+    edited = {*known, *(path for path, _ in stored)}
+    reader = _Reader(source, known, stored, outcome, documents)
     files = tuple(reader.take_stored(files, contents or {}))
     parsed = pool.run(reader.read(files))
     if files:
@@ -103,7 +105,7 @@ def update(
         if embedder is not None:
             embedder.embed_documents(())  # a model that must be loaded is loaded while the first files are parsed
     indexed = reader.assemble(_report(parsed, reader, len(files), progress))
-    for batch in _batches(_embed_all(indexed, store, embedder)):
+    for batch in _batches(_embed_all(indexed, store, embedder, edited)):
         store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
@@ -287,7 +289,9 @@ def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
         yield batch
 
 
-def _embed_all(files: Iterable[IndexedFile], store: IndexTarget, embedder: Embedder | None) -> Iterator[IndexedFile]:
+def _embed_all(
+    files: Iterable[IndexedFile], store: IndexTarget, embedder: Embedder | None, edited: Collection[str]
+) -> Iterator[IndexedFile]:
     if embedder is None:
         yield from files
         return
@@ -296,17 +300,33 @@ def _embed_all(files: Iterable[IndexedFile], store: IndexTarget, embedder: Embed
         group.append(file)
         chunks += len(file.parsed.chunks)
         if chunks >= EMBED_CHUNKS:
-            yield from _embed(group, store, embedder)
+            yield from _embed(group, store, embedder, edited)
             group, chunks = [], 0
-    yield from _embed(group, store, embedder)
+    yield from _embed(group, store, embedder, edited)
 
 
-def _embed(files: Sequence[IndexedFile], store: IndexTarget, embedder: Embedder) -> list[IndexedFile]:
-    """Vectors for a group in one go; content that the store knows already, as after a rename, is not embedded again."""
+def _embed(
+    files: Sequence[IndexedFile], store: IndexTarget, embedder: Embedder, edited: Collection[str]
+) -> list[IndexedFile]:
+    """Vectors for a group in one go. Content that the store knows already, as after a rename, is not embedded again,
+    nor are chunks that an edit left as they were: the store has other versions of the paths `edited`."""
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if not _fits(reused[file.sha256], file)]
+    earlier = [store.earlier_version(file.source.path) for file in fresh if file.source.path in edited]
+    known = {
+        embedding_text(chunk): vector
+        for version in earlier
+        if version is not None
+        for chunk, vector in zip(*version, strict=True)
+    }
     texts = [embedding_text(chunk) for file in fresh for chunk in file.parsed.chunks]
-    vectors = embedder.embed_documents(texts) if texts else None
+    new = [text for text in texts if text not in known]
+    vectors = embedder.embed_documents(new) if new else None
+    if len(new) < len(texts):
+        import numpy as np  # whatever made the vectors has loaded it
+
+        rest = iter(() if vectors is None else vectors)
+        vectors = np.array([known[text] if text in known else next(rest) for text in texts])
     done, at = dict[str, IndexedFile](), 0
     for file in fresh:
         count = len(file.parsed.chunks)

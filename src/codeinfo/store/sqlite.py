@@ -27,7 +27,7 @@ from msgspec import Struct
 from codeinfo.errors import OutOfSpace
 from codeinfo.files import private_folder, try_lock, write_private
 from codeinfo.languages import LANGUAGES
-from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
+from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
 from codeinfo.store.database import (
     OF_BUILD,
@@ -296,6 +296,16 @@ class SqliteStore:
                 found = vectors_of_file(db, self.folder, file_id)
                 if found is not None:
                     return found
+        return None
+
+    def earlier_version(self, path: str) -> tuple[Sequence[Chunk], NDArray[np.float32]] | None:
+        from codeinfo.store.snapshot import vectors_of_file
+
+        query = "SELECT id FROM files WHERE path = ? AND chunk_count > 0 ORDER BY id DESC LIMIT 1"
+        with self._connections.reading() as db:
+            for (file_id,) in db.execute(query, (path,)):
+                if (vectors := vectors_of_file(db, self.folder, file_id)) is not None:
+                    return read_chunks(db, file_id, path), vectors
         return None
 
     def digest(self) -> str:

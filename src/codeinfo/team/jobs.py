@@ -34,7 +34,7 @@ from psycopg import sql
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.index.line import Changes, ProgressSink, compare, update
 from codeinfo.index.pool import ParsePool
-from codeinfo.model import FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
+from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
 from codeinfo.ports import Embedder, Retention, StoredFile
@@ -650,6 +650,14 @@ class _Target:
         )
         found = self._database.read(lambda db: db.execute(query, (*self._key, sha256)).fetchall())
         return decode_file(found[0][0]).vectors if found else None
+
+    def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
+        query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND path = %s AND chunk_count > 0
+                   ORDER BY id DESC LIMIT 1"""
+        for (payload,) in self._database.read(lambda db: db.execute(query, (*self._key, path)).fetchall()):
+            file = decode_file(payload)
+            return (file.parsed.chunks, file.vectors) if file.vectors is not None else None
+        return None
 
     def apply(
         self,
