@@ -6,6 +6,7 @@ It speaks the messages of `pool` and ends when its input ends: it outlives its p
 from __future__ import annotations
 
 import contextlib
+import gc
 import marshal
 import os
 import signal
@@ -21,6 +22,7 @@ MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hos
 
 
 def main() -> None:
+    gc.set_threshold(200_000, 20, 20)  # a parse makes hundreds of thousands of objects, and next to no cycles
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     _limit_memory()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

@@ -101,8 +101,8 @@ class Encoder:
         out = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), BATCH):
             rows = [Counter(self._text_ids(text)) for text in texts[start : start + BATCH]]
-            ids = np.fromiter((i for row in rows for i in row), np.int64)
-            counts = np.fromiter((n for row in rows for n in row.values()), np.float32)
+            ids = np.fromiter(chain.from_iterable(rows), np.int64)
+            counts = np.fromiter(chain.from_iterable(row.values() for row in rows), np.float32)
             lengths = np.fromiter(map(len, rows), np.int64, len(rows))
             out[start : start + len(rows)] = self._sums(ids, np.sqrt(counts), lengths)
         return out

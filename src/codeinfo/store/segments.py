@@ -8,11 +8,12 @@ fields of a term lie in one list, so that a query reads one list a term.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -43,6 +44,7 @@ from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 _PLAIN_BYTES = 9  # a row
 _NARROW_FROM = 16  # rows: most terms have fewer, and looking at their values would take longer than writing them
 _PLAIN = 0x80
+_PLAIN_END = bytes((_PLAIN,))
 _NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row: none has any, packed, a byte each
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 _BYTES = (1, 2, 4)  # of these
@@ -60,9 +62,15 @@ def rows_checksum(*columns: bytes) -> int:
 
 def encode_posting(posting: Posting) -> bytes:
     if len(posting.rows) < _NARROW_FROM:
-        body = b"".join((*(column.tobytes() for column in posting), bytes((_PLAIN,))))
-    else:
-        body = _narrow(posting)
+        return _plain(column.tobytes() for column in posting)
+    return _checked(_narrow(posting))
+
+
+def _plain(columns: Iterable[bytes]) -> bytes:
+    return _checked(b"".join((*columns, _PLAIN_END)))
+
+
+def _checked(body: bytes) -> bytes:
     return crc32(body).to_bytes(4, "little") + body
 
 
@@ -161,7 +169,7 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
             counts.append(len(decoded[at].rows))
     if len(decoded) == len(lists):
         return join_postings(list(decoded.values()))
-    ends = list(accumulate(counts))
+    ends = list(itertools.accumulate(counts))
     rows, tenths, fields = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
     firsts = np.zeros(len(lists), np.int32)
     for at, ((data, _, first_row), count, end) in enumerate(zip(lists, counts, ends, strict=True)):
@@ -195,7 +203,7 @@ class SegmentBuilder:
     def __init__(self) -> None:
         self.file_ids: list[int] = []
         self.lengths: list[float] = []
-        self._marked: dict[str, int] = {}  # a term with the mark of its field → its number
+        self._marked = defaultdict[str, int](itertools.count().__next__)  # a term with its field's mark → its number
         self._columns: list[int] = []
         self._weights: list[float] = []
         self._counts: list[int] = []
@@ -203,9 +211,8 @@ class SegmentBuilder:
     def add(self, file_id: int, terms: Mapping[str, float], path_terms: Sequence[str]) -> None:
         self.file_ids.append(file_id)
         self.lengths.append(sum(terms.values()))
-        known = self._marked
-        self._columns.extend([known.setdefault(term, len(known)) for term in terms])
-        self._columns.extend([known.setdefault(term, len(known)) for term in path_terms])
+        self._columns.extend(map(self._marked.__getitem__, terms))
+        self._columns.extend(map(self._marked.__getitem__, path_terms))
         self._weights.extend(terms.values())
         self._weights.extend([1.0] * len(path_terms))
         self._counts.append(len(terms) + len(path_terms))
@@ -236,10 +243,13 @@ class SegmentBuilder:
             path,
         )
         bounds = np.searchsorted(keys[starts] // rows, np.arange(len(terms) + 1)).tolist()
+        columns_bytes = [(column.tobytes(), column.itemsize) for column in whole]
         for term in sorted(terms):
-            at = terms[term]
-            part = slice(bounds[at], bounds[at + 1])
-            yield term, encode_posting(whole.at(part))
+            start, end = bounds[terms[term]], bounds[terms[term] + 1]
+            if end - start < _NARROW_FROM:  # cut out of the bytes of all of them: most lists are that short
+                yield term, _plain([data[start * width : end * width] for data, width in columns_bytes])
+            else:
+                yield term, encode_posting(whole.at(slice(start, end)))
 
     def _unmarked(self) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.int8]]:
         """The terms without marks, and for each marked one its term and its field."""
