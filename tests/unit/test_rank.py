@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeinfo.ports import IN_STEM, Posting
-from codeinfo.search import boost
+from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
 from codeinfo.search.channels import (
     ANYWHERE,
@@ -21,6 +21,7 @@ from codeinfo.search.channels import (
     PATH_SHARE,
     STEM,
     KeywordScores,
+    TermUses,
     file_meaning,
     file_scores,
     norms_of,
@@ -70,13 +71,13 @@ def scored(
     lengths_, owners_ = np.array(lengths, np.float32), np.array(owners, np.int32)
     norms = norms_of(owners_, lengths_, max(owners) + 1, W)
     known = read_terms(postings(**found), owners_, norms, W)
-    return score_keywords(terms, known, len(owners_), max(owners) + 1)
+    return score_keywords(terms, known, norms)
 
 
 def test_bm25_by_hand() -> None:
     # Two chunks of mean length, so the norm is k1 = 5; one of two has the term: idf = ln(1 + 1.5 / 1.5) = ln 2.
     result = scored({"pool": 1.0}, [10, 10], [0, 1], pool={0: 5})
-    assert result.rows.tolist() == pytest.approx([math.log(2) * 5 / 10, 0])
+    assert result.rows().tolist() == pytest.approx([math.log(2) * 5 / 10, 0])
     assert result.idf == pytest.approx({"pool": math.log(2)})
 
 
@@ -87,31 +88,31 @@ def test_a_file_is_also_one_text() -> None:
 
 
 def test_more_uses_shorter_chunks_and_rarer_terms_weigh_more() -> None:
-    uses = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 1, 1: 2}).rows
+    uses = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 1, 1: 2}).rows()
     assert uses[1] > uses[0]
-    length = scored({"a": 1.0}, [10, 30], [0, 1], a={0: 1, 1: 1}).rows
+    length = scored({"a": 1.0}, [10, 30], [0, 1], a={0: 1, 1: 1}).rows()
     assert length[0] > length[1]
-    rarity = scored({"a": 1.0, "b": 1.0}, [10, 10, 10], [0, 1, 2], a={0: 1}, b={1: 1, 2: 1}).rows
+    rarity = scored({"a": 1.0, "b": 1.0}, [10, 10, 10], [0, 1, 2], a={0: 1}, b={1: 1, 2: 1}).rows()
     assert rarity[0] > rarity[1] == rarity[2]
 
 
 @given(st.floats(0.5, 50), st.floats(0.1, 50))
 def test_bm25_never_falls_with_frequency(frequency: float, more: float) -> None:
-    rows = scored({"a": 1.0}, [10, 10, 10], [0, 1, 2], a={0: frequency, 1: frequency + more}).rows
+    rows = scored({"a": 1.0}, [10, 10, 10], [0, 1, 2], a={0: frequency, 1: frequency + more}).rows()
     assert rows[1] >= rows[0]
 
 
 def test_a_name_counts_like_many_uses() -> None:
-    fields = scored({"a": 1.0}, [10] * 4, [0, 1, 2, 3], a={0: 1}, name_a={1: 1}, type_a={2: 1}, stem_a={3: 1}).rows
+    fields = scored({"a": 1.0}, [10] * 4, [0, 1, 2, 3], a={0: 1}, name_a={1: 1}, type_a={2: 1}, stem_a={3: 1}).rows()
     assert np.argsort(fields).tolist() == [0, 1, 2, 3]
-    same = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 20}, stem_a={1: 1}).rows
+    same = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 20}, stem_a={1: 1}).rows()
     assert same[0] == pytest.approx(same[1]), "a term in the file's name counts as 20 uses"
 
 
 def test_fields_of_one_chunk_add_up() -> None:
     together = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 3}, name_a={0: 2}, type_a={0: 1}, stem_a={0: 1})
     uses = 3 + 2 * W.name_field + W.type_field + W.stem_field
-    assert together.rows.tolist() == pytest.approx([math.log(2) * uses / (uses + 5), 0])
+    assert together.rows().tolist() == pytest.approx([math.log(2) * uses / (uses + 5), 0])
 
 
 def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
@@ -124,9 +125,28 @@ def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
     assert found.shares.sum() == pytest.approx(1)
 
 
+@given(st.integers(1, 40), st.data())
+def test_chunks_of_some_files_score_as_among_all(files: int, data: st.DataObject) -> None:
+    """Long lists are read apart from short ones, and both give what all of them together do."""
+    owners = sorted(data.draw(st.lists(st.integers(0, files - 1), min_size=1, max_size=60)))
+    rows = st.dictionaries(st.integers(0, len(owners) - 1), st.floats(0.5, 9))
+    found = {term: data.draw(rows) for term in ("a", "b", "c", "name_b", "stem_c")}
+    found = {term: uses for term, uses in found.items() if uses}
+    weights, lengths = {"a": 1.0, "b": 0.5, "c": 0.7}, [10.0 + at % 3 for at in range(len(owners))]
+    every = scored(weights, lengths, owners, **found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(channels, "LONG_LIST", 3)
+        apart = scored(weights, lengths, owners, **found)
+    assert apart.rows().tolist() == every.rows().tolist()
+    assert apart.files.tolist() == every.files.tolist()
+    chosen = np.array(data.draw(st.lists(st.sampled_from(owners), unique=True)), np.intp)
+    expected = np.where(np.isin(owners, chosen), every.rows(), 0)
+    assert every.rows(chosen).tolist() == expected.tolist()
+
+
 def test_a_query_that_meets_nothing() -> None:
     found = scored({"a": 1.0}, [10, 10], [0, 1])
-    assert (found.rows.tolist(), found.files.tolist(), dict(found.idf)) == ([0, 0], [0, 0], {})
+    assert (found.rows().tolist(), found.files.tolist(), dict(found.idf)) == ([0, 0], [0, 0], {})
 
 
 def test_a_files_best_chunks_each_weigh_less() -> None:
@@ -145,17 +165,26 @@ def test_a_files_best_chunks_each_weigh_less() -> None:
 def known(text: str, idf: dict[str, float], files: dict[str, list[int]], fields: int = 0) -> KeywordScores:
     """What is known of a query when its terms have this rarity and meet these files, all in the same fields."""
     weights = read_query(text).terms
-    worth = np.array([weights[term] * value for term, value in idf.items()])
-    met = [(at, file) for at, term in enumerate(idf) for file in files.get(term, [])]
+    uses = [met_in(files.get(term, []), fields) for term in idf]
+    counts = [len(one.files) for one in uses]
     return KeywordScores(
-        np.zeros(0, np.float32),
-        np.zeros(0, np.float32),
+        np.zeros(1 + max((file for own in files.values() for file in own), default=0), np.float32),
         idf,
-        worth / (worth.sum() or 1.0),
-        np.array([at for at, _ in met], np.int64),
-        np.array([file for _, file in met], np.int64),
-        np.full(len(met), fields, np.uint8),
+        uses,
+        np.array([weights[term] * value for term, value in idf.items()]),
+        np.zeros(0, np.float32),
+        np.arange(len(uses)).repeat(counts),
+        np.concatenate([np.zeros(0, np.intp), *(one.files for one in uses)], dtype=np.intp),
+        np.full(sum(counts), fields, np.uint8),
+        np.arange(sum(counts) if fields else 0),
     )
+
+
+def met_in(files: list[int], fields: int) -> TermUses:
+    """A term that is once in each of these files."""
+    once = np.ones(len(files), np.float32)
+    owners = np.array(files, np.int32)
+    return TermUses(owners, once, owners, np.arange(len(files) + 1), once, np.full(len(files), fields, np.uint8))
 
 
 def test_coverage_is_the_share_of_the_query_by_rarity() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind, Intent, symbol_kind
-from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
+from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores
 from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms, terms
@@ -67,25 +68,29 @@ class Layout:
         self._tiny = tiny
         self._places = [f"{root}\0/{path}" for root, path in zip(roots, paths, strict=True)] if roots else paths
         self._facts: dict[int, Facts] = {}
-        self._names: dict[str, set[str]] = {}  # of the files in each folder
-        self._folders: dict[str, set[str]] = {}  # below each folder
+        self._files: defaultdict[str, list[str]] = defaultdict(list)  # places in each folder
         for place in self._places:
-            folder, _, name = place.rpartition("/")
-            if folder not in self._names:
-                self._add_folder(folder)
-            self._names[folder].add(name)
+            self._files[place.rpartition("/")[0]].append(place)
+        self._folders: dict[str, set[str]] = {"": set()}  # below each folder
+        for folder in self._files:
+            self._add_folder(folder)
+        self._names: dict[str, frozenset[str]] = {}
         self._depth_of: dict[str, int] = {"": 0} | {f"{root}\0": 0 for root in set(roots)}
         self._older_folders: dict[str, bool] = {"": False}
         self._translated_folders: dict[str, bool] = {"": False}
 
     def _add_folder(self, folder: str) -> None:
-        while folder not in self._names:
-            self._names[folder] = set()
-            if not folder:
-                return
+        if folder not in self._folders:
+            self._folders[folder] = set()
             parent, _, own = folder.rpartition("/")
-            self._folders.setdefault(parent, set()).add(own)
-            folder = parent
+            self._add_folder(parent)
+            self._folders[parent].add(own)
+
+    def _names_in(self, folder: str) -> frozenset[str]:
+        """Of its files. Few folders are asked for."""
+        if folder not in self._names:
+            self._names[folder] = frozenset(place.rpartition("/")[2] for place in self._files.get(folder, ()))
+        return self._names[folder]
 
     def facts(self, file: int) -> Facts:
         found = self._facts.get(file)
@@ -111,7 +116,7 @@ class Layout:
     def _depth(self, folder: str) -> int:
         if folder not in self._depth_of:
             parent = folder.rpartition("/")[0]
-            is_package = any(map(_is_manifest, self._names[folder]))
+            is_package = any(map(_is_manifest, self._names_in(folder)))
             self._depth_of[folder] = 0 if is_package else self._depth(parent) + 1
         return self._depth_of[folder]
 
@@ -121,7 +126,7 @@ class Layout:
             parent, _, own = folder.rpartition("/")
             version = _version(own)
             newer = version and any((_version(other) or version) > version for other in self._folders[parent])
-            names, above = self._names[folder], self._names[parent]
+            names, above = self._names_in(folder), self._names_in(parent)
             shared = len(names & above)
             repeats = shared >= LEAST_REPEATED and shared >= REPEATED_NAMES * len(names)
             self._older_folders[folder] = bool(newer) or repeats or self._is_older(parent)
@@ -142,7 +147,7 @@ class Layout:
         found = _NAMED_LANGUAGE.search(stem)
         if found is None or not _is_language(found[1]) or found[1].lower().startswith("en"):
             return False
-        return f"{stem[: found.start()]}{dot}{extension}" in self._names[folder]
+        return f"{stem[: found.start()]}{dot}{extension}" in self._names_in(folder)
 
 
 @lru_cache(maxsize=65_536)
@@ -175,9 +180,14 @@ LATER_FRAME = 0.3  # what the first path of a text loses against the last
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
-    met = slice(None) if field == ANYWHERE else (keyword.met_fields & np.uint8(field)) > 0
+    met = slice(None) if field == ANYWHERE else _met_in(keyword, field)
     shares = keyword.shares[keyword.met_term[met]]
     return np.bincount(keyword.met_file[met], shares, files).astype(np.float32)
+
+
+def _met_in(keyword: KeywordScores, field: int) -> Ints:
+    """The entries whose files have the term in one of these fields."""
+    return keyword.named[(keyword.met_fields[keyword.named] & np.uint8(field)) > 0]
 
 
 def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
@@ -185,7 +195,7 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[
 
     `sizes` remembers how many terms each name has, 0 until it is asked for.
     """
-    matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=len(paths))
+    matched = np.bincount(keyword.met_file[_met_in(keyword, STEM)], minlength=len(paths))
     for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
         sizes[file] = len(stem_terms(paths[file]))
     return (matched / np.maximum(sizes, 1)).astype(np.float32)
@@ -234,7 +244,8 @@ def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the part of the project that a task opens with, found in a file's path."""
     if not query.scope:
         return np.zeros(files, np.float32)
-    in_path = (keyword.met_fields & np.uint8(STEM | FOLDER)) > 0
+    in_path = np.zeros(len(keyword.met_file), bool)
+    in_path[_met_in(keyword, STEM | FOLDER)] = True
     return _share_met(keyword, [{term} for term in query.scope], files, in_path)
 
 
@@ -242,7 +253,7 @@ def _share_met(
     keyword: KeywordScores, wanted: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
     """Share of those `wanted` sets of terms which occur in this index that each file has a term of."""
-    starts = keyword.met_term.searchsorted(np.arange(len(keyword.idf) + 1))  # the entries of a term lie together
+    starts = keyword.entries()
     own = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
     known = [[own[term] for term in alike if term in own] for alike in wanted]
     shares = np.zeros(files, np.float32)
@@ -260,8 +271,11 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     counted = np.array([term in names for term in keyword.idf], bool)
     if not counted.any():
         return np.zeros(files, np.float32)
-    met = counted[keyword.met_term]
-    return np.bincount(keyword.met_file[met], keyword.shares[keyword.met_term[met]], files).astype(np.float32)
+    named = np.zeros(files)
+    for uses, share in zip(keyword.uses, keyword.shares * counted, strict=True):
+        if share:
+            named[uses.files] += share
+    return named.astype(np.float32)
 
 
 def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -42,25 +42,90 @@ class Norms(NamedTuple):
 
 
 class TermUses(NamedTuple):
-    """Where a term is and how much it says there, from 0 to 1: what no other term of a query changes."""
+    """Where a term is and how often it counts as used there: what no other term of a query changes."""
 
     rows: Ints
-    row_gains: Floats
+    uses: Floats
     files: Ints
-    file_gains: Floats
+    firsts: Ints  # which of the rows is the first of each file, and their end
+    file_gains: Floats  # how much it says about each file, from 0 to 1
     fields: NDArray[np.uint8]  # where in the file: bits
 
 
 class KeywordScores(Struct, frozen=True):
     """`met_…` are columns side by side: one entry for each term and file that has it."""
 
-    rows: Floats  # BM25 of every chunk
     files: Floats  # BM25 of every file as one text
     idf: Mapping[str, float]  # of the terms that occur, by chunks
-    shares: NDArray[np.float64]  # of the query's weight, by rarity, for each of these terms
+    uses: Sequence[TermUses]  # of each of these terms
+    worths: NDArray[np.float64]  # weight in the query times rarity, of each
+    row_norms: Floats
     met_term: Ints  # position among these terms, ascending
     met_file: Ints
     met_fields: NDArray[np.uint8]  # where in the file: bits
+    named: Ints  # the entries that have any of these bits
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Of the query's weight, by rarity, for each term."""
+        return self.worths / (math.fsum(self.worths) or 1.0)
+
+    def entries(self) -> Ints:
+        """Where the entries of each term begin, and where they end."""
+        return self.met_term.searchsorted(np.arange(len(self.uses) + 1))
+
+    def rows(self, files: Ints | None = None) -> Floats:
+        """BM25 of every chunk, or of the chunks of some files: all that is needed of a large index."""
+        chosen, scores = self._chosen(files), np.zeros(len(self.row_norms))
+        worths = self.worths.astype(np.float32)
+        for part, counts in batches([len(rows) for rows, _ in chosen]):
+            rows, uses = map(np.concatenate, zip(*chosen[part], strict=True))
+            gains = uses / (uses + self.row_norms.take(rows)) * worths[part].repeat(counts)
+            add_at(scores, rows, gains)
+        return scores.astype(np.float32)
+
+    def _chosen(self, files: Ints | None) -> Sequence[tuple[Ints, Floats]]:
+        """The rows of each term and its uses there; those of some files."""
+        if files is None or not self.uses:
+            return [(uses.rows, uses.uses) for uses in self.uses]
+        wanted = np.zeros(len(self.files), bool)
+        wanted[files] = True
+        met = wanted[self.met_file].nonzero()[0]
+        entries = self.entries()
+        bounds = met.searchsorted(entries).tolist()
+        own = [met[a:b] - first for first, a, b in zip(entries, bounds, bounds[1:], strict=False)]
+        starts = np.concatenate([uses.firsts.take(some) for uses, some in zip(self.uses, own, strict=True)])
+        ends = np.concatenate([uses.firsts.take(some + 1) for uses, some in zip(self.uses, own, strict=True)])
+        last = np.append(0, (ends - starts).cumsum())[bounds].tolist()
+        rows = spans(starts, ends)
+        found = zip(self.uses, (rows[a:b] for a, b in pairwise(last)), strict=True)
+        return [(uses.rows.take(some), uses.uses.take(some)) for uses, some in found]
+
+
+BATCH = 16_000  # entries: as many as the processor's cache holds, and few enough calls for hundreds of short lists
+
+
+def batches(counts: Sequence[int]) -> Iterator[tuple[slice, Sequence[int]]]:
+    """Lists that follow each other, some short ones or a long one at a time, with their lengths."""
+    start = total = 0
+    for end, count in enumerate(counts, 1):
+        total += count
+        if total >= BATCH or end == len(counts):
+            yield slice(start, end), counts[start:end]
+            start, total = end, 0
+
+
+def add_at(totals: NDArray[np.float64], places: Ints, values: NDArray[np.floating]) -> None:
+    """Add each value at its place, one after the other. Of other types this takes three times as long."""
+    np.add.at(totals, places.astype(np.intp, copy=False), values.astype(np.float64, copy=False))
+
+
+def spans(starts: Ints, ends: Ints) -> Ints:
+    """All numbers from each start to its end, one span after the other."""
+    counts = ends - starts
+    before = counts.cumsum() - counts
+    numbers: Ints = (starts - before).repeat(counts) + np.arange(int(counts.sum()))
+    return numbers
 
 
 def runs_of(row_file: Ints) -> Runs:
@@ -79,82 +144,89 @@ def _norm(lengths: Floats, w: Weights) -> Floats:
     return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
-def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
-    """What postings say, worked out for all of them at once."""
-    if not postings:
-        return {}
-    whole = Posting(*map(np.concatenate, zip(*postings.values(), strict=True)))
-    rows = whole.rows.astype(np.intp)  # once: every look-up by rows would do it again
-    uses = _uses(whole, w)
-    row_gains = uses / (uses + norms.rows.take(rows))
-    ends = list(accumulate(len(posting.rows) for posting in postings.values()))
+LONG_LIST = 2_000  # rows: a longer posting list is read by itself, since what is made of it stays in the cache
 
-    firsts = np.array([0, *ends[:-1]])
-    starts = first_of_runs(row_file.take(rows), firsts)  # a term in a file
-    met_files = row_file[rows[starts]]
+
+def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    """What postings say, worked out for the short ones together."""
+    short = {term: posting for term, posting in postings.items() if len(posting.rows) < LONG_LIST}
+    found = _read_together(short, row_file, norms, w) if short else {}
+    for term, posting in postings.items():
+        if term not in short:
+            found |= _read_together({term: posting}, row_file, norms, w)
+    return found
+
+
+def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    whole, *others = postings.values()
+    if others:
+        whole = Posting(*map(np.concatenate, zip(*postings.values(), strict=True)))
+    ends = list(accumulate(len(posting.rows) for posting in postings.values()))
+    uses, fields = _uses(whole, w)
+    owners = row_file.take(whole.rows)
+    starts = first_of_runs(owners, np.array([0, *ends[:-1]]))  # a term in a file
+    met_files = owners[starts]
     in_files: Floats = np.add.reduceat(uses, starts)
     file_gains: Floats = in_files / (in_files + norms.files[met_files])
-    met_fields = np.bitwise_or.reduceat(whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED)), starts)
+    met_fields = np.bitwise_or.reduceat(fields, starts)
+    firsts = np.append(starts, ends[-1]).astype(np.int32)
     file_ends = starts.searchsorted(ends).tolist()
-    own = zip(map(slice, [0, *ends], ends), map(slice, [0, *file_ends], file_ends), strict=False)
-    # Copies: one term that is kept would hold what was read for all of them in memory.
-    return {
-        term: TermUses(
-            posting.rows.copy(),
-            row_gains[lines].copy(),
-            met_files[files].copy(),
-            file_gains[files].copy(),
-            met_fields[files].copy(),
+    found = {}
+    for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):
+        # Copies: one term that is kept would hold what was read for all of them in memory.
+        found[term] = TermUses(
+            whole.rows[first:end].copy(),
+            uses[first:end].copy(),
+            met_files[file:last].copy(),
+            firsts[file : last + 1] - np.int32(first),
+            file_gains[file:last].copy(),
+            met_fields[file:last].copy(),
         )
-        for (term, posting), (lines, files) in zip(postings.items(), own, strict=True)
-    }
+    return found
 
 
-def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], rows: int, files: int) -> KeywordScores:
-    """Of an index with so many rows and files; `known` has the terms that occur in it."""
+def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], norms: Norms) -> KeywordScores:
+    """`known` has the terms that occur in the index whose rows and files have these norms."""
+    rows, files = len(norms.rows), len(norms.files)
     found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
-    if not found:
-        return nothing_met(rows, files)
-    idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
-    worths = [weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]
-    rows_of_terms, *other_columns = zip(*(uses for _, _, uses in found), strict=True)
-    all_rows = np.concatenate(rows_of_terms, dtype=np.intp)  # bincount would convert them once more
-    row_gains, met_file, file_gains, met_fields = map(np.concatenate, other_columns)
-    worth = np.array(worths)
-    row_gains *= worth.astype(np.float32).repeat([len(uses.rows) for _, _, uses in found])
     counts = [len(uses.files) for _, _, uses in found]
-    file_worth = np.array([weight * _idf(count, files) for (_, weight, _), count in zip(found, counts, strict=True)])
+    idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
+    file_worths = [weight * _idf(count, files) for (_, weight, _), count in zip(found, counts, strict=True)]
+    scores = np.zeros(files)
+    for part, own in batches(counts):
+        met, gains = (
+            np.concatenate(column)
+            for column in zip(*((uses.files, uses.file_gains) for _, _, uses in found[part]), strict=True)
+        )
+        add_at(scores, met, np.array(file_worths[part]).repeat(own) * gains)
+    nothing = np.zeros(0, np.uint8)
+    met_fields = np.concatenate([nothing, *(uses.fields for _, _, uses in found)])
     return KeywordScores(
-        np.bincount(all_rows, row_gains, rows).astype(np.float32),
-        np.bincount(met_file, file_worth.repeat(counts) * file_gains, files).astype(np.float32),
+        scores.astype(np.float32),
         dict(zip((term for term, _, _ in found), idf, strict=True)),
-        worth / (math.fsum(worths) or 1.0),
+        [uses for _, _, uses in found],
+        np.array([weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]),
+        norms.rows,
         np.arange(len(found)).repeat(counts),
-        met_file,
+        np.concatenate([nothing, *(uses.files for _, _, uses in found)], dtype=np.intp),  # what indexing converts to
         met_fields,
+        (met_fields > 0).nonzero()[0],
     )
 
 
-def nothing_met(rows: int, files: int) -> KeywordScores:
-    none = np.zeros(0, np.int64)
-    return KeywordScores(
-        np.zeros(rows, np.float32),
-        np.zeros(files, np.float32),
-        {},
-        np.zeros(0),
-        none,
-        none,
-        np.zeros(0, np.uint8),
-    )
-
-
-def _uses(posting: Posting, w: Weights) -> Floats:
-    """How often a term counts as used: in the text, and more where a name or the path has it."""
-    uses: Floats = np.divide(posting.tenths, np.float32(10), dtype=np.float32)
-    uses += np.float32(w.type_field) * posting.types
-    uses += np.float32(w.name_field) * posting.names
-    uses += _path_worths(w)[posting.path]
-    return uses
+def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
+    """How often a term counts as used in each row, in the text, and more where a name or the path has it; and the bits
+    that say which has it. Most rows have it in the text alone."""
+    _, tenths, types, names, path = posting
+    uses: Floats = np.divide(tenths, np.float32(10), dtype=np.float32)
+    fields: NDArray[np.uint8] = path | (((types | names) > 0) * np.uint8(DEFINED))
+    named = (fields > 0).nonzero()[0]
+    worths = uses[named]
+    worths += np.float32(w.type_field) * types[named]
+    worths += np.float32(w.name_field) * names[named]
+    worths += _path_worths(w)[path[named]]
+    uses[named] = worths
+    return uses, fields
 
 
 @lru_cache(maxsize=8)
@@ -294,17 +366,16 @@ class Survey(NamedTuple):
     def usual_cosine(self, query: Floats) -> float:
         """About the mean of all files' best cosines: what their signs stand for on average."""
         best = np.maximum.reduceat(self.sample.vectors @ query, self.sample.vector_starts)
-        slope, at_none = np.polyfit(self.fewest[self.sample.compared], best, 1)
-        return float(slope * self.fewest.mean() + at_none)
+        signs = self.fewest[self.sample.compared].astype(np.float64)
+        apart = signs - signs.mean()
+        slope = (apart @ best) / max(apart @ apart, 1.0)
+        return float(best.mean(dtype=np.float64) + slope * (self.fewest.mean() - signs.mean()))
 
 
 def rows_of(view: Snapshot, files: Sequence[int] | Ints) -> tuple[Ints, Ints, Ints]:
     """The rows of these files end to end, where each file's start in that, and how many they are."""
-    wanted = np.asarray(files)
-    counts = view.file_rows[wanted]
-    ends = counts.cumsum()
-    starts = ends - counts
-    return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
+    firsts, counts = view.file_first[files], view.file_rows[files]
+    return spans(firsts, firsts + counts), counts.cumsum() - counts, counts
 
 
 class Embedded(NamedTuple):
@@ -351,8 +422,7 @@ SUBJECT_USES = 2  # a word of the subject counts as this many of the body
 MOST_BODY_TERMS = 120
 MOST_USES = 255
 K1, B = 1.2, 0.6
-_STOPPED = frozenset(STOP_WORDS) | frozenset(stem(word) for word in STOP_WORDS)
-_TRAILER = re.compile(r"^[A-Za-z][A-Za-z-]{1,30}-(?:by|id|commit|on|to)\s*:.*$", re.MULTILINE | re.IGNORECASE)
+_TRAILER = r"(?mi)^[A-Za-z][A-Za-z-]{1,30}-(?:by|id|commit|on|to)\s*:.*$"  # compiled when commits are read
 
 
 class Commit(NamedTuple):
@@ -471,12 +541,18 @@ def _renamed(used: NDArray[np.integer], names: Iterable[str], known: dict[str, i
     return renamed
 
 
+@lru_cache(maxsize=1)
+def _stopped_terms() -> frozenset[str]:
+    return STOP_WORDS.union(map(stem, STOP_WORDS))
+
+
 def _count_terms(message: str) -> dict[str, int]:
-    subject, _, body = _TRAILER.sub("", message).strip().partition("\n")
+    subject, _, body = re.sub(_TRAILER, "", message).strip().partition("\n")
     counts: dict[str, int] = {}
+    stopped = _stopped_terms()
     for found, worth in ((terms(subject), SUBJECT_USES), (terms(body)[:MOST_BODY_TERMS], 1)):
         for term in found:
-            if term not in _STOPPED:
+            if term not in stopped:
                 counts[term] = counts.get(term, 0) + worth
     return counts
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import Extent, Snapshot, StoredSymbol
-from codeinfo.search.channels import Floats, TermUses, rows_of
+from codeinfo.search.channels import Floats, KeywordScores, rows_of
 from codeinfo.search.query import Query
 from codeinfo.tokens import terms
 
@@ -67,20 +67,22 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     return worth if definition.name in query.names else worth / 2
 
 
-def quoting_rows(query: Query, known: Mapping[str, TermUses], scores: Floats, view: Snapshot) -> list[int]:
+def quoting_rows(query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
     """Rows that have the text of the query as it is, where few files do; of code alone where code has it: tests and
     documents repeat what it says."""
     quotation = query.quotation
     if quotation is None:
         return []
     wanted = query.terms.keys() & terms(quotation.text)
-    if not wanted or not known.keys() >= wanted:
+    if not wanted or not keyword.idf.keys() >= wanted:
         return []
+    known = dict(zip(keyword.idf, keyword.uses, strict=True))
     having, *others = sorted((known[term].rows for term in wanted), key=len)
     for other in others:  # both in order
         having = having[other[np.minimum(other.searchsorted(having), len(other) - 1)] == having]
     if len(having) > READ_FOR_QUOTE:
-        having = having[np.argsort(-scores[having], kind="stable")[:READ_FOR_QUOTE]]
+        scores = keyword.rows(view.row_file[having])[having]
+        having = having[np.argsort(-scores, kind="stable")[:READ_FOR_QUOTE]]
     rows = having.tolist()
     found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
     for row, chunk in zip(rows, view.chunks(rows), strict=True):

@@ -110,11 +110,15 @@ class SearchOptions(Struct, frozen=True):
         return self.roots[file] if self.roots else self.root
 
 
+_NONE = np.zeros(0, np.float32)
+
+
 class Evidence(Struct):
     """What the channels say about every file and row, by name, before anything is decided."""
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
+    rows: Floats = _NONE  # BM25 of every chunk; of the likely files alone where those are known
     quoting: Sequence[int] = ()  # rows that have the query's text as it is
     likely: Ints | None = None  # files whose chunks were looked at; None: all of them
     meant: channels.Meant | None = None
@@ -169,7 +173,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     files = len(view.paths)
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     known = _known_terms(query, view, norms, w)
-    keyword = score_keywords(query.terms, known, len(view.row_file), files)
+    keyword = score_keywords(query.terms, known, norms)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(query, [(symbol.file, symbol.name, symbol.kind) for symbol in found], files)
     evidence, none = Evidence(keyword, found), np.zeros(files, np.float32)
@@ -190,7 +194,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "scope_match": boost.scope_match(query, keyword, files),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
     }
-    if w.exact_text and (rows := quoting_rows(query, known, keyword.rows, view)):
+    if w.exact_text and (rows := quoting_rows(query, keyword, view)):
         evidence.quoting = rows
         evidence.files["exact_text"] = np.zeros(files, np.float32)
         evidence.files["exact_text"][view.row_file[rows]] = 1
@@ -206,7 +210,8 @@ def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: W
         return _add_likely_chunks(evidence, asked, view, w, options)
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
-    evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows, runs, files, w.chunk_decay))
+    evidence.rows = evidence.keyword.rows()
+    evidence.files["chunks"] = relative(file_scores(evidence.rows, runs, files, w.chunk_decay))
     cosines = None if asked is None else view.cosines(asked.weighed)
     if asked is not None and cosines is not None:
         evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
@@ -224,7 +229,8 @@ def _add_likely_chunks(
     evidence.likely = _likely_files(evidence, view, survey, w, options)
     rows, starts, counts = rows_of(view, evidence.likely)
     own = runs_of(view.row_file[rows])
-    evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows[rows], own, files, w.chunk_decay))
+    evidence.rows = evidence.keyword.rows(evidence.likely)
+    evidence.files["chunks"] = relative(file_scores(evidence.rows[rows], own, files, w.chunk_decay))
     if asked is None or signs is None or survey is None:
         return
     most = np.minimum.reduceat(signs[rows], starts) + len(asked.weighed) // SIGNS_APART
@@ -461,7 +467,7 @@ def _candidates(
         cosines = None
         if evidence.meant is not None:
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
-        rows = best_rows(view, files, evidence.keyword.rows, cosines, asked, most)
+        rows = best_rows(view, files, evidence.rows, cosines, asked, most)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]

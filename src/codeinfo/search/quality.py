@@ -66,7 +66,9 @@ def grounds(
         return Grounds(known / total, 0.0, 0.0, closest)
     lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
     spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
-    theirs = np.isin(keyword.met_file, best)
+    are_best = np.zeros(len(keyword.files), bool)
+    are_best[list(best)] = True
+    theirs = are_best[keyword.met_file]
     met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term[theirs]]
     in_names = (keyword.met_fields[theirs] & np.uint8(NAMES)) > 0
     covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))

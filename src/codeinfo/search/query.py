@@ -125,15 +125,14 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
 # Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions. Runs of blanks give
 # nothing back, so that reading stays linear.
-_TEMPLATE_LINE = re.compile(
-    r"^[ \t]*+(?:[-*][ \t]++\[[ xX]\].*"
+_TEMPLATE_LINE = (  # compiled when a text of several lines is read
+    r"(?mi)^[ \t]*+(?:[-*][ \t]++\[[ xX]\].*"
     r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*+:.*"
     r"|(?:[-*][ \t]*+)?[\w .()/-]{1,40}[:=][ \t]*+v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
     r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
     r"|\#{1,6}\W*+(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
     r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|"
-    r"motivation|are there|is it|bug report|system)\b.*)$",
-    re.IGNORECASE | re.MULTILINE,
+    r"motivation|are there|is it|bug report|system)\b.*)$"
 )
 
 
@@ -144,7 +143,7 @@ def _drop_boilerplate(text: str) -> str:
     """
     if "\n" not in text.strip():
         return text
-    prose = _TEMPLATE_LINE.sub("", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
+    prose = re.sub(_TEMPLATE_LINE, "", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
     return prose if prose.strip() else text
 
 

@@ -224,7 +224,7 @@ class SqliteSnapshot:
                 products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
-                    np.dot(vectors[stored[some]].astype(np.float32), query, products[some])
+                    np.dot(vectors.take(stored[some], axis=0).astype(np.float32), query, products[some])
                 result[places] = products
             self._check_products(result, query, rows)
             return result
