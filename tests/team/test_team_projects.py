@@ -90,7 +90,7 @@ def questions(root: str) -> dict[str, Callable[[Engine], object]]:
     return {
         "search": lambda engine: engine.search(SearchRequest("check that an amount is positive", (root,))),
         "context": lambda engine: engine.search(SearchRequest("deposit", (root,), purpose="edit", context=True)),
-        "similar": lambda engine: engine.similar(SimilarRequest("bank/checks.py:1", root)),
+        "similar": lambda engine: engine.searches.similar(SimilarRequest("bank/checks.py:1", root)),
         "grep": lambda engine: engine.grep(GrepRequest("amount", (root,))),
         "refs": lambda engine: engine.code.references(RefsRequest("Account", root)),
         "defs": lambda engine: engine.code.definitions(DefsRequest("deposit", root)),
@@ -141,7 +141,7 @@ def test_every_name_of_a_project_leads_to_it(repository: Repository, engine: Mak
     for name in (IDENTITY, f"//{IDENTITY}", f"https://{IDENTITY}.git", f"{IDENTITY}/bank"):
         found = server.search(SearchRequest("deposit", (name,)))
         assert found.hits[0].root == f"//{IDENTITY}"
-    (listed,) = server.projects(ProjectsRequest()).projects
+    (listed,) = server.searches.projects(ProjectsRequest()).projects
     assert (listed.root, listed.files, listed.state) == (f"//{IDENTITY}", 6, "ready")
     (status,) = server.status(StatusRequest((IDENTITY,))).indexes
     assert (status.state, status.files, status.added, status.removed) == ("ready", 6, 0, 0)
@@ -399,7 +399,9 @@ def test_a_caller_searches_what_they_may_see(two_projects: str, engine: MakeEngi
         found = server.search(SearchRequest("check amount", all_projects=True))
         assert {hit.root for hit in found.hits} == {f"//{two_projects}"}
         assert "1 project was searched, every file of them" in found.notes
-        assert [project.root for project in server.projects(ProjectsRequest()).projects] == [f"//{two_projects}"]
+        assert [project.root for project in server.searches.projects(ProjectsRequest()).projects] == [
+            f"//{two_projects}"
+        ]
         unknown = {}
         for name in (IDENTITY, "git.example/team/none", str(Path.cwd())):
             with pytest.raises(NotFound) as refused:

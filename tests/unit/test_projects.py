@@ -71,7 +71,7 @@ def test_a_folder_without_a_path_means_all_of_its_repository(
     assert engine.code.map(MapRequest()).files == len(FILES)
     assert engine.status(StatusRequest()).indexes[0].root == str(repository)
     assert engine.why(WhyRequest("one.py")).path == "lib/one.py"
-    assert [project.root for project in engine.projects(ProjectsRequest()).projects] == [str(repository)]
+    assert [project.root for project in engine.searches.projects(ProjectsRequest()).projects] == [str(repository)]
 
 
 def test_a_path_narrows_what_is_shown(repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,9 @@ def test_a_place_is_named_as_it_is_seen_from_here(
     repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(repository / "app")
-    found = engine.similar(SimilarRequest("main.py:4"))
+    found = engine.searches.similar(SimilarRequest("main.py:4"))
     assert found.query == "similar to app/main.py:1-5"
-    assert {hit.path for hit in engine.similar(SimilarRequest("main.py:4", path=".")).hits} == {"app/wait.py"}
+    assert {hit.path for hit in engine.searches.similar(SimilarRequest("main.py:4", path=".")).hits} == {"app/wait.py"}
 
 
 def test_exactly_a_folder_where_that_is_asked_for(repository: Path, engine: Engine) -> None:
@@ -208,7 +208,7 @@ def test_languages_by_the_names_that_people_use(repository: Path, engine: Engine
 
 def test_a_line_that_is_not_there(repository: Path, engine: Engine) -> None:
     with pytest.raises(NotFound, match="has no code at line 99") as raised:
-        engine.similar(SimilarRequest("app/main.py:99", path=str(repository)))
+        engine.searches.similar(SimilarRequest("app/main.py:99", path=str(repository)))
     assert raised.value.next_step == "Its last line with code is 5"
 
 

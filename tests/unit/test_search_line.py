@@ -416,7 +416,7 @@ def test_what_was_left_out_is_reported_with_its_rule(search: Search) -> None:
 
 
 def test_similar_places_leave_out_the_file_itself(engine: Engine, project: Path) -> None:
-    result = engine.similar(SimilarRequest("src/backoff.py:1", str(project)))
+    result = engine.searches.similar(SimilarRequest("src/backoff.py:1", str(project)))
     assert result.query.startswith("similar to src/backoff.py:1-")
     assert paths(result)[0] == "src/retry.py"
     assert "src/backoff.py" not in paths(result)
@@ -428,14 +428,14 @@ NO_PLACES = ("src/backoff.py", "src/backoff.py:", ":3", "src/backoff.py:x", "a.p
 @pytest.mark.parametrize("place", NO_PLACES)
 def test_what_is_no_place_is_a_usage_error(engine: Engine, project: Path, place: str) -> None:
     with pytest.raises(UsageError, match="is not a place"):
-        engine.similar(SimilarRequest(place, str(project)))
+        engine.searches.similar(SimilarRequest(place, str(project)))
 
 
 def test_places_that_are_not_there(engine: Engine, project: Path) -> None:
     with pytest.raises(NotFound, match="not in the index"):
-        engine.similar(SimilarRequest("src/nowhere.py:1", str(project)))
+        engine.searches.similar(SimilarRequest("src/nowhere.py:1", str(project)))
     with pytest.raises(NotFound, match="no code at line"):
-        engine.similar(SimilarRequest("src/backoff.py:999", str(project)))
+        engine.searches.similar(SimilarRequest("src/backoff.py:999", str(project)))
 
 
 # --- when there is little to say -----------------------------------------------------------------------------------

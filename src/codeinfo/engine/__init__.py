@@ -29,7 +29,6 @@ from codeinfo.operations.search import (
     IndexRequest,
     IndexResponse,
     SearchRequest,
-    SimilarRequest,
     StatusReport,
     StatusRequest,
     WhyReport,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from codeinfo.engine.maintenance import Savings
     from codeinfo.engine.search import SearchOperations
     from codeinfo.engine.team import TeamOperations
-    from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
 
 Area = TypeVar("Area")
@@ -87,7 +85,7 @@ class Engine:
 
     @property
     def searches(self) -> SearchOperations:
-        """Search by words and meaning, of similar code, by vectors alone."""
+        """Search by words and meaning, of similar code, by vectors alone; the projects that can be searched."""
         from codeinfo.engine.search import SearchOperations
 
         return self._area(SearchOperations, lambda: SearchOperations(self.indexes))
@@ -199,15 +197,6 @@ class Engine:
     def indexing(self, path: str | Path) -> Progress | None:
         """How far the refresh of a root is that is running in this process."""
         return self.indexes.progress_of(self.indexes.find(path).index)
-
-    def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
-        return self.searches.similar(request, progress)
-
-    def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
-        return self.searches.vector_search(request)
-
-    def projects(self, request: ProjectsRequest) -> ProjectsResult:
-        return self.searches.projects(request)
 
     def status(self, request: StatusRequest) -> StatusReport:
         from codeinfo.engine.maintenance import status

@@ -424,7 +424,7 @@ OPERATIONS = (
         "similar",
         SimilarRequest,
         SearchResult,
-        "similar",
+        "searches.similar",
         "Find code similar to the code at a location.",
         help="By its words and its meaning; useful before writing something that may exist already.",
         section="Search and ask",

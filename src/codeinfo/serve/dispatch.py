@@ -333,10 +333,10 @@ class Projects:
     def known(self) -> tuple[Project, ...]:
         if request_user() is not None:  # each caller knows other ones
             with self._lease.use() as engine:
-                return engine.projects(ProjectsRequest()).projects
+                return engine.searches.projects(ProjectsRequest()).projects
         if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
             with self._lease.use() as engine:
-                self._known = engine.projects(ProjectsRequest()).projects
+                self._known = engine.searches.projects(ProjectsRequest()).projects
             self._read = time.monotonic()
         return self._known
 

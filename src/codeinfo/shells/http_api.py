@@ -392,7 +392,7 @@ CONTRACT = (
         "GET",
         "/tools/ingested-repos",
         "The indexed repositories.",
-        handler=lambda state, values, call: state.engine.projects(ProjectsRequest()),
+        handler=lambda state, values, call: state.engine.searches.projects(ProjectsRequest()),
         result=ProjectsResult,
     ),
     _contract("GET", "/health", "Whether the server works, and what `doctor` says.", handler=_health, reserved=True),

@@ -205,7 +205,7 @@ class Reingest(Struct, frozen=True):
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
     """Only a repository that is indexed, and not being indexed right now."""
     wanted = request.source
-    known = engine.projects(clients.ProjectsRequest()).projects
+    known = engine.searches.projects(clients.ProjectsRequest()).projects
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
     if not root:
         names = ", ".join(one.name for one in known) or "none"

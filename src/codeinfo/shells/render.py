@@ -438,17 +438,18 @@ def _savings(report: SavingsReport, out: Output) -> None:
         return
     for day in report.days:
         out.line((day.day, "bold"))
-        rows = [
-            (
-                one.tool,
-                quantity(one.calls, "call"),
-                f"{one.returned:,} returned",
-                f"{one.files:,} in files",
-                f"{one.saved:,}",
-            )
-            for one in day.tools
-        ]
-        out.table([(*row[:4], f"{row[4]} saved") for row in rows])
+        out.table(
+            [
+                (
+                    one.tool,
+                    quantity(one.calls, "call"),
+                    f"{one.returned:,} returned",
+                    f"{one.files:,} in files",
+                    f"{one.saved:,} saved",
+                )
+                for one in day.tools
+            ]
+        )
     out.line(f"{quantity(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
 
 
