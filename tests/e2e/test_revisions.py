@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from repository_tools import Repository
 from codeinfo import Config, Engine, GrepRequest, SearchRequest
 from codeinfo.engine import index_manager
 from codeinfo.operations.code import RefsRequest
+from codeinfo.sources import git
 
 RULES = {
     "src/app.ts": 'import { greet } from "@lib/greet";\nexport function start() {\n  return greet("you");\n}\n',
@@ -81,6 +84,28 @@ def test_the_rules_are_those_of_a_work_tree(repository: Repository) -> None:
     assert revision_files(repository.folder, "v1") == source
     assert "kept.py" not in revision_files(repository.folder, "HEAD")
     assert "left_out.py" in revision_files(repository.folder, "HEAD")
+
+
+def test_what_a_work_tree_has_with_the_same_blob_is_not_read(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in RULES.keys() - {"src/lib/greet.ts"}:  # what is as young as git's last look at it may have changed since
+        os.utime(repository.folder / path, (1_700_000_000, 1_700_000_000))
+    repository.git("status")
+    assert cli("index", repository.folder).code == 0
+    read: set[str] = set()
+    read_blobs = git.read_blobs
+
+    def counted(root: Path, blobs: Iterable[git.Blob]) -> Iterator[tuple[git.Blob, bytes | None]]:
+        wanted = list(blobs)
+        read.update(blob.path for blob in wanted)
+        return read_blobs(root, wanted)
+
+    monkeypatch.setattr(git, "read_blobs", counted)
+    monkeypatch.setattr(index_manager, "READ_RATHER", 1)
+    files = revision_files(repository.folder, "v1")
+    assert read == {"src/app.ts", "src/lib/greet.ts", "tsconfig.json", "kept.py", ".codeinfoignore"}
+    assert files == {*read, "docs/guide.md"}
 
 
 def test_what_is_not_committed_has_no_say(repository: Repository) -> None:
