@@ -10,7 +10,7 @@ from loop_tools import FIVE, Scenario, hit, interrupt
 from msgspec.structs import replace
 from scripted import Reply, Request, ScriptedLlm
 
-from codeinfo.answers.loop import BATCH, UNJUDGED, Research
+from codeinfo.answers.loop import BATCH, NOT_GRADED, Research
 
 # --- grading and rounds -------------------------------------------------------------------------------------------
 
@@ -218,4 +218,4 @@ def test_a_run_stopped_while_it_grades_leaves_its_search() -> None:
     scenario.llm = ScriptedLlm(interrupt)
     with pytest.raises(KeyboardInterrupt):
         scenario.ask("how?", found=found)
-    assert [(entry.query, len(entry.items), entry.verdict) for entry in found.rounds] == [("how?", 5, UNJUDGED)]
+    assert [(entry.query, len(entry.items), entry.verdict) for entry in found.rounds] == [("how?", 5, NOT_GRADED)]

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
 from codeinfo.config import parse_toml
@@ -147,21 +148,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 _LARGEST_FILE = 100_000  # characters of a prompt or a command
 
 
-class _Config(Struct, forbid_unknown_fields=True):
-    provider: str = ""
-    model: str = ""
-    tools: tuple[str, ...] = ALL_TOOLS
-
-
-class _Command(Struct):
+class Command(Struct, frozen=True):
     steps: tuple[str, ...]
     description: str = ""
-
-
-class Command(Struct, frozen=True):
-    name: str
-    description: str
-    steps: tuple[str, ...]
+    name: str = ""  # of its file
 
     def instructions(self, instruction: str) -> tuple[str, ...]:
         """The steps with the instruction filled in; a step without a place for it stands alone."""
@@ -170,14 +160,19 @@ class Command(Struct, frozen=True):
         return tuple(step.replace("{instruction}", instruction) for step in self.steps)
 
 
-class Profile(Struct, frozen=True):
+class _Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file `config.toml`."""
+
+    provider: str = ""
+    model: str = ""
+    tools: tuple[str, ...] = ALL_TOOLS
+
+
+class Profile(_Config, frozen=True, kw_only=True):
     name: str
     description: str
     system_prompt: str
     location: Path
-    provider: str = ""
-    model: str = ""
-    tools: tuple[str, ...] = ALL_TOOLS
     commands: tuple[Command, ...] = ()
 
     def command(self, name: str) -> Command:
@@ -231,18 +226,16 @@ def _load(place: Path) -> Profile:
         description=" ".join(line for line in description.split("\n") if not line.startswith("#")).strip(),
         system_prompt=_read(place / "system_prompt.txt").strip(),
         location=place,
-        provider=config.provider,
-        model=config.model,
-        tools=config.tools,
+        **asdict(config),
         commands=tuple(_command(path) for path in sorted((place / "commands").glob("*.json"))),
     )
 
 
 def _command(path: Path) -> Command:
-    written = decoded(_read(path).encode(), _Command)
+    written = decoded(_read(path).encode(), Command)
     if written is None or not written.steps or not all(map(str.strip, written.steps)):
         raise UsageError(f"{path} is not a command", next_step='Write it as {"description": "…", "steps": ["…"]}')
-    return Command(path.stem, written.description, written.steps)
+    return replace(written, name=path.stem)
 
 
 def _read(path: Path, *, required: bool = True) -> str:

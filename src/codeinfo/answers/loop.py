@@ -38,7 +38,7 @@ QUERY_TOKENS = 200  # a query and a sentence
 PROMPT_TOKENS = 600  # rules and question around the evidence, about
 LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
 UNVERIFIED = "\n\nThis answer cites no source: nothing in it is verified."
-UNJUDGED = "not graded"  # a round that broke off after its search
+NOT_GRADED = "not graded"  # a round that broke off after its search
 
 _QUERY_SCHEMA = {
     "type": "object",
@@ -143,7 +143,7 @@ def _research(
         admitted = resources.gate.admit(resources.tools.search(query))
         items = found.evidence.fresh(admitted.items)
         shown = tuple(item.graded() for item in items)
-        found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
+        found.rounds.append(Round(query, shown, admitted.dropped, None, NOT_GRADED, admitted.score_source))
         progress(Progress("grade", f"{len(items)} passages"))
         graded = grade(question, items, resources.model, resources.gate.weigh(question))
         kept = [item for item in graded if item.score != 0]
