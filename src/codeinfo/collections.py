@@ -368,7 +368,7 @@ class Host(Struct, frozen=True):
     port: int
 
 
-class Reach(Struct, frozen=True):
+class HostPolicy(Struct, frozen=True):
     """`hosts` may be asked wherever they are; all others must be public."""
 
     hosts: frozenset[str] = frozenset()
@@ -439,14 +439,14 @@ class DownloadFailed(ProviderError):
     """The host did not send what was asked for."""
 
 
-def download(url: str, limit: int, reach: Reach) -> bytes:
+def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
         raise UsageError(f"{url} is not a web address")
     # A redirect to file: or ftp: finds no handler here.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        _CheckedHandler(reach),
+        _CheckedHandler(policy),
         urllib.request.HTTPRedirectHandler(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -470,12 +470,12 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     """Opens http and https. A proxy that the user has set is asked as it is; the host behind it is checked all the
     same."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, policy: HostPolicy) -> None:
         super().__init__()
-        self._reach = reach
+        self._policy = policy
 
     def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
-        self._reach.resolve(host_of(request.full_url))
+        self._policy.resolve(host_of(request.full_url))
         return self.do_request_(request)
 
     https_request = http_request
@@ -488,18 +488,18 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
         return self.do_open(http.client.HTTPSConnection if tunnel else self._encrypted, request)
 
     def _plain(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _checked(_CheckedConnection(host, **more), self._reach)
+        return _checked(_CheckedConnection(host, **more), self._policy)
 
     def _encrypted(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _checked(_CheckedEncryptedConnection(host, **more), self._reach)
+        return _checked(_CheckedEncryptedConnection(host, **more), self._policy)
 
 
 class _CheckedConnection(http.client.HTTPConnection):
-    reach = Reach()
+    policy = HostPolicy()
 
     def connect(self) -> None:
         problem: OSError | None = None
-        for address in self.reach.resolve(Host(self.host, self.port)):
+        for address in self.policy.resolve(Host(self.host, self.port)):
             try:
                 self.sock = socket.create_connection((address, self.port), self.timeout)
             except OSError as error:
@@ -514,8 +514,8 @@ class _CheckedEncryptedConnection(http.client.HTTPSConnection, _CheckedConnectio
     """`HTTPSConnection.connect` begins with the connection of the class behind it, which is the checked one."""
 
 
-def _checked(connection: _CheckedConnection, reach: Reach) -> http.client.HTTPConnection:
-    connection.reach = reach
+def _checked(connection: _CheckedConnection, policy: HostPolicy) -> http.client.HTTPConnection:
+    connection.policy = policy
     return connection
 
 

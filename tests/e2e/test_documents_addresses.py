@@ -13,7 +13,7 @@ import pytest
 from document_tools import add, ask
 from msgspec import Struct
 
-from codeinfo.collections import AddressRefused, Reach, host_of, is_public
+from codeinfo.collections import AddressRefused, HostPolicy, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
@@ -247,4 +247,4 @@ def test_the_host_of_an_address(url: str, host: tuple[str, int]) -> None:
 @pytest.mark.parametrize("url", ["http:///a", "http://docs.example:99999/", "https://[::1/"])
 def test_an_address_without_a_host_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused):
-        Reach().resolve(host_of(url))
+        HostPolicy().resolve(host_of(url))

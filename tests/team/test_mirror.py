@@ -14,13 +14,13 @@ import pytest
 from git_server import GitServer, serving
 from repository_tools import Repository
 
-from codeinfo.collections import AddressRefused, Reach
+from codeinfo.collections import AddressRefused, HostPolicy
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.files import try_lock
 from codeinfo.sources.walk import RevisionFiles, WalkSettings
 from codeinfo.team.mirror import Mirror, Mirrors
 
-HERE = Reach(frozenset({"127.0.0.1"}))
+HERE = HostPolicy(frozenset({"127.0.0.1"}))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_branches_and_tags_are_followed(tmp_path: Path, upstream: Repository, se
 
 def test_a_private_address_needs_a_setting(tmp_path: Path, server: GitServer) -> None:
     with pytest.raises(AddressRefused, match=r"127\.0\.0\.1.*not public"):
-        Mirrors(tmp_path, Reach()).of(server.url("shop")).fetch()
+        Mirrors(tmp_path, HostPolicy()).of(server.url("shop")).fetch()
     assert server.requests == []
     for address in ("file:///etc", "/etc", "ext::sh -c id", "--upload-pack=id", "host:../x"):
         with pytest.raises(UsageError):
@@ -142,11 +142,11 @@ def test_the_lock_of_a_killed_worker_lasts_as_long_as_its_git(tmp_path: Path) ->
     """Otherwise two gits would write to one mirror."""
     program = (
         "import os, sys, subprocess; from pathlib import Path\n"
-        "from codeinfo.collections import Reach; from codeinfo.team.mirror import Mirrors\n"
+        "from codeinfo.collections import HostPolicy; from codeinfo.team.mirror import Mirrors\n"
         "from codeinfo.sources import git\n"
         "def slow(folder, remote, lock): git._execute(['sleep', '3'], folder, {}, b'', (0,), 9, (lock,))\n"
         "git.fetch_mirror = slow\n"
-        "Mirrors(Path(sys.argv[1]), Reach(frozenset({'127.0.0.1'}))).of('http://127.0.0.1:9/x/y').fetch()\n"
+        "Mirrors(Path(sys.argv[1]), HostPolicy(frozenset({'127.0.0.1'}))).of('http://127.0.0.1:9/x/y').fetch()\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], start_new_session=True)
     folder = Mirrors(tmp_path, HERE).of("http://127.0.0.1:9/x/y").folder

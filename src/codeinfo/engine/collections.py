@@ -26,9 +26,9 @@ from codeinfo.collections import (
     MANIFEST,
     MAX_PACKED_BYTES,
     Collection,
+    HostPolicy,
     Kind,
     Manifest,
-    Reach,
     add_to_context,
     download,
     host_of,
@@ -313,11 +313,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
         hosts.add(host_of(collection.url).name.lower())
-    reach = Reach(frozenset(hosts))
+    policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        with _fetched_repository(collection, reach, own=own) as (revision, files):
+        with _fetched_repository(collection, policy, own=own) as (revision, files):
             return _store(home, revision, files)
-    get = partial(download, reach=reach)
+    get = partial(download, policy=policy)
     if collection.remote and not is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
         contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
@@ -332,11 +332,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
 
 
 def _fetched_repository(
-    collection: Collection, reach: Reach, *, own: bool
+    collection: Collection, policy: HostPolicy, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
     from codeinfo.sources.git import fetch_files
 
-    pinned = "" if own else reach.pin(collection.url)
+    pinned = "" if own else policy.pin(collection.url)
     wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
     return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
 

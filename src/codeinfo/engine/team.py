@@ -321,7 +321,7 @@ class TeamOperations:
 
     def tools(self) -> Tools:
         """What a worker of this configuration indexes with."""
-        from codeinfo.collections import Reach
+        from codeinfo.collections import HostPolicy
         from codeinfo.team.jobs import Tools
         from codeinfo.team.mirror import Mirrors
 
@@ -336,7 +336,9 @@ class TeamOperations:
 
         return Tools(
             database=self.database,
-            mirrors=Mirrors(folder, Reach(hosts), config.store.git_credentials, config.store.mirrors_mb * 1_000_000),
+            mirrors=Mirrors(
+                folder, HostPolicy(hosts), config.store.git_credentials, config.store.mirrors_mb * 1_000_000
+            ),
             recipe=any_index.recipe(),
             walk=walk,
             parsers=any_index.parsers,

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from codeinfo.collections import Reach
+from codeinfo.collections import HostPolicy
 from codeinfo.errors import NotFound, ProviderError
 from codeinfo.files import open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git
@@ -32,7 +32,7 @@ class Mirrors(Struct, frozen=True):
     lines, the only ones that are ever sent; ssh uses the keys of the user that the worker runs as."""
 
     folder: Path
-    reach: Reach
+    policy: HostPolicy
     credentials: str = ""
     most_bytes: int = 1 << 62
 
@@ -61,7 +61,7 @@ class Mirrors(Struct, frozen=True):
         return [head.parent for head in self.folder.glob("*/HEAD")]
 
     def remote(self, url: str) -> git.Remote:
-        return git.Remote(url, self.reach.pin(url), self._authorization(url))
+        return git.Remote(url, self.policy.pin(url), self._authorization(url))
 
     def _authorization(self, url: str) -> str:
         """For a URL of http or https whose scheme, host and port a line of the file has."""
