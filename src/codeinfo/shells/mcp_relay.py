@@ -424,6 +424,8 @@ class _Server:
                 stdout=log,
                 stderr=log,
                 cwd="/",
+                # Each client has two threads; glibc would give them heaps of their own, which stay half empty.
+                env=os.environ | {"MALLOC_ARENA_MAX": "1"},
                 start_new_session=True,  # signals of one client's terminal must not end it
             )
         except OSError as error:
