@@ -138,12 +138,11 @@ def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
 
 # The same with the blob that git has staged.
 _STAGED_ENTRY = rb"100\d+ (\w+) 0\t" + _INDEX_ENTRY
-_BLOB_DIGITS = 15  # of a blob's id, as a number
 
 
-def blob_number(blob: str) -> int:
+def blob_number(blob: str | bytes) -> int:
     """The start of a blob's id: what the files of a commit have in place of a time."""
-    return int(blob[:_BLOB_DIGITS], 16)
+    return int(blob[:15], 16)
 
 
 def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
@@ -161,7 +160,7 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     for blob, path, seconds, nanoseconds, size, flags in listed:
         mtime_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
         if mtime_ns < written and not int(flags, 16) & _SKIPPED:
-            found[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = int(blob[:_BLOB_DIGITS], 16)
+            found[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = blob_number(blob)
     return found
 
 
