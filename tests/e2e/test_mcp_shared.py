@@ -146,6 +146,14 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
         assert not eventually(lambda: not servers(runtime), 5)
 
 
+def test_a_client_that_was_never_introduced_can_be_resumed(tmp_path: Path) -> None:
+    journal = Journal(os.open(tmp_path / "journal", os.O_RDWR | os.O_CREAT))
+    journal.hear(b'{"method": "notifications/initialized"}\n')
+    journal.restart(b'{"id": 1, "method": "tools/list"}\n')
+    read = Journal(journal.fileno())
+    assert (read.introduction, read.first) == ([], b'{"id": 1, "method": "tools/list"}\n')
+
+
 def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
     journal = Journal(os.open(tmp_path / "journal", os.O_RDWR | os.O_CREAT))
     journal.settings = {"tools": "search"}

@@ -155,7 +155,7 @@ class Journal:
         method = message.get("method")
         if method == "initialize" and "id" in message:
             self.introduction = [_as_text(line)]
-        elif method == "notifications/initialized":
+        elif method == "notifications/initialized" and self.introduction:
             self.introduction[1:] = [_as_text(line)]
         elif method == "notifications/cancelled" and isinstance(params := message.get("params"), dict):
             self.pending.pop(repr(params.get("requestId")), None)
