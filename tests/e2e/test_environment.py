@@ -84,6 +84,14 @@ def test_a_sync_that_fails_while_remembering(project: Path) -> None:
 
 
 @traced
+def test_memories_that_the_disk_no_longer_gives(project: Path) -> None:
+    assert started("remember", "Ships anchor here", "-r", "Deep water", "--path", project).returncode == 0
+    path = project / ".codeinfo" / "memory.json"
+    failing = ("strace", "-f", "-qq", "-o", os.devnull, "-P", str(path), "-e", "inject=read:error=EIO")
+    check_error(started("memory", "list", "--path", project, "--json", before=failing), 7, "IO_FAILED")
+
+
+@traced
 @pytest.mark.parametrize("command", ["index", "search", "serve", "mcp"])
 def test_no_more_threads_or_processes(project: Path, command: str) -> None:
     (project / "new.py").write_text("def newcomer():\n    return 1\n")

@@ -44,7 +44,7 @@ from codeinfo.collections import (
 )
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager, Source
-from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.errors import CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.files import open_private, private_folder, replace_file, wait_for_lock, write_private
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
@@ -157,7 +157,8 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it") from error
+        refused = UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it")
+        raise environment_error(error, str(path)) or refused from error
 
 
 class CollectionSource(Source, frozen=True):

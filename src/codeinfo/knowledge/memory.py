@@ -277,7 +277,8 @@ def read_memories(root: Path) -> tuple[Memory, ...]:
         return ()
     except OSError as error:
         step = f"It must be a plain file of at most {MAX_BYTES:,} bytes"
-        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step=step) from error
+        refused = UsageError(f"{name} cannot be read: {error.strerror}", next_step=step)
+        raise environment_error(error, name) or refused from error
     try:
         return parse_memories(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -316,9 +317,8 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
     try:
         folder = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise UsageError(
-            f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder"
-        ) from error
+        refused = UsageError(f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder")
+        raise environment_error(error, str(root / FOLDER)) or refused from error
     try:
         wait_for_lock(folder, root / FOLDER)
         sweep_temporary(NAME, folder)
