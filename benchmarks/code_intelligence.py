@@ -276,7 +276,7 @@ def cycles(bench: Bench) -> None:
 
 
 def _loaded(graph: Graph, paths: Collection[str]) -> dict[str, set[str]]:
-    return {path: {e.target for e in graph.edges_from(path) if e.is_loaded and e.target in paths} for path in paths}
+    return {path: {e.target for e in graph.edges_from(path) if not e.timing and e.target in paths} for path in paths}
 
 
 def _print_groups(project: str, folder: str, ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:

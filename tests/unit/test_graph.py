@@ -13,7 +13,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.engine import code
-from codeinfo.graph import code_index
+from codeinfo.graph import code_index, reach
 from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.survey import code_map
@@ -416,6 +416,8 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
 
         return call
 
+    logs = watched("log", reach._history)
+    monkeypatch.setattr(reach, "_history", logs)
     monkeypatch.setattr(code, "code_map", watched("map", code_map))
     monkeypatch.setattr(code, "hotspots", watched("hotspots", hotspots))
 
@@ -425,7 +427,7 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
 
     first = answers()
     assert answers() == first
-    assert computed == ["map", "hotspots"]
+    assert computed == ["map", "hotspots", "log"]  # one look at the history for both
     with opened(root) as engine:
         store = engine.indexes.of(root).live_store()
         assert store is not None
@@ -435,6 +437,6 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
     for damaged in (b"", whole[:-3], whole[:40] + b"x" + whole[41:]):
         kept.write_bytes(damaged)
         assert answers() == first
-    assert computed == ["map", "hotspots"] * 4
+    assert computed == ["map", "hotspots", "log"] * 4
     (root / "app/new.py").write_text("from app import db\n")
     assert answers()[0].files == first[0].files + 1

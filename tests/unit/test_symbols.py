@@ -275,3 +275,10 @@ def test_packed_references_come_back_as_they_were() -> None:
     assert tuple(all_references(unpack(packed)[0])) == references
     assert pack_code("1 + 2\n", "python", [-1, -1], []) == b""
     assert not list(all_references(unpack(b"")[0]))
+
+
+def test_a_variable_of_go_is_a_variable_in_upper_case_too() -> None:
+    """Go has `const`; elsewhere upper case is all there is to mark a constant."""
+    kinds = {one.name: one.kind for one in parse("go", "package a\n\nconst MAX = 3\nvar JSON = 4\n").definitions}
+    assert (kinds["MAX"], kinds["JSON"]) == ("constant", "variable")
+    assert {one.kind for one in parse("python", "MAX = 3\n").definitions} == {"constant"}

@@ -221,15 +221,18 @@ class CodeOperations:
 
     def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink | None = None) -> ops.HotspotReport:
         def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
-            return hotspots(index.facts, index.root, request, below)
+            return hotspots(index.facts, index.root, request.days, below)
 
-        return self._derived(request, f"hotspots {request.days} {request.limit}", ops.HotspotReport, measure, progress)
+        found = self._derived(request, f"hotspots {request.days}", ops.HotspotReport, measure, progress)
+        return replace(found, hotspots=found.hotspots[: request.limit])
 
     def map(self, request: ops.MapRequest, progress: ProgressSink | None = None) -> ops.CodeMap:
         def draw(index: CodeIndex, below: str) -> ops.CodeMap:
             return code_map(index, request, below)
 
         found = self._derived(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
+        history = self.hotspots(ops.HotspotsRequest(request.path, limit=request.limit, refresh=False), progress)
+        found = replace(found, hotspots=history.hotspots, notes=history.notes)
         if not request.area:
             return found
         with self._open(replace(request, refresh=False), progress) as (names, below):

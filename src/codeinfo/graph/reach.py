@@ -24,6 +24,7 @@ from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 _COMMIT_MARK = "\x01"
+_MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # the name by which a header is read only once
@@ -387,11 +388,12 @@ class _Churn(Struct):
     authors: set[str] = field(default_factory=set)
 
 
-def hotspots(facts: CodeFacts, root: Path, request: code.HotspotsRequest, below: str = "") -> code.HotspotReport:
+def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
+    """As many as can be asked for."""
     try:
-        commits, churn = _history(root, request.days)
+        commits, churn = _history(root, days)
     except GitFailed as failed:
-        return code.HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
+        return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
     logic = (file for file in facts.files() if file.kind == "code" and file.language not in STYLESHEETS)
     files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
@@ -413,7 +415,7 @@ def hotspots(facts: CodeFacts, root: Path, request: code.HotspotsRequest, below:
         )
         for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
     ]
-    return code.HotspotReport(len(found), tuple(found[: request.limit]), request.days, commits)
+    return code.HotspotReport(len(found), tuple(found[:_MOST_HOTSPOTS]), days, commits)
 
 
 def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:

@@ -19,13 +19,13 @@ from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph, part_of
-from codeinfo.graph.reach import components, cycles, hotspots
+from codeinfo.graph.reach import components, cycles
 from codeinfo.graph.references import symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.model import FileFacts
 from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
-from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
+from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
 LARGEST_SHARE = 0.25  # of the files in one area…
@@ -34,11 +34,10 @@ _PICTURE_AREAS = 24  # more boxes than this are no picture any more
 
 
 def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
-    """Of a project, or of a part of it as if nothing else were there."""
+    """Of a project, or of a part of it as if nothing else were there, without what its history tells."""
     graph, root = part_of(index.graph, below), index.root / below
     cut = _cut(graph, request)
     external, unresolved = graph.loose
-    history = hotspots(index.facts, index.root, HotspotsRequest(limit=request.limit), below)
     languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
     return CodeMap(
         root=str(root),
@@ -51,12 +50,11 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
             MapArea(one.name, one.layer, len(one.files), one.centrality, dict(one.needs), one.in_cycle) for one in cut
         ),
         interfaces=_interfaces(index, graph, request.limit),
-        hotspots=history.hotspots,
+        hotspots=(),
         cycles=len(cycles([edge for edge in graph.import_edges if not edge.timing])),
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),
-        notes=history.notes,
     )
 
 

@@ -118,7 +118,7 @@ class _Reader:
     def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
-        kind = _settled_kind(kind, names, outer)
+        kind = _settled_kind(kind, names, outer, self.syntax)
         is_container = symbol_kind(kind).is_container
         is_scope = is_container or symbol_kind(kind).is_callable
         body = header_end(candidate.node, kind, source) if is_scope else None
@@ -226,12 +226,13 @@ def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
     return None, kind
 
 
-def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None) -> str:
-    """Functions of a type are methods, its variables fields; upper-case variables are constants."""
+def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None, syntax: Syntax) -> str:
+    """Functions of a type are methods, its variables fields; upper-case variables are constants in most languages."""
     in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
         kind = _MEMBER_KINDS.get(kind, kind)
-    if kind in {"variable", "field", "property"} and _CONSTANT_NAME.fullmatch(names[-1]):
+    is_variable = kind in {"variable", "field", "property"}
+    if syntax.constants_by_name and is_variable and _CONSTANT_NAME.fullmatch(names[-1]):
         return "constant"
     return "variable" if kind == "member" else kind
 

@@ -52,6 +52,9 @@ class Syntax(Struct, frozen=True, kw_only=True):
     definers: Mapping[str, str] = field(default_factory=dict)  # keyword → kind, for languages that define by call
     private_definers: frozenset[str] = frozenset()
     bases: Callable[[str, frozenset[str]], tuple[str, ...]] | None = None  # (header behind a type's name, keywords)
+    constants_by_name: bool = (
+        True  # a variable in upper case is meant as a constant; False where only `const` makes one
+    )
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
     hide: Callable[[str], str] | None = None  # replaces what would break the parser by as many spaces

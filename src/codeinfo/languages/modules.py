@@ -78,6 +78,7 @@ GO = model.Language(
     syntax=model.Syntax(
         grammar="go",
         exported=_is_exported_go,
+        constants_by_name=False,
     ),
     imports=model.ImportRules(
         read=_go_imports,
