@@ -173,6 +173,10 @@ def write(message):
     sys.stdout.buffer.flush()
 
 
+def span(line, start, end):
+    return {{"start": {{"line": line - 1, "character": start}}, "end": {{"line": line - 1, "character": end}}}}
+
+
 def raw(data):
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -184,21 +188,24 @@ while True:
     if method == "initialized":
         write({{"method": "window/logMessage", "params": {{"type": 3, "message": "Found 2 source files"}}}})
     elif method == "textDocument/references":
-        number = message["id"]
+        number, uri = message["id"], message["params"]["textDocument"]["uri"]
         {fault}
+    elif method == "textDocument/definition":
+        shop = message["params"]["textDocument"]["uri"].replace("app.py", "shop.py")
+        write({{"id": message["id"], "result": {{"uri": shop, "range": span({meaning}, 8, 13)}}}})
     elif "id" in message and method:
         write({{"id": message["id"], "result": {{}}}})
 '''
 
 
 @pytest.fixture
-def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Callable[[], list[int]]]:
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], list[int]]]:
     """Puts a scripted server on the PATH; what is returned gives the processes that were started."""
 
-    def install(fault: str) -> Callable[[], list[int]]:
+    def install(fault: str, meaning: int = 0) -> Callable[[], list[int]]:
         program, log = tmp_path / "bin" / "basedpyright-langserver", tmp_path / "log"
         program.parent.mkdir()
-        program.write_text(SCRIPTED.format(python=sys.executable, log=str(log), fault=fault))
+        program.write_text(SCRIPTED.format(python=sys.executable, log=str(log), fault=fault, meaning=meaning))
         program.chmod(0o755)
         monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
         return lambda: [int(pid) for pid in log.read_text().split()] if log.exists() else []
@@ -217,7 +224,7 @@ ANSWER = 'write({"id": number, "result": []})'
 
 
 def test_nothing_is_started_unless_the_user_says_so(
-    project: Path, started: Callable[[str], Callable[[], list[int]]]
+    project: Path, started: Callable[..., Callable[[], list[int]]]
 ) -> None:
     processes = started(ANSWER)
     (project / ".codeinfo.toml").write_text("[code]\nlanguage_servers = true\n")
@@ -232,7 +239,7 @@ def test_nothing_is_started_unless_the_user_says_so(
     wait_until(lambda: not any(map(is_running, processes())))
 
 
-def test_a_revision_is_not_what_a_server_sees(project: Path, started: Callable[[str], Callable[[], list[int]]]) -> None:
+def test_a_revision_is_not_what_a_server_sees(project: Path, started: Callable[..., Callable[[], list[int]]]) -> None:
     processes = started(ANSWER)
     for command in (
         ("init", "-q"),
@@ -256,6 +263,25 @@ def test_a_missing_server_is_named(project: Path, monkeypatch: pytest.MonkeyPatc
         for _ in range(2):
             (note,) = server_notes(total(engine, project))
             assert note.startswith("basedpyright-langserver or pyright-langserver is not installed: ")
+
+
+@pytest.mark.parametrize(("meaning", "proven"), [(7, {("app.py", 5, "compiler")}), (12, set())])
+def test_a_use_that_only_may_mean_a_definition_is_not_claimed(
+    meaning: int,
+    proven: set[tuple[str, int, str]],
+    project: Path,
+    started: Callable[..., Callable[[], list[int]]],
+) -> None:
+    """A server also counts calls by way of an interface, or of a like key; it is asked what such a place means."""
+    started(
+        'write({"id": number, "result": [{"uri": uri.replace("shop.py", "app.py"), "range": span(5, 41, 46)}]})',
+        meaning,
+    )
+    with engine_for(project, language_servers="on") as engine:
+        report = total(engine, project)
+    assert lines(report) == {("app.py", 9, "resolved")} | proven
+    assert report.unattributed == 1 - len(proven)
+    assert not server_notes(report)
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -282,7 +308,7 @@ def test_a_missing_server_is_named(project: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_faulty_server_is_reported_and_leaves_nothing_behind(
-    fault: str, note: str, project: Path, started: Callable[[str], Callable[[], list[int]]]
+    fault: str, note: str, project: Path, started: Callable[..., Callable[[], list[int]]]
 ) -> None:
     processes = started(fault)
     seconds = "2" if note.endswith("within 2 s") else "20"
@@ -302,7 +328,7 @@ def test_a_faulty_server_is_reported_and_leaves_nothing_behind(
 
 
 def test_servers_that_are_not_asked_end(
-    project: Path, started: Callable[[str], Callable[[], list[int]]], monkeypatch: pytest.MonkeyPatch
+    project: Path, started: Callable[..., Callable[[], list[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = started(ANSWER)
     monkeypatch.setattr(language_servers, "_IDLE_S", 0.2)

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from codeinfo.graph.names import Proven, Question
+from codeinfo.graph.names import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, family
 from codeinfo.settings import CodeSettings
@@ -48,6 +48,7 @@ class Server(Struct, frozen=True):
     commands: tuple[tuple[str, ...], ...]  # the first that is installed is run
     options: Mapping[str, Any] = {}
     sections: Mapping[str, Any] = {}  # settings that it asks for
+    opens: bool = False  # it knows nothing of a document that is not opened, and says that as if it were not used
     loaded: str = ""  # in the notification that says that it has loaded everything; its answers count only from then on
 
 
@@ -64,6 +65,7 @@ SERVERS: Mapping[str, Server] = {
         (("typescript-language-server", "--stdio"),),
         # The server for syntax answers while a project loads, from the one file that it sees.
         options={"disableAutomaticTypingAcquisition": True, "tsserver": {"useSyntaxServer": "never"}},
+        opens=True,
     ),
     "go": Server((("gopls",),)),
     "rust": Server((("rust-analyzer",),), options=_RUST, sections={"rust-analyzer": _RUST}, loaded='"quiescent":true'),
@@ -272,7 +274,12 @@ class LanguageServer:
                 "workspaceFolders": True,
                 "didChangeWatchedFiles": {"dynamicRegistration": True},
             },
-            "textDocument": {"references": {}, "callHierarchy": {}, "diagnostic": {}},  # the last: none unasked
+            "textDocument": {
+                "references": {},
+                "definition": {},
+                "callHierarchy": {},
+                "diagnostic": {},
+            },  # the last: none unasked
             "experimental": {"serverStatusNotification": True},
         }
         parameters = {
@@ -290,23 +297,26 @@ class LanguageServer:
 
     def answer(self, question: Question, deadline: float) -> tuple[Proven, ...]:
         path = self._root / question.path
-        line = dict(enumerate(_LINE_END.split(_text(path)), 1)).get(question.line, "")
-        column = name_column(line, question.name)
-        if column < 0:  # the file has changed since
-            return ()
-        position = {"line": question.line - 1, "character": len(line[:column].encode("utf-16-le")) // 2}
+        character = question.column
+        if character < 0:
+            line = dict(enumerate(_LINE_END.split(_text(path)), 1)).get(question.line, "")
+            column = name_column(line, question.name)
+            if column < 0:  # the file has changed since
+                return ()
+            character = len(line[:column].encode("utf-16-le")) // 2
+        position = {"line": question.line - 1, "character": character}
         place = {"textDocument": {"uri": path.as_uri()}, "position": position}
-        ask = self._callees if question.outgoing else self._references
+        ask = {USES: self._references, CALLS: self._callees, MEANING: self._meaning}[question.kind]
         try:
             # Most know the files of a project, and check each one that is opened, which takes longer than the answer.
-            found: tuple[Proven, ...] = ()
             if question.path not in self._opened:
+                found = None
                 with suppress(ServerRefused):
-                    found = ask(place, question.path, deadline)
-            if not found:
+                    found = ask(place, question.path, deadline) if not self._server.opens else None
+                if found is not None:
+                    return found
                 self._open_document(question.path)
-                found = ask(place, question.path, deadline)
-            return found
+            return ask(place, question.path, deadline) or ()
         except msgspec.DecodeError as error:
             raise ServerFailed("answered something else than was asked") from error
 
@@ -322,21 +332,32 @@ class LanguageServer:
             self._post(method="textDocument/didOpen", params={"textDocument": opened})
         self._opened[name] = self._opened.get(name, -1) + 1
 
-    def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...]:
-        asked = {**place, "context": {"includeDeclaration": False}}
-        found = _read(self._ask("textDocument/references", asked, deadline), list[_Location])
-        return tuple(self._proven(self._path(one.uri), one.range) for one in found)
+    # None of these: the server knows nothing of the file.
 
-    def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...]:
-        items = _read(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any])
+    def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...] | None:
+        asked = {**place, "context": {"includeDeclaration": False}}
+        found = _decoded(self._ask("textDocument/references", asked, deadline), list[_Location] | None)
+        return found if found is None else tuple(self._proven(self._path(one.uri), one.range) for one in found)
+
+    def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
+        items = _decoded(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
         if not items:
-            return ()
-        calls = _read(self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_OutgoingCall])
+            return items if items is None else ()
+        calls = _decoded(
+            self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_OutgoingCall] | None
+        )
         return tuple(
             self._proven(path, written, self._path(call.to.uri), call.to.selection_range.start.line + 1)
-            for call in calls
+            for call in calls or ()
             for written in call.from_ranges
         )
+
+    def _meaning(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
+        found = _decoded(self._ask("textDocument/definition", place, deadline), _Location | list[_Location] | None)
+        if found is None:
+            return None
+        targets = found if isinstance(found, list) else [found]
+        return tuple(Proven(path, 0, 0, 0, self._path(one.uri), one.range.start.line + 1) for one in targets)
 
     @staticmethod
     def _proven(path: str, written: _Range, target: str = "", target_line: int = 0) -> Proven:
@@ -350,8 +371,8 @@ class LanguageServer:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else ""
 
 
-def _read(result: msgspec.Raw, kind: type[list[Any]]) -> list[Any]:
-    return msgspec.json.decode(result, type=kind | None) or []
+def _decoded(result: msgspec.Raw, kind: Any) -> Any:
+    return msgspec.json.decode(result, type=kind)
 
 
 def _text(path: Path) -> str:

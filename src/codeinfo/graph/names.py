@@ -375,18 +375,22 @@ class Resolution(Struct, frozen=True):
     proof: str = "resolved"
 
 
-class Question(NamedTuple):
-    """What a language server can be asked about a definition: where it is used or, `outgoing`, what it calls."""
+USES, CALLS, MEANING = "uses", "calls", "meaning"
 
+
+class Question(NamedTuple):
+    """What a language server can be asked: where a definition is used, what it calls, or what a used name means."""
+
+    kind: str
     path: str
     line: int
     name: str
-    outgoing: bool = False
+    column: int = -1  # of the name, in UTF-16 units; else it is looked for on the line
 
 
 class Proven(Struct, frozen=True):
     """A place that ends with a name that a compiler sees used or called. Lines start at 1; columns, of UTF-16 units, at
-    0. The target is where what is called is defined; its path is empty where that is outside of the project."""
+    0. The target is where what is meant is defined; its path is empty where that is outside of the project."""
 
     path: str
     line: int

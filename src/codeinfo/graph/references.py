@@ -15,7 +15,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit, implementation
-from codeinfo.graph.names import NameResolver, Proven, Question, Resolution
+from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Question, Resolution
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS
@@ -205,24 +205,24 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
 
 def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which take a while: the answer is cached for the generation."""
-    asked = {
-        symbol: names.proofs.get(Question(symbol.path, definition.start_line, definition.name))
-        for symbol, definition in lookup.found.items()
-    }
-    proven = {symbol: places for symbol, places in asked.items() if places}
-    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(proven))
+    proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(names, symbol, definition)]
+    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(_place(use) for use in proven))
     found: FoundUses | None = names.index.answers.get(key)
     return found if found is not None else names.index.answers.add(key, _find_uses(names, lookup, proven))
 
 
-def _find_uses(names: NameResolver, lookup: Lookup, proven: Mapping[SymbolId, Sequence[Proven]]) -> FoundUses:
+def _place(use: Use) -> tuple[int, int]:
+    return use.file.file_id, use.reference.line
+
+
+def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
     """`proven`: what language servers say of the definitions."""
     index = names.index
     candidates = _candidates(index, lookup)
     parsed = [file for file in candidates if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
-    resolved = _proven_uses(names, proven)
-    settled = {(use.file.file_id, use.reference.line) for use in resolved}
+    resolved = list(proven)
+    settled = {_place(use) for use in proven}
     possible: list[Use] = []
     for file in parsed:
         for reference, resolution in resolved_uses(names, file, lookup.name):
@@ -246,25 +246,42 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Mapping[SymbolId, Se
     )
 
 
-def _proven_uses(names: NameResolver, proven: Mapping[SymbolId, Sequence[Proven]]) -> list[Use]:
-    """The uses that a language server sees in files of the index, without definitions of the name."""
+def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[Use]:
+    """The uses that a language server sees in files of the index, without definitions of the name.
+
+    A server counts what may be meant, too: calls of the method of an interface that a type has, the same key of another
+    object. So where scopes and types do not lead to the definition as well, it is asked what the place means.
+    """
     found = []
-    for symbol, places in proven.items():
-        for place in places:
-            unit = names.index.unit(place.path)
-            text = names.index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
-            name = place.name(text)
-            if unit is None or place.line in {one.start_line for one in unit.by_name.get(name, ())}:
+    for place in names.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
+        unit = names.index.unit(place.path)
+        text = names.index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
+        name = place.name(text)
+        if unit is None or place.line in {one.start_line for one in unit.by_name.get(name, ())}:
+            continue
+        written = references_to(names.index.uses(unit.facts.file_id), name)
+        on_line = [use for use in written if use.line == place.line]
+        if not on_line and name != definition.name:  # it saw another text than the index
+            continue
+        if not any(symbol in names.resolve(unit, use).symbols for use in on_line):
+            meaning = names.proofs.get(Question(MEANING, place.path, place.line, name, place.start)) or ()
+            if not any(_defined_at(names, one, definition.name) == symbol for one in meaning):
                 continue
-            written = references_to(names.index.uses(unit.facts.file_id), name)
-            on_line = [use for use in written if use.line == place.line]
-            if not on_line and name != symbol.qualified.rpartition(".")[2]:  # it saw another text than the index
-                continue
-            role = "call" if place.is_called(text) else "use"
-            best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
-            use = best or Reference(name, place.line, role, _definition_around(unit, place.line))
-            found.append(Use(unit.facts, use, symbol, "compiler"))
+        role = "call" if place.is_called(text) else "use"
+        best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
+        use = best or Reference(name, place.line, role, _definition_around(unit, place.line))
+        found.append(Use(unit.facts, use, symbol, "compiler"))
     return found
+
+
+def _defined_at(names: NameResolver, place: Proven, name: str = "") -> SymbolId | None:
+    """What the target of a place defines; where several things are defined on its line, that of the name."""
+    unit = names.index.unit(place.target_path)
+    on_line = [one for one in unit.definitions if one.start_line == place.target_line] if unit else []
+    if unit is None or not on_line:
+        return None
+    meant = next((one for one in on_line if one.name == name), on_line[0])
+    return SymbolId(unit.facts.path, unit.without_namespace(meant.qualified))
 
 
 def _definition_around(unit: Unit, line: int) -> str:
@@ -430,19 +447,10 @@ def _proven_calls(
 ) -> dict[tuple[int, str], SymbolId | None]:
     """What a language server says that a definition calls, by line and name; None lies outside of the index."""
     unit = names.index.unit(symbol.path)
-    question = Question(symbol.path, definition.start_line, definition.name, outgoing=True)
-    found: dict[tuple[int, str], SymbolId | None] = {}
-    for call in names.proofs.get(question) or ():
-        if unit is None:
-            break
-        text = names.index.lines(unit.facts.file_id).get(call.line, "")
-        name = call.name(text)
-        other = names.index.unit(call.target_path)
-        on_line = [one for one in other.definitions if one.start_line == call.target_line] if other else []
-        meant = next((one for one in on_line if one.name == name), on_line[0] if on_line else None)
-        target = SymbolId(call.target_path, other.without_namespace(meant.qualified)) if other and meant else None
-        found[call.line, name] = target
-    return found
+    calls = names.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
+    lines = names.index.lines(unit.facts.file_id) if unit else {}
+    named = [(call, call.name(lines.get(call.line, ""))) for call in calls]
+    return {(call.line, name): _defined_at(names, call, name) for call, name in named}
 
 
 def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
