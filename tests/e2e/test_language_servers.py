@@ -297,8 +297,13 @@ def test_a_use_that_only_may_mean_a_definition_is_not_claimed(
         ("raw(b'Content-Length: many\\r\\n\\r\\n')", "sent something else than the protocol"),
         ("raw(b'Content-Length: 4\\r\\n\\r\\nnone')", "sent something else than the protocol"),
         ("raw(b'a traceback' * 1000)", "sent something else than the protocol"),
-        ('write({"id": number, "result": {"uri": 5}})', "answered something else than was asked"),
+        ('write({"id": number, "result": {"uri": 5}})', "sent something else than the protocol"),
         ('write({"id": number, "error": {"code": -32603, "message": "no package"}})', "says: no package"),
+        (
+            """write({"method": "experimental/serverStatus", "params": {"quiescent": True, "message": "no crates"}})
+        write({"id": number, "result": []})""",
+            "says: no crates",
+        ),
         ("data = b'x' * 400_000_000; time.sleep(300)", "MB of memory"),
         ('while True: raw(b\'Content-Length: 22\\r\\n\\r\\n{"method":"x","a": 12}\')', "did not answer within 2 s"),
         (
@@ -325,6 +330,18 @@ def test_a_faulty_server_is_reported_and_leaves_nothing_behind(
             wait_until(lambda: not any(map(is_running, processes())))
             assert len(processes()) <= 2
     wait_until(lambda: not any(map(is_running, processes())))
+
+
+def test_a_server_that_does_not_even_start_is_reported(
+    project: Path, started: Callable[..., Callable[[], list[int]]]
+) -> None:
+    processes = started("pass")
+    program = project.parent / "bin" / "basedpyright-langserver"
+    program.write_text(program.read_text().replace("    message = read()", "    message = read(); time.sleep(300)"))
+    with engine_for(project, language_servers="on", server_timeout_s="2") as engine:
+        (note,) = server_notes(total(engine, project))
+        assert "did not start in time" in note
+        wait_until(lambda: not any(map(is_running, processes())))
 
 
 def test_servers_that_are_not_asked_end(

@@ -35,7 +35,8 @@ _MOST_HEADER = 4096
 _CHANGED = 2  # a type of change
 _MOST_QUOTED = 200  # characters of its errors
 _MOST_TIMEOUTS = 2  # in a row; then it counts as stuck
-_LOADING = frozenset({"window/logMessage", "experimental/serverStatus"})
+_STATUS = "experimental/serverStatus"
+_LOADING = frozenset({"window/logMessage", _STATUS})
 _NO_PROTOCOL = "sent something else than the protocol"
 _RETRIED = frozenset({-32801, -32802, -32800})  # the content changed while it was asked: it is still loading
 _WORD = re.compile(r"[^\W\d][\w$]*")
@@ -54,7 +55,11 @@ class Server(Struct, frozen=True):
 
 _PYRIGHT = {"analysis": {"autoSearchPaths": True, "diagnosticMode": "openFilesOnly"}}
 # As little as possible is run for a project, and nothing is fetched.
-_RUST = {"cargo": {"buildScripts": {"enable": False}}, "procMacro": {"enable": False}, "checkOnSave": False}
+_RUST = {
+    "cargo": {"buildScripts": {"enable": False}, "features": "all"},
+    "procMacro": {"enable": False},
+    "checkOnSave": False,
+}
 SERVERS: Mapping[str, Server] = {
     "python": Server(
         (("basedpyright-langserver", "--stdio"), ("pyright-langserver", "--stdio")),
@@ -125,6 +130,10 @@ class _Items(Struct):
     items: list[_Section]
 
 
+class _Status(Struct):
+    message: str | None = None
+
+
 class _Error(Struct):
     code: int = 0
     message: str = ""
@@ -138,9 +147,6 @@ class _Message(Struct):
     error: _Error | None = None
 
 
-_decode = msgspec.json.Decoder(_Message).decode
-
-
 class _Connection(PipedProcess):
     """JSON-RPC over the pipes of a process, each message behind a header with its size."""
 
@@ -149,7 +155,7 @@ class _Connection(PipedProcess):
         body = msgspec.json.encode({"jsonrpc": "2.0", **message})
         self._outgoing += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
-    def _whole_message(self) -> _Message | None:
+    def _whole_message(self) -> Any:
         header, found, _ = self._incoming[:_MOST_HEADER].partition(b"\r\n\r\n")
         if not found:
             if len(self._incoming) >= _MOST_HEADER:
@@ -165,10 +171,7 @@ class _Connection(PipedProcess):
             return None
         body = bytes(self._incoming[start : start + size])
         del self._incoming[: start + size]
-        try:
-            return _decode(body)
-        except msgspec.DecodeError as error:
-            raise ServerFailed(_NO_PROTOCOL) from error
+        return _decoded(body, _Message)
 
 
 class LanguageServer:
@@ -191,6 +194,7 @@ class LanguageServer:
         self._files: Mapping[str, FileFacts] | None = None
         self._opened: dict[str, int] = {}  # path → version
         self._is_loaded = not self._server.loaded
+        self.warning = ""  # what it lacks, as it says itself
 
     def _wait(self, until: Callable[[_Message], bool], deadline: float) -> _Message:
         """The first message of which `until` is true; what the server asks meanwhile is answered."""
@@ -212,6 +216,8 @@ class LanguageServer:
                 continue
             if message.method in _LOADING and self._server.loaded in bytes(message.params).decode("utf-8", "replace"):
                 self._is_loaded = True
+            if message.method == _STATUS:
+                self.warning = _decoded(message.params, _Status).message or ""
             if message.method and message.id is not None:
                 self._post(id=message.id, result=self._reply(message))
             if until(message):
@@ -220,11 +226,7 @@ class LanguageServer:
     def _reply(self, asked: _Message) -> Any:
         if asked.method != "workspace/configuration":
             return None
-        try:
-            items = msgspec.json.decode(asked.params, type=_Items).items
-        except msgspec.DecodeError as error:
-            raise ServerFailed(_NO_PROTOCOL) from error
-        return [self._server.sections.get(item.section) for item in items]
+        return [self._server.sections.get(item.section) for item in _decoded(asked.params, _Items).items]
 
     def _ask(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
         while True:
@@ -238,7 +240,7 @@ class LanguageServer:
             if reply.error is None:
                 return reply.result
             if reply.error.code not in _RETRIED:
-                raise ServerRefused(f"says: {reply.error.message.strip()[:_MOST_QUOTED]}")
+                raise ServerRefused(f"says: {_quoted(reply.error.message)}")
             time.sleep(0.1)
 
     # --- questions ---
@@ -274,12 +276,8 @@ class LanguageServer:
                 "workspaceFolders": True,
                 "didChangeWatchedFiles": {"dynamicRegistration": True},
             },
-            "textDocument": {
-                "references": {},
-                "definition": {},
-                "callHierarchy": {},
-                "diagnostic": {},
-            },  # the last: none unasked
+            # The last one keeps a server from sending diagnostics that nobody asked for.
+            "textDocument": {"references": {}, "definition": {}, "callHierarchy": {}, "diagnostic": {}},
             "experimental": {"serverStatusNotification": True},
         }
         parameters = {
@@ -293,6 +291,8 @@ class LanguageServer:
             self._ask("initialize", parameters, deadline)
         except ServerRefused as error:
             raise ServerFailed(str(error)) from error
+        except ServerTimeout:
+            raise ServerFailed("did not start in time") from None
         self._post(method="initialized", params={})
 
     def answer(self, question: Question, deadline: float) -> tuple[Proven, ...]:
@@ -307,18 +307,15 @@ class LanguageServer:
         position = {"line": question.line - 1, "character": character}
         place = {"textDocument": {"uri": path.as_uri()}, "position": position}
         ask = {USES: self._references, CALLS: self._callees, MEANING: self._meaning}[question.kind]
-        try:
-            # Most know the files of a project, and check each one that is opened, which takes longer than the answer.
-            if question.path not in self._opened:
-                found = None
-                with suppress(ServerRefused):
-                    found = ask(place, question.path, deadline) if not self._server.opens else None
-                if found is not None:
-                    return found
-                self._open_document(question.path)
-            return ask(place, question.path, deadline) or ()
-        except msgspec.DecodeError as error:
-            raise ServerFailed("answered something else than was asked") from error
+        # Most know the files of a project, and check each one that is opened, which takes longer than the answer.
+        if question.path not in self._opened:
+            found = None
+            with suppress(ServerRefused):
+                found = ask(place, question.path, deadline) if not self._server.opens else None
+            if found is not None:
+                return found
+            self._open_document(question.path)
+        return ask(place, question.path, deadline) or ()
 
     def _open_document(self, name: str) -> None:
         """It stays open: a server may let go of a project when its last document is closed."""
@@ -371,8 +368,15 @@ class LanguageServer:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else ""
 
 
-def _decoded(result: msgspec.Raw, kind: Any) -> Any:
-    return msgspec.json.decode(result, type=kind)
+def _decoded(data: bytes | msgspec.Raw, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise ServerFailed(_NO_PROTOCOL) from error
+
+
+def _quoted(message: str) -> str:
+    return " ".join(message.split())[:_MOST_QUOTED]
 
 
 def _text(path: Path) -> str:
@@ -479,13 +483,17 @@ class LanguageServers:
                 except ServerRefused as error:
                     why = f"{command[0]} {error}"
             server.timeouts = 0
+            if server.warning and not any(map(answers.get, questions)):  # nothing, since it lacks something
+                for question in questions:
+                    answers.pop(question, None)
+                why = why or f"{command[0]} says: {_quoted(server.warning)}"
             return why
         except ServerTimeout:
             server.timeouts += 1
             if server.timeouts == _MOST_TIMEOUTS:
                 self._fail(key, server, late)
             return late
-        except ServerFailed as error:
+        except (ServerFailed, OSError) as error:
             return self._fail(key, server, f"{command[0]} {error}")
         finally:
             server.used = time.monotonic()

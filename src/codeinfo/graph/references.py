@@ -167,7 +167,6 @@ class FoundUses(Struct, frozen=True):
     """Every use of a name, resolved ones first."""
 
     uses: tuple[Use, ...]
-    resolved: int
     unattributed: int  # more uses that may mean one of several definitions
     left_out: tuple[str, ...]  # files with the name whose syntax is not known
     unattributed_calls: int = 0  # among the unattributed
@@ -239,7 +238,6 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
         possible = []
     return FoundUses(
         uses=(*resolved, *(() if lookup.others else possible)),
-        resolved=len(resolved),
         unattributed=len(possible) if lookup.others else 0,
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
