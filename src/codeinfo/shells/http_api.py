@@ -671,25 +671,12 @@ CHAT = (
         stream=_events,
     ),
     _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", handler=_stop),
-    _chat_route(
-        "POST",
-        "/conversations/archive",
-        "Archive conversations.",
-        _IDS,
-        partial(_change, "archive_conversations"),
-    ),
-    _chat_route(
-        "POST",
-        "/conversations/restore",
-        "Take conversations out of the archive.",
-        _IDS,
-        partial(_change, "restore_conversations"),
-    ),
-    _chat_route(
-        "POST",
-        "/conversations/delete",
-        "Delete conversations permanently.",
-        _IDS,
-        partial(_change, "delete_conversations"),
+    *(
+        _chat_route("POST", f"/conversations/{action}", summary, _IDS, partial(_change, f"{action}_conversations"))
+        for action, summary in (
+            ("archive", "Archive conversations."),
+            ("restore", "Take conversations out of the archive."),
+            ("delete", "Delete conversations permanently."),
+        )
     ),
 )
