@@ -5,7 +5,7 @@ syntax, meanings by scopes and imports.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
 
 from msgspec import Struct
@@ -431,13 +431,21 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
 
 def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
     """How many calls a definition makes by names that are defined here, but it is unknown which definition is meant."""
+    return sum(
+        use.role == "call" and one.possible and not one.symbols and bool(names.index.defining(use.name))
+        for use, one in _uses_inside(names, symbol, definition, _proven_calls(names, symbol, definition))
+    )
+
+
+def _uses_inside(
+    names: NameResolver, symbol: SymbolId, definition: Definition, proven: Collection[tuple[int, str]]
+) -> Iterator[tuple[Reference, Resolution]]:
+    """What a definition uses and what that means, without the calls of which a language server says it."""
     unit = names.index.unit(symbol.path)
-    lines = range(definition.start_line, definition.end_line + 1)
-    uses = all_references(names.index.uses(unit.facts.file_id)) if unit else ()
-    called = [use for use in uses if use.role == "call" and use.line in lines and names.index.defining(use.name)]
-    proven = _proven_calls(names, symbol, definition)
-    found = [names.resolve(unit, use) for use in called if (use.line, use.name) not in proven] if unit else []
-    return sum(one.possible and not one.symbols for one in found)
+    for use in all_references(names.index.uses(unit.facts.file_id)) if unit else ():
+        is_proven = use.role == "call" and (use.line, use.name) in proven
+        if unit and definition.start_line <= use.line <= definition.end_line and not is_proven:
+            yield use, names.resolve(unit, use)
 
 
 def _proven_calls(
@@ -485,20 +493,13 @@ def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
 
 def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
     """What a definition calls, and the types it names, as far as they are defined here."""
-    unit = names.index.unit(symbol.path)
-    if unit is None:
-        return []
     proven = _proven_calls(names, symbol, definition)
     edges = {
         (str(meant), "CALLS"): code.CodeEdge(str(symbol), str(meant), "CALLS", symbol.path, line, "compiler")
-        for (line, _), meant in reversed(proven.items())
+        for (line, _), meant in sorted(proven.items(), key=lambda call: -call[0][0])  # the first call of each counts
         if meant is not None
     }
-    for use in all_references(names.index.uses(unit.facts.file_id)):
-        is_known = use.role == "call" and (use.line, use.name) in proven
-        if is_known or not definition.start_line <= use.line <= definition.end_line:
-            continue
-        resolution = names.resolve(unit, use)
+    for use, resolution in _uses_inside(names, symbol, definition, proven):
         for meant in resolution.symbols:
             target = names.definition(meant)
             if meant == symbol and use.role != "call":
@@ -507,7 +508,7 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
             if kind:
                 edge = code.CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, resolution.proof)
                 edges.setdefault((str(meant), kind), edge)
-    return list(edges.values())
+    return sorted(edges.values(), key=lambda edge: edge.line)
 
 
 def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
