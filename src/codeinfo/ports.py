@@ -248,7 +248,7 @@ class Snapshot(FileList, Protocol):
         ...
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
-        """Definitions whose name equals one of `names`, ignoring case, in the order of paths and lines."""
+        """Definitions whose name equals one of `names`, ignoring case, in no order that says anything."""
         ...
 
     def definition_names(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind, Intent, symbol_kind
-from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores
+from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
 from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms, terms
@@ -180,9 +180,14 @@ LATER_FRAME = 0.3  # what the first path of a text loses against the last
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
-    met = slice(None) if field == ANYWHERE else _met_in(keyword, field)
-    shares = keyword.shares[keyword.met_term[met]]
-    return np.bincount(keyword.met_file[met], shares, files).astype(np.float32)
+    total, shares = np.zeros(files), keyword.shares
+    if field != ANYWHERE:
+        met = _met_in(keyword, field)
+        add_at(total, keyword.met_file[met], shares[keyword.met_term[met]])
+    else:
+        for part, counts in batches([len(uses.files) for uses in keyword.uses]):
+            add_at(total, np.concatenate([uses.files for uses in keyword.uses[part]]), shares[part].repeat(counts))
+    return total.astype(np.float32)
 
 
 def _met_in(keyword: KeywordScores, field: int) -> Ints:
@@ -214,22 +219,24 @@ def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files
     """
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}
+    alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
     for file, name, kind in found:
-        key = name.lower()
-        value = 1.0 if symbol_kind(kind).ranks_as_type else 0.7
-        if name not in query.names:
-            value *= 0.5  # same letters, other case: `session` for `Session`
-        places = by_name.setdefault(key, {})
-        places[file] = max(places.get(file, 0.0), value)
+        if (name, kind) not in alike:
+            value = 1.0 if symbol_kind(kind).ranks_as_type else 0.7
+            if name not in query.names:
+                value *= 0.5  # same letters, other case: `session` for `Session`
+            alike[name, kind] = by_name.setdefault(name.lower(), {}), value
+        places, value = alike[name, kind]
+        if value > places.get(file, 0.0):
+            places[file] = value
     wanted = [name.lower() for name in query.names]
-    for key, places in by_name.items():
-        rarity = 1 / np.sqrt(len(places))
-        for file, value in places.items():
-            if query.bare_name:
-                last = key == wanted[0] if wanted else False
-                exact[file] = max(exact[file], value if last else 0.5 * value)
-            else:
-                named[file] += value * rarity
+    for key in sorted(by_name):  # sums do not depend on the order of what was found
+        places = by_name[key]
+        own, values = np.array(list(places), np.intp), np.array(list(places.values()))
+        if query.bare_name:
+            exact[own] = np.maximum(exact[own], values if key == wanted[0] else 0.5 * values)
+        else:
+            named[own] += values / np.sqrt(len(places))
     return exact, named
 
 

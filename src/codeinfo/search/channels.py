@@ -170,17 +170,20 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     file_gains: Floats = in_files / (in_files + norms.files[met_files])
     met_fields = np.bitwise_or.reduceat(fields, starts)
     firsts = np.append(starts, ends[-1]).astype(np.int32)
+    every = TermUses(whole.rows, uses, met_files, firsts, file_gains, met_fields)
+    if not others:
+        return dict.fromkeys(postings, every)
     file_ends = starts.searchsorted(ends).tolist()
     found = {}
     for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):
         # Copies: one term that is kept would hold what was read for all of them in memory.
         found[term] = TermUses(
-            whole.rows[first:end].copy(),
-            uses[first:end].copy(),
-            met_files[file:last].copy(),
-            firsts[file : last + 1] - np.int32(first),
-            file_gains[file:last].copy(),
-            met_fields[file:last].copy(),
+            every.rows[first:end].copy(),
+            every.uses[first:end].copy(),
+            every.files[file:last].copy(),
+            every.firsts[file : last + 1] - np.int32(first),
+            every.file_gains[file:last].copy(),
+            every.fields[file:last].copy(),
         )
     return found
 

@@ -174,7 +174,8 @@ def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
     # Headings of documents are definitions too, but nobody asks for one as a name.
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
     written: dict[str, dict[str, None]] = {name: {} for name in near}
-    for symbol in view.definitions(near) if near else ():
+    found = view.definitions(near) if near else []
+    for symbol in sorted(found, key=lambda symbol: (view.paths[symbol.file], symbol.start_line)):
         written[symbol.name.lower()][symbol.name] = None
     return tuple(name for same in written.values() for name in same)[:MOST]
 

@@ -7,7 +7,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from itertools import compress
 from pathlib import Path
 from typing import Any, cast
 
@@ -339,22 +339,16 @@ class SqliteSnapshot:
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
-        query = f"""SELECT file_id, ordinal, name, kind, start_line FROM definitions
-                    WHERE name_key IN ({_marks(len(keys))})"""
+        query = f"SELECT file_id, name, kind, start_line FROM definitions WHERE name_key IN ({_marks(len(keys))})"
         rows: list[Any] = self._db.execute(query, keys).fetchall()
         known = self._arrays.file_ids
         if not rows or not len(known):
             return []
-        owners = np.array([row[0] for row in rows], np.int32)
-        files = np.minimum(known.searchsorted(owners), len(known) - 1)
+        owners, *columns = zip(*rows, strict=True)
+        files = np.minimum(known.searchsorted(np.array(owners, np.int32)), len(known) - 1)
+        found = list(map(StoredSymbol, files.tolist(), *columns))
         here = (known[files] == owners).tolist()  # others are in another tree
-        found = [
-            (self.paths[file], row[1], StoredSymbol(file, *row[2:]))
-            for file, row, is_here in zip(files.tolist(), rows, here, strict=True)
-            if is_here
-        ]
-        found.sort(key=itemgetter(0, 1))
-        return [symbol for _, _, symbol in found]
+        return found if all(here) else list(compress(found, here))
 
     def definition_names(self) -> str:
         # By name, so that the order says nothing about how the index came to be.
