@@ -75,7 +75,7 @@ class KeywordScores(Struct, frozen=True):
         return self.met_term.searchsorted(np.arange(len(self.uses) + 1))
 
     def rows(self, files: Ints | None = None) -> Floats:
-        """BM25 of every chunk, or of the chunks of some files: all that is needed of a large index."""
+        """BM25 of every chunk; where the terms have many, of the chunks of some files at least."""
         chosen, scores = self._chosen(files), np.zeros(len(self.row_norms))
         worths = self.worths.astype(np.float32)
         for part, counts in batches([len(rows) for rows, _ in chosen]):
@@ -85,8 +85,8 @@ class KeywordScores(Struct, frozen=True):
         return scores.astype(np.float32)
 
     def _chosen(self, files: Ints | None) -> Sequence[tuple[Ints, Floats]]:
-        """The rows of each term and its uses there; those of some files."""
-        if files is None or not self.uses:
+        """The rows of each term and its uses there; of many, those of some files."""
+        if files is None or sum(len(uses.rows) for uses in self.uses) <= CHOSEN_FROM:
             return [(uses.rows, uses.uses) for uses in self.uses]
         wanted = np.zeros(len(self.files), bool)
         wanted[files] = True
@@ -102,6 +102,7 @@ class KeywordScores(Struct, frozen=True):
         return [(uses.rows.take(some), uses.uses.take(some)) for uses, some in found]
 
 
+CHOSEN_FROM = 250_000  # rows of all terms: fewer are scored as quickly as some of them are chosen
 BATCH = 16_000  # entries: as many as the processor's cache holds, and few enough calls for hundreds of short lists
 
 
