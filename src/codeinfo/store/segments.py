@@ -156,14 +156,18 @@ def join_postings(parts: Sequence[Posting]) -> Posting:
 
 
 def decode_lists(lists: Sequence[PostingList]) -> Posting:
-    """The lists of one term end to end. Those that are narrow, most of them in an index of many segments and in many
-    indexes, are put together as they are written and decoded all at once."""
+    """The lists of one term end to end. Where there are many, as in an index of many segments or in many indexes, they
+    are put together as they are written and decoded all at once."""
     decoded: dict[int, Posting] = {}
-    counts = []
+    counts, short = list[int](), list[int]()
     for at, (data, row_map, first_row) in enumerate(lists):
-        if row_map is None and data[-1] != _PLAIN and len(lists) > 1:
+        if row_map is None and len(lists) > 1:
             _check_posting(data)
-            counts.append((len(data) - 9) // _row_bytes(data[-1]))
+            if data[-1] == _PLAIN:
+                short.append(at)
+                counts.append((len(data) - 5) // _PLAIN_BYTES)
+            else:
+                counts.append((len(data) - 9) // _row_bytes(data[-1]))
         else:
             decoded[at] = move_posting(decode_posting(data), row_map, first_row)
             counts.append(len(decoded[at].rows))
@@ -173,10 +177,10 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
     rows, tenths, fields = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
     firsts = np.zeros(len(lists), np.int32)
     for at, ((data, _, first_row), count, end) in enumerate(zip(lists, counts, ends, strict=True)):
-        if at in decoded:
-            rows[end - count : end] = 0
-            continue
         form, start = data[-1], end - count
+        if at in decoded or form == _PLAIN:
+            rows[start:end] = 0
+            continue
         steps, uses = _WIDTHS[form & 3], _WIDTHS[form >> 2 & 3]
         rows[start:end] = np.frombuffer(data, steps, count, 8)
         uses_at = 8 + count * _BYTES[form & 3]
@@ -194,7 +198,23 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
     for at, posting in decoded.items():
         for column, values in zip(columns, posting, strict=True):
             column[ends[at] - counts[at] : ends[at]] = values
+    if short:
+        places = np.concatenate([np.arange(ends[at] - counts[at], ends[at]) for at in short])
+        for column, values in zip(columns, _decode_plain([lists[at] for at in short]), strict=True):
+            column[places] = values
     return Posting(*columns)
+
+
+def _decode_plain(lists: Sequence[PostingList]) -> Posting:
+    """Of sound lists whose rows keep their numbers."""
+    counts = [(len(one.data) - 5) // _PLAIN_BYTES for one in lists]
+    columns, before = list[NDArray[Any]](), 0
+    for kind in (np.int32, np.uint16, np.uint8, np.uint8, np.uint8):
+        size = np.dtype(kind).itemsize
+        pieces = (one.data[4 + before * n : 4 + (before + size) * n] for one, n in zip(lists, counts, strict=True))
+        columns.append(np.frombuffer(b"".join(pieces), kind))
+        before += size
+    return Posting(columns[0] + np.array([one.first_row for one in lists], np.int32).repeat(counts), *columns[1:])
 
 
 class SegmentBuilder:
