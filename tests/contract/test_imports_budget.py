@@ -75,3 +75,17 @@ def test_importing_the_package_is_free(tmp_path: Path) -> None:
 def test_help_needs_no_engine(tmp_path: Path) -> None:
     modules = modules_of("--help", cwd=tmp_path)
     assert not modules & {"numpy", "apsw", "rich", "codeinfo.engine"}
+
+
+def test_a_program_that_uses_the_library_has_one_blas_thread(tmp_path: Path) -> None:
+    """As the command has. It counts where numpy is not loaded yet."""
+    program = """
+import os, sys
+os.environ.pop("OPENBLAS_NUM_THREADS", None)
+from codeinfo import Config, Engine
+with Engine(Config.load()):
+    print("numpy" in sys.modules, os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["False", "1"]
