@@ -267,3 +267,17 @@ def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> 
     (report,) = tools.Done(3, done.stdout, "").json["reports"]
     assert report["files"] == 999
     assert [skip["path"] for skip in report["skipped"] if skip["matters"]] == ["module0500.py"]
+
+
+# --- the same at random ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+def test_a_slice_of_the_soak(tmp_path: Path) -> None:
+    faults = ("faults",) if shutil.which("strace") else ()
+    soak = str(Path(__file__).parents[1] / "soak")
+    command = [sys.executable, soak, "--size", "0.003", "--seed", "1", *faults, "flips", "hostile"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " 0 failures" in done.stdout

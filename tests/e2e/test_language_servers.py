@@ -52,7 +52,10 @@ def plain(cart: Cart, order: Order) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(
+        "PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )  # basedpyright is there
     root = tmp_path / "project"
     root.mkdir()
     for name, text in SOURCES.items():

@@ -82,7 +82,10 @@ def test_another_server_answers_what_a_killed_one_had_not_read(runtime: Path, tm
     with lines(folder) as session:
         assert first_file(session, "payment") == "refund.py"
         (server,) = servers(runtime)
+        time.sleep(0.3)  # a reply is recorded after it was sent
         os.kill(server, signal.SIGSTOP)
+        while not all("(stopped)" in status.read_text() for status in Path(f"/proc/{server}/task").glob("*/status")):
+            time.sleep(0.01)
         session.send(search("payment", 77))
         os.kill(server, signal.SIGKILL)
         answer = session.read()

@@ -61,8 +61,8 @@ class Journal:
     """What another server has to know about a client if this one is killed.
 
     It is a file without a name, which the waiting shell keeps open. The server appends a record whenever the client has
-    said something, and after each reply. What a server had read and not recorded when it was killed is lost; that is a
-    matter of microseconds.
+    said something, and after each reply. Between the two a kill leaves microseconds: what was read and not recorded is
+    lost, and a reply that was sent and not recorded is followed by a refusal with the same id, which clients ignore.
     """
 
     def __init__(self, descriptor: int) -> None:
