@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import durability_tools as tools
@@ -280,3 +281,23 @@ def test_a_slice_of_the_soak(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " 0 failures" in done.stdout
+
+
+def test_hostile_repositories_have_no_link_to_a_file_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It runs as root at times: what it does to a project stays in its own folder.
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "soak"))
+    import hostile_repositories as hostile
+
+    rng, links = random.Random(1), 0
+    for number in range(60):
+        project = tmp_path / str(number) / "project"
+        project.mkdir(parents=True)
+        sandbox = SimpleNamespace(project=project, restore=lambda: None)
+        hostile.write_repository(sandbox, rng)  # type: ignore[arg-type]
+        for path in project.rglob("*"):
+            if path.is_symlink():
+                links += 1
+                assert path.resolve().is_relative_to(project.parent), path
+    assert links > 10
