@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -36,6 +37,8 @@ FAILED = 3
 SKIPPED = 3  # the index is whole, and some file was left out that its owner should know of
 NAMES_PER_TREE = 12
 LAST_DIGIT = 0.000101  # scores and signals are rounded to four places
+LAST_SHOWN = 0.00101  # and to three in a text
+NUMBER = re.compile(r"(\d+\.\d{3})\b")
 VOLATILE = ("took_ms", "root", "chunk_id")
 
 
@@ -128,6 +131,11 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
 
 def same(one: Any, other: Any) -> bool:
     """Equal; a number may differ in its last digit, since a sum of products depends on where a row lies in memory."""
+    if isinstance(one, str) and isinstance(other, str) and one != other:  # "score 0.741"
+        parts = [NUMBER.split(text) for text in (one, other)]
+        return parts[0][::2] == parts[1][::2] and all(
+            abs(float(a) - float(b)) <= LAST_SHOWN for a, b in zip(parts[0][1::2], parts[1][1::2], strict=True)
+        )
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= LAST_DIGIT
     if isinstance(one, dict) and isinstance(other, dict):

@@ -233,6 +233,11 @@ class Snapshot(FileList, Protocol):
         about. 20 times as quick as `cosines`, after the first time. None for a keyword-only index."""
         ...
 
+    def file_fingerprints(self) -> NDArray[np.uint64]:
+        """Of every file, by the signs of its vectors: the same in each index that has the file, wherever its rows are.
+        Only of an index that has `differing_signs`."""
+        ...
+
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> Vectors:
         """The stored vectors of some rows, in their order; only of an index that has `cosines`."""
         ...

@@ -18,10 +18,14 @@ from codeinfo.store.sqlite import SqliteStore
 
 def stored(folder: Path, vectors: np.ndarray) -> SqliteStore:
     store = SqliteStore(folder, "main", recipe="test")
+    store.apply([text_file("a.txt", vectors)], (), ())
+    return store
+
+
+def text_file(name: str, vectors: np.ndarray) -> IndexedFile:
     chunks = tuple(Chunk(at + 1, at + 1, f"line {at}", "text") for at in range(len(vectors)))
     parsed = ParsedFile(chunks, terms=tuple({"line": 1.0} for _ in chunks))
-    store.apply([IndexedFile(SourceFile("a.txt", 1, 1), "hash", "text", FileKind.DOCS, parsed, vectors)], (), ())
-    return store
+    return IndexedFile(SourceFile(name, 1, 1), name, "text", FileKind.DOCS, parsed, vectors)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 64])
@@ -51,9 +55,7 @@ def test_signs_and_some_rows_are_those_of_all(
     monkeypatch.setattr(snapshot, "_ROWS_AT_ONCE", 7)
     store = stored(tmp_path / "index", vectors[:20])
     for name, own in (("b.txt", vectors[20:30]), ("c.txt", vectors[30:])):
-        chunks = tuple(Chunk(at + 1, at + 1, f"line {at}", "text") for at in range(len(own)))
-        parsed = ParsedFile(chunks, terms=tuple({"line": 1.0} for _ in chunks))
-        store.apply([IndexedFile(SourceFile(name, 1, 1), name, "text", FileKind.DOCS, parsed, own)], (), ())
+        store.apply([text_file(name, own)], (), ())
     store.apply((), ("b.txt",), ())
     asked, wanted = query.astype(np.float32), np.array([35, 3, 21, 0])
     with store.snapshot() as view:
@@ -66,6 +68,20 @@ def test_signs_and_some_rows_are_those_of_all(
     assert some.tolist() == pytest.approx(every[wanted].tolist(), rel=1e-5)
     assert signs.tolist() == ((kept >= 0) != (asked >= 0)).sum(axis=1).tolist()
     store.verify()
+
+
+def test_a_fingerprint_is_that_of_the_file_wherever_it_lies(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(1).normal(size=(6, 70)).astype(np.float32)
+    files = [text_file("a.txt", vectors[:1]), text_file("b.txt", vectors[1:3]), text_file("c.txt", vectors[3:])]
+    found = []
+    for order in (files, files[::-1]):
+        store = SqliteStore(tmp_path / order[0].source.path, "main", recipe="test")
+        for file in order:
+            store.apply([file], (), ())
+        with store.snapshot() as view:
+            found.append(dict(zip(view.paths, view.file_fingerprints().tolist(), strict=True)))
+    assert found[0] == found[1]
+    assert len(set(found[0].values())) == 3
 
 
 def test_signs_that_are_not_those_of_the_vectors_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

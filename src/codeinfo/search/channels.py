@@ -325,7 +325,10 @@ def file_meaning(cosines: Floats, runs: Runs, files: int, usual: float | None = 
 
 
 class _Sample(NamedTuple):
-    """Files from all over a large index: the rows of many, and the vectors of some of those."""
+    """Files from all over a large index: the rows of many, and the vectors of some of those.
+
+    Chosen by what is in them, so that an index in which files lie in another order has the same sample.
+    """
 
     rows: Ints
     starts: Ints  # of each file's rows
@@ -336,7 +339,7 @@ class _Sample(NamedTuple):
     @classmethod
     def of(cls, view: Snapshot) -> _Sample:
         having = (view.file_rows > 0).nonzero()[0]
-        files = having[sorted(set(np.linspace(0, len(having) - 1, SURVEYED).astype(np.intp).tolist()))]
+        files = having[view.file_fingerprints()[having].argsort(kind="stable")[:SURVEYED]]
         compared = slice(None, None, max(1, len(files) // COMPARED))
         rows, starts, _ = rows_of(view, files)
         own, own_starts, _ = rows_of(view, files[compared])

@@ -151,6 +151,9 @@ class Joined:
     def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
         return self._end_to_end([view.differing_signs(query) for view in self._views_with_rows()])
 
+    def file_fingerprints(self) -> NDArray[np.uint64]:
+        return np.concatenate([part.view.file_fingerprints() for part in self._parts])
+
     def _views_with_rows(self) -> list[Snapshot]:
         return [part.view for part in self._parts if len(part.view.row_file)]
 

@@ -249,11 +249,19 @@ class SqliteSnapshot:
     def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
         if not self._has_vectors():
             return None
-        signs = self.derived("signs", lambda: _signs_of(self._arrays.segments))
         result = np.zeros(len(self.row_file), np.uint16)
-        for stored, (asked,) in zip(signs, pack_signs(query.astype(np.float16)[None]), strict=True):
+        for stored, (asked,) in zip(self._signs(), pack_signs(query.astype(np.float16)[None]), strict=True):
             result += np.bitwise_count(stored ^ asked)
         return result
+
+    def file_fingerprints(self) -> NDArray[np.uint64]:
+        result = np.zeros(len(self.file_rows), np.uint64)
+        starts = np.sort(self.file_first[self.file_rows > 0])
+        result[self.row_file[starts]] = np.bitwise_xor.reduceat(self._signs()[0], starts)
+        return result
+
+    def _signs(self) -> NDArray[np.uint64]:
+        return self.derived("signs", lambda: _signs_of(self._arrays.segments))
 
     def _check_products(
         self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
