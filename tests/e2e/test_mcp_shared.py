@@ -13,11 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import pytest
 from mcp_help import INITIALIZE, Lines, command, lines, reply_of
+from mcp_types import INVALID_PARAMS, LATEST_PROTOCOL_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from codeinfo.config import Config
 from codeinfo.files import try_lock
-from codeinfo.shells.mcp_relay import LOST, Journal
+from codeinfo.shells.mcp import Wire, make_server, own_service, streams_of
+from codeinfo.shells.mcp_relay import HANDSHAKES, LOST, Journal, Sink, handshake_result
 
 
 @pytest.fixture
@@ -38,6 +43,12 @@ def servers(folder: str | Path) -> list[int]:
             if not try_lock(file.fileno(), lock):
                 found.append(int(file.read() or 0))
     return found
+
+
+def started(folder: Path) -> int:
+    """The one server, which may still be loading after it let its relay answer the handshake."""
+    assert not eventually(lambda: len(servers(folder)) == 1, 20)
+    return servers(folder)[0]
 
 
 def eventually(check: Callable[[], Any], seconds: float) -> Any:
@@ -106,7 +117,7 @@ def test_what_a_killed_server_worked_on_is_refused(runtime: Path, tmp_path: Path
     for number in range(1500):
         (folder / f"f{number}.py").write_text(f"def work_{number}():\n    return {number}\n" * 20)
     with lines(folder, "--tools", "search,code") as session:
-        (server,) = servers(runtime)
+        server = started(runtime)
         session.send({"id": 77, "method": "tools/call", "params": {"name": "refresh_index"}})
         session.send({"id": 78, "method": "tools/list"})
         session.send({"method": "notifications/cancelled", "params": {"requestId": 99}})
@@ -122,7 +133,7 @@ def test_what_a_killed_server_worked_on_is_refused(runtime: Path, tmp_path: Path
 def test_half_a_reply_is_ended_before_the_next_one(runtime: Path, tmp_path: Path) -> None:
     """Replies that no pipe holds as a whole, to a client that does not read."""
     with lines(project(tmp_path / "one", "refund"), "--tools", "all") as session:
-        (server,) = servers(runtime)
+        server = started(runtime)
         for number in range(70, 80):
             session.send({"id": number, "method": "tools/list"})
         time.sleep(1)
@@ -143,6 +154,7 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
     relay = subprocess.Popen(command(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with relay:
         Lines(relay).request("initialize", INITIALIZE)
+        assert Lines(relay).request("tools/list")["result"]
         relay.kill()
         assert relay.stdout is not None
         assert relay.stdout.read() == b""
@@ -176,7 +188,7 @@ def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
 def test_a_call_says_so_when_no_other_server_can_be_started(runtime: Path, tmp_path: Path) -> None:
     with lines(project(tmp_path / "one", "refund")) as session:
         assert first_file(session, "payment") == "refund.py"
-        (server,) = servers(runtime)
+        server = started(runtime)
         os.kill(server, signal.SIGKILL)
         assert not eventually(lambda: not servers(runtime), 5)
         (runtime / "codeinfo").rename(runtime / "moved")
@@ -251,7 +263,48 @@ def test_what_was_said_before_the_end_of_the_input_is_answered(runtime: Path, tm
         command(str(folder), "--tools", "all"), input=text, capture_output=True, text=True, timeout=60
     )
     assert len(done.stdout) > 1 << 20
-    assert {json.loads(line).get("id") for line in done.stdout.splitlines()} >= set(range(1, 42))
+    assert sorted(json.loads(line).get("id", 0) for line in done.stdout.splitlines()) == list(range(1, 42))
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKES, "1999-01-01", LATEST_PROTOCOL_VERSION])
+def test_the_handshake_is_the_one_of_the_sdk(version: str, tmp_path: Path) -> None:
+    said, heard = os.pipe(), os.pipe()
+    wire = Wire(os.fdopen(said[0], "rb"), Sink(heard[1], set()))
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**INITIALIZE, "protocolVersion": version}}
+    os.write(said[1], json.dumps(request).encode() + b"\n")
+    os.close(said[1])
+
+    async def serve() -> None:
+        server = make_server(own_service(Config.load({}, tmp_path), ()))
+        async with streams_of(wire) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
+    with os.fdopen(heard[0], "rb") as replies:
+        assert json.loads(replies.readline())["result"] == handshake_result(version)
+
+
+def test_the_versions_with_a_handshake_are_those_of_the_sdk() -> None:
+    assert HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def test_the_handshake_does_not_wait_for_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "path" / "mcp" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("raise RuntimeError('the SDK was loaded')")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent.parent}:{os.environ.get('PYTHONPATH', '')}")
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}) + "\n"
+    done = subprocess.run(command(), cwd=tmp_path, input=hello, capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "codeinfo"
+    assert "the SDK was loaded" in done.stderr
+
+
+def test_a_handshake_that_the_sdk_refuses_is_left_to_it(tmp_path: Path) -> None:
+    wrong = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    done = subprocess.run(
+        command(), cwd=tmp_path, input=json.dumps(wrong) + "\n", capture_output=True, text=True, check=False
+    )
+    assert json.loads(done.stdout)["error"]["code"] == INVALID_PARAMS
 
 
 def test_a_relay_is_small(runtime: Path, tmp_path: Path) -> None:
