@@ -212,6 +212,19 @@ def test_questions_about_files(tmp_path: Path) -> None:
         assert len(relations.imported_by) == 3
 
 
+def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n',
+        "src/lib.rs": "pub mod flags;\npub trait Sink { fn take(&self); }\n"
+        "impl Sink for flags::Debug { fn take(&self) {} }\n",
+        "src/flags.rs": "use std::fmt;\npub struct Debug;\npub struct Level;\n"
+        "pub type Map = std::collections::Map<u8, u8>;\nimpl fmt::Debug for Debug {}\nimpl fmt::Debug for Level {}\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert [one.name for one in engine.code.map(MapRequest(str(root))).interfaces] == ["Sink"]
+
+
 def test_map_and_its_pictures(tmp_path: Path) -> None:
     root = written(tmp_path, SOURCES | {"lib/deep/x.py": "import app.db\n", "lib/<odd>.py": "import app.web\n"})
     with opened(root) as engine:

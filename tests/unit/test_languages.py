@@ -7,7 +7,7 @@ import json
 import pytest
 
 from codeinfo.index.syntax import query
-from codeinfo.languages import LANGUAGES, kind_of, language_of, language_of_text
+from codeinfo.languages import LANGUAGES, is_product, kind_of, language_of, language_of_text
 from codeinfo.languages.model import strict_json
 from codeinfo.model import FileKind
 
@@ -115,6 +115,23 @@ def test_tests_by_convention(path: str) -> None:
 )
 def test_other_kinds(path: str, kind: FileKind) -> None:
     assert kind_of(path, language_of(path)) is kind
+
+
+@pytest.mark.parametrize(
+    ("path", "ships"),
+    [
+        ("src/main/java/org/acme/samples/clinic/Owner.java", True),  # a package may be called like anything
+        ("shop/src/main/kotlin/org/acme/docs/Page.kt", True),
+        ("examples/shop/src/main/java/org/acme/Owner.java", False),
+        ("samples/clinic/Owner.java", False),
+        ("dev-docs/src/theme/index.js", False),
+        ("docsets/reader.py", True),
+        ("build.gradle", False),
+        ("setupTests.ts", False),
+    ],
+)
+def test_what_ships(path: str, ships: bool) -> None:
+    assert is_product(path, kind_of(path, language_of(path))) is ships
 
 
 def test_comments_and_trailing_commas_of_json_are_blanked_in_place() -> None:

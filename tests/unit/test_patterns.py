@@ -58,6 +58,25 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
     assert "constructor parameters" in found
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "counts"),
+    [
+        ('let a = format!("{}: {:?}", name, level);', "positional arguments", True),
+        ('let a = format!("{}: {}", self.name, level);', "positional arguments", False),  # cannot be inlined
+        ("let a = config::Config::builder();", "config crate", True),
+        ("use crate::{config::Config, error::Error};", "config crate", False),
+    ],
+)
+def test_only_what_leaves_a_choice_is_an_answer(text: str, answer: str, counts: bool) -> None:
+    matcher = Matcher(BUILT_IN)
+    found = [matcher.detectors[use[0]].name for use in matcher.uses(text, "rust", "src/a.rs", PRODUCT)]
+    assert (answer in found) is counts
+
+
+def test_a_react_context_is_no_rival_of_a_store() -> None:
+    assert [one.advice for one in BUILT_IN if one.name == "React context"] == [False]
+
+
 def test_a_question_has_at_least_two_answers() -> None:
     """A share of one is always 100 % and says nothing."""
     questions: dict[tuple[str, str], set[str]] = {}

@@ -12,6 +12,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.change import Revision, Version, api_changes, changed_symbols, compare, reviewers, untested
 from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition, Import
+from codeinfo.operations.code import ImpactRequest
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 
 
@@ -306,6 +307,19 @@ def test_tests_beside_the_code_count_as_tests() -> None:
     ]
 
 
+def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:
+    tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
+    bare = "pub fn g() -> u8 {{ {} }}\n"
+    commit(project, "rust", {"a.rs": tested.format(1), "b.rs": bare.format(1), "build.gradle": "def x = 1\n"})
+    (project / "a.rs").write_text(tested.format(2))
+    (project / "b.rs").write_text(bare.format(2))
+    (project / "build.gradle").write_text("def x = 2\n")
+    with engine_of(project) as engine:
+        assert engine.knowledge.review(ReviewRequest(path=str(project))).missing_tests == ("b.rs",)
+        impact = engine.code.impact(ImpactRequest("a.rs", root=str(project)))
+        assert impact.tests == ("a.rs",)
+
+
 def test_a_branch_is_compared_with_where_it_left(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
     with engine_of(root) as engine:
@@ -351,6 +365,16 @@ def test_a_test_of_the_change_names_what_it_calls_on_an_unknown_value(project: P
     test = project / "tests" / "test_adapter.py"
     test.write_text(test.read_text() + "\n\ndef take():\n    pass\n\n\ndef test_pool(made):\n    made[0].take()\n")
     assert [message for _, _, message in review(project)] == ["Pool.give is new, and no test names it"]
+
+
+def test_a_test_with_another_name_is_not_gone(project: Path) -> None:
+    test = project / "tests" / "test_pool.py"
+    body = "    made = pool()\n    assert made.take() == 1\n    made.give(1)\n"
+    commit(
+        project, "a test", {"tests/test_pool.py": f"def test_take():\n{body}\n\ndef test_give():\n    assert give()\n"}
+    )
+    test.write_text(f"def test_what_is_taken_comes_from_the_pool():\n{body}")
+    assert [message for kind, _, message in review(project) if kind == "expectation"] == ["the test test_give is gone"]
 
 
 def test_functions_without_a_test_come_once_a_file_and_renamed_ones_are_not_new(project: Path) -> None:

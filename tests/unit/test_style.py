@@ -130,6 +130,8 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
     imported = {"click.core": "fastapi/cli.py:1", "fastapi.routing": "fastapi/a.py:1", "./own": "web/a.ts:1"}
     found = [(one.name, one.version) for one in frameworks(declared, imported, {"fastapi", "web"})]
     assert found == [("Angular", "19"), ("NgRx", "19"), ("Nx", "20"), ("Starlette", ">=0.4"), ("Click", "")]
+    gradle, _ = dependencies({"build.gradle": "implementation 'org.springframework.boot:spring-boot-starter-webmvc'\n"})
+    assert [one.name for one in frameworks(gradle)] == ["Spring Boot"]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,9 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
         ),
         (
             "Cargo.toml",
-            '[dependencies]\nserde = { version = "1" }\n[dev-dependencies]\nrstest = "0.2"\n',
-            [("serde", "1", 2, ""), ("rstest", "0.2", 4, "dev")],
+            '[dependencies]\nserde_json = "1"\nserde = { version = "1" }\n[dev-dependencies]\nrstest = "0.2"\n'
+            '[dependencies.glob]\nversion = "3"\n',
+            [("serde_json", "1", 2, ""), ("serde", "1", 3, ""), ("glob", "3", 6, ""), ("rstest", "0.2", 5, "dev")],
         ),
         (
             "pom.xml",

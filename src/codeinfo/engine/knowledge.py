@@ -425,6 +425,7 @@ def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts
 MOST_BLAMED = 40
+MOST_REVIEWERS = 5  # whoever comes after those wrote a line or two
 MOST_SYMBOLS = 40  # whose callers are looked up
 CALLERS_SHOWN = 5
 MOST_DROPPED = 20  # names whose other calls are looked for
@@ -691,8 +692,12 @@ def _risks(history: History, revisions: Sequence[diff.Revision], base: str) -> l
 
 
 def _without_tests(project: ProjectKnowledge, code: CodeOperations, revisions: Iterable[diff.Revision]) -> list[str]:
-    """Changed code that no test imports or is named after."""
-    paths = [one.path for one in revisions if one.change.state != "removed" and one.kind is FileKind.CODE]
+    """Changed code that no test imports or is named after, and that has none beside it in its own file."""
+    paths = [
+        one.path
+        for one in revisions
+        if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after.definitions)
+    ]
     relations = code.relations(project.index, paths)
     return [path for path in paths if path in relations and not relations[path].tests]
 
@@ -717,4 +722,4 @@ def _reviewers(history: History, base: str, changes: Sequence[diff.Difference]) 
             blames[change.path] = history.blame(change.path, revision=base)
         except GitFailed:
             continue  # a file that git cannot blame has no author to propose
-    return diff.reviewers(blames, largest[:MOST_BLAMED])
+    return diff.reviewers(blames, largest[:MOST_BLAMED])[:MOST_REVIEWERS]

@@ -182,9 +182,12 @@ class Graph(Struct, frozen=True, dict=True):
         return frozenset((facts.folder, _stem(path)) for path, facts in self.files.items() if not facts.is_test)
 
     def tests_named_after(self, path: str) -> list[str]:
-        """Tests that are called after a file. One that lies beside a file of that name is about that one."""
+        """Tests that are called after a file, and the file itself where a module of it has tests. One that lies beside
+        a file of that name is about that one."""
         stem, folder = _stem(path), path.rpartition("/")[0]
-        return [
+        facts = self.files.get(path)
+        inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
+        return [path] * bool(inline) + [
             test
             for test in self._tests_by_stem.get(stem, ())
             if (own := test.rpartition("/")[0]) == folder or (own, stem) not in self._subjects

@@ -29,7 +29,7 @@ _MOST_CHECKED = 200  # files whose checksums one question computes, besides thos
 _MOST_NAMED = 3  # files that a note names
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
-_INTERFACES = frozenset({"interface", "trait", "protocol"})
+INTERFACES = frozenset({"interface", "trait", "protocol"})
 _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
 
@@ -386,8 +386,8 @@ def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> st
         return "EXPORTS" if written.reexport else "IMPORTS"
     for definition in unit.definitions:
         if definition.start_line <= use.line <= definition.start_line + 3 and use.name in _last_names(definition.bases):
-            own_interface = definition.kind in _INTERFACES
-            is_interface = meant is not None and meant.kind in _INTERFACES
+            own_interface = definition.kind in INTERFACES
+            is_interface = meant is not None and meant.kind in INTERFACES
             return "IMPLEMENTS" if is_interface and not own_interface else "EXTENDS"
     if use.role == "call":
         return "CALLS"
@@ -517,7 +517,7 @@ def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> l
         edges.append(code.CodeEdge(symbol.path, str(symbol), "EXPORTS", symbol.path, definition.start_line, "resolved"))
     for base in names.bases(symbol):
         found = names.definition(base)
-        implements = found is not None and found.kind in _INTERFACES and found.kind != definition.kind
+        implements = found is not None and found.kind in INTERFACES and found.kind != definition.kind
         kind = "IMPLEMENTS" if implements else "EXTENDS"
         edges.append(code.CodeEdge(str(symbol), str(base), kind, symbol.path, definition.start_line, "resolved"))
     return edges

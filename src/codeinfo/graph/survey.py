@@ -20,7 +20,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles
-from codeinfo.graph.references import symbol_info
+from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.model import FileFacts
 from codeinfo.languages.modules import go_module
@@ -87,12 +87,16 @@ def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
     """The types that most others extend or implement."""
     subtypes: Counter[str] = Counter()
+    implemented: set[str] = set()  # by an `impl`, which only takes what is made for it
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
             continue
-        subtypes.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
+        bases = {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases}
+        bases.discard(definition.name)  # another name of something outside
+        subtypes.update(bases)
+        implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
             types.setdefault(definition.name, []).append((file_id, definition))
     found = []
@@ -100,7 +104,8 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         defined = types.get(name, [])
         if len(defined) == 1:  # a name that several files define is ambiguous by name alone
             file_id, definition = defined[0]
-            found.append(symbol_info(index.by_id[file_id].path, definition))
+            if definition.kind in INTERFACES or name not in implemented:
+                found.append(symbol_info(index.by_id[file_id].path, definition))
         if len(found) == limit:
             break
     return tuple(found)

@@ -22,6 +22,7 @@ MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as chan
 MOST_NAMED = 6  # functions in one finding
 RENAMED_AT = 0.8  # share of their text that a function and a new one have in common…
 RENAMED_CHARS = 4000  # …of as many characters: comparing more takes long
+MOST_RENAMED = 20  # new functions that one is compared with, the nearest in the file
 
 
 class Difference(Struct, frozen=True):
@@ -262,6 +263,8 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
             continue
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
+        renamed_tests = _renamed_to(revision)
+        gone = [one for one in gone if one.qualified not in renamed_tests]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
@@ -316,12 +319,13 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
     for revision in revisions:
         known = {one.qualified for one in revision.before.definitions}
         public = {one.qualified for one in _public(revision.after.definitions)}
+        renamed = set(_renamed_to(revision).values()) if revision.is_product else set()
         new: list[Definition] = []
         changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
             if one.qualified not in touched[revision.path] or not one.is_function or _is_inline_test(one.qualified):
                 continue
-            if one.qualified in known or _is_renamed(revision, one):
+            if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
             elif (one.qualified in public or not tested) and one.name not in called:
                 new += () if in_tests(revision.path, one.qualified) else (one,)
@@ -339,23 +343,38 @@ def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str
     return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(functions) > 1]}")]
 
 
-def _is_renamed(revision: Revision, one: Definition) -> bool:
-    """Whether a function that is gone did nearly the same, by its text."""
-    present = {other.qualified for other in revision.after.definitions}
-    owner, compared = one.qualified.rpartition(".")[0], difflib.SequenceMatcher()
-    compared.set_seq2("\n".join(revision.after.lines[one.start_line - 1 : one.end_line])[:RENAMED_CHARS])
-    for other in revision.before.definitions:
-        is_gone = other.qualified not in present and other.qualified.rpartition(".")[0] == owner
-        if is_gone and other.kind == one.kind:
-            compared.set_seq1("\n".join(revision.before.lines[other.start_line - 1 : other.end_line])[:RENAMED_CHARS])
+def _renamed_to(revision: Revision) -> dict[str, str]:
+    """Functions that are gone, each with a new one that does nearly the same, by their texts without their names."""
+    present = {one.qualified for one in revision.after.definitions}
+    known = {one.qualified for one in revision.before.definitions}
+    new = [one for one in revision.after.definitions if one.is_function and one.qualified not in known]
+    gone = [one for one in revision.before.definitions if one.is_function and one.qualified not in present]
+    before, after = revision.before.lines, revision.after.lines
+    found: dict[str, str] = {}
+    for other in gone if new else ():
+        compared = difflib.SequenceMatcher()
+        compared.set_seq2(_unnamed_text(before, other))
+        owner = other.qualified.rpartition(".")[0]
+        alike = [one for one in new if one.kind == other.kind and one.qualified.rpartition(".")[0] == owner]
+        for one in sorted(alike, key=lambda one: abs(one.start_line - other.start_line))[:MOST_RENAMED]:
+            compared.set_seq1(_unnamed_text(after, one))
             if compared.real_quick_ratio() >= RENAMED_AT <= compared.quick_ratio() and compared.ratio() >= RENAMED_AT:
-                return True
-    return False
+                found[other.qualified] = one.qualified
+                break
+    return found
+
+
+def _unnamed_text(lines: Sequence[str], one: Definition) -> str:
+    return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
 def _is_inline_test(qualified: str) -> bool:
     """Rust and others keep tests beside the code, in a module of that name."""
     return not {"test", "tests"}.isdisjoint(qualified.split("."))
+
+
+def has_inline_tests(definitions: Iterable[Definition]) -> bool:
+    return any(one.kind == "module" and _is_inline_test(one.name) for one in definitions)
 
 
 def new_dependencies(

@@ -70,8 +70,7 @@ FRAMEWORKS = {
     "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi/v5": "chi", "github.com/labstack/echo/v4": "Echo",
     "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
     "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
-    "org.springframework.boot:spring-boot-starter": "Spring Boot", "org.springframework.boot:spring-boot-starter-web":
-    "Spring Boot", "io.quarkus:quarkus-core": "Quarkus", "io.micronaut:micronaut-core": "Micronaut",
+    "org.springframework.boot": "Spring Boot", "io.quarkus": "Quarkus", "io.micronaut": "Micronaut",
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
     **_BUILDS,
@@ -166,6 +165,8 @@ def frameworks(
     found: dict[str, Framework] = {}
     for item in declared:
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
+        group = name.partition(":")[0]  # of Maven: all that it publishes is one framework
+        name = group if group in FRAMEWORKS else name
         counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
         if name in FRAMEWORKS and counts and item.name not in own and is_shipped_folder(folder):
             found.setdefault(FRAMEWORKS[name], Framework(FRAMEWORKS[name], item.version, item.source))
@@ -265,7 +266,15 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
     for table in (parsed, parsed.get("workspace", {})):
         for key, group in (("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build")):
             for name, value in table.get(key, {}).items():
-                yield Dependency(name, _version(value), f"{path}:{_line(text, name, '=')}", group)
+                yield Dependency(name, _version(value), f"{path}:{_cargo_line(text, key, name)}", group)
+
+
+def _cargo_line(text: str, table: str, name: str) -> int:
+    """Of `name = …` in a table, or of a table of its own."""
+    own = rf"^\s*\[(?:workspace\.)?{re.escape(table)}"
+    place = re.search(rf"{own}\](?:\n(?!\s*\[).*)*?\n\s*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
+    place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
+    return text.count("\n", 0, place.end()) + 1 if place else 1
 
 
 def _go_mod(path: str, text: str) -> Iterator[Dependency]:

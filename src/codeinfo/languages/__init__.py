@@ -221,22 +221,24 @@ def kind_of(path: str, language: Language | None) -> FileKind:
 
 # What a repository holds beside the code that it ships: it shows how the product is used, tried and built.
 _AROUND_FOLDER = (
-    r"docs?|docs?[_-]src|documentation|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
+    r"(?:\w+[_-])?docs?|docs?[_-]src|documentation|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
 _AROUND_TOP_FOLDER = r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
 _AROUND_NAME = (
     r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
-    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
+    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts|.*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+"
-    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|bat|sql)"
+    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|bat|sql)|.*\.gradle(?:\.kts)?"
 )
+_PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
 
 
 @lru_cache(maxsize=20_000)
 def _is_around(folder: str) -> bool:
-    parts = folder.split("/")
+    """Folders that stand for a package, as `org/acme/samples`, say nothing about what their code is for."""
+    parts = _PACKAGE_FOLDERS.sub("", folder).split("/")
     if re.fullmatch(_AROUND_TOP_FOLDER, parts[0]):
         return True
     return any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
