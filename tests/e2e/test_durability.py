@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +272,71 @@ def test_files_that_another_run_added_after_our_walk_stay(project: Path, monkeyp
     store = one.live_store()
     assert store is not None
     assert {"mine.py", "theirs.py"} <= set(store.manifest())
+
+
+# --- what the last walk found --------------------------------------------------------------------------------------
+
+
+def walk_file(project: Path) -> Path:
+    return live_build(project) / index_folder(project).tree / "walk"
+
+
+def settled(project: Path) -> IndexManager:
+    """An index whose last walk is known."""
+    refreshed(project, CountingEmbedder())
+    for path in project.glob("*.py"):  # as old as files are that nobody writes to
+        os.utime(path, (1, 1))
+    refreshed(project, CountingEmbedder())
+    one = refreshed(project, CountingEmbedder())
+    assert walk_file(project).exists()
+    return one
+
+
+def test_an_unchanged_tree_is_not_compared_with_the_index(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settled(project)
+    compared, sources = [], SqliteStore.sources
+
+    def counted(*given: Any) -> Any:
+        compared.append(1)
+        return sources(*given)
+
+    monkeypatch.setattr(SqliteStore, "sources", counted)
+    assert refreshed(project, CountingEmbedder()).refresh().report.unchanged == 21
+    assert not compared
+    (project / "steady.py").write_text("def another():\n    return 'another'\n")
+    assert refreshed(project, CountingEmbedder()).live_store() is not None
+    assert compared
+
+
+def test_a_tree_that_is_as_it_was_while_the_index_is_not(project: Path) -> None:
+    """Another version was indexed meanwhile, and then the first one came back with its time."""
+    settled(project)
+    steady, known, found = project / "steady.py", walk_file(project).read_bytes(), digest(project)
+    before = steady.read_text()
+    steady.write_text("def another():\n    return 'another'\n")
+    refreshed(project, CountingEmbedder())
+    assert digest(project) != found
+    steady.write_text(before)
+    os.utime(steady, (1, 1))
+    walk_file(project).write_bytes(known)
+    refreshed(project, CountingEmbedder())
+    assert digest(project) == found
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 40, b"\x90", b"\xff" * 4000])
+def test_a_damaged_walk_costs_a_walk(project: Path, content: bytes) -> None:
+    settled(project)
+    path = walk_file(project)
+    checksum = sha256(content).digest() if len(content) == 1 else b""  # sound, and not what this release writes
+    path.write_bytes(checksum + content)
+    (project / "new.py").write_text("def newest():\n    return 1\n")
+    store = refreshed(project, CountingEmbedder()).live_store()
+    assert store is not None
+    assert "new.py" in store.manifest()
+
+
+def test_a_cleared_index_forgets_its_last_walk(project: Path) -> None:
+    settled(project).clear()
+    store = refreshed(project, CountingEmbedder()).live_store()
+    assert store is not None
+    assert len(store.manifest()) == 21

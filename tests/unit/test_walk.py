@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import msgpack
 
 from codeinfo.errors import NotFound
 from codeinfo.model import FileKind, Walk
 from codeinfo.sources import git
-from codeinfo.sources.walk import WalkSettings, walk, why
+from codeinfo.sources.walk import KnownWalk, Memo, WalkSettings, walk, walk_from, why
 
 
 def write(root: Path, *paths: str, text: str = "x = 1\n") -> None:
@@ -446,3 +449,144 @@ def test_why_looks_into_the_file(root: Path) -> None:
     assert why(root, "data.txt").rule == "binary"
     (root / ".codeinfoignore").write_text("!gen.go\n")
     assert why(root, "gen.go").included
+
+
+# --- a walk that begins with what the last one found ------------------------------------------------------------------
+
+
+def known_tree(root: Path, outside: Path) -> None:
+    """One of everything that a walk decides about."""
+    write(root, "a.py", "lib/b.py", "lib/deep/c.py", "notes", "lib/logo.png", "vendor/v.py", "lib/local.py", "lib/.env")
+    write(root, "big.py", "data.unknown", text="x = 1\n" * 200_000)
+    write(root, "lib/.gitignore", text="local.py\n")
+    write(root, ".codeinfoignore", text="lib/deep/d.py\n")
+    write(outside, "o.py")
+    (root / "to-a.py").symlink_to("a.py")
+    (root / "to-outside").symlink_to(outside)
+    os.mkfifo(root / "pipe.py")
+    (root / "clone").mkdir()
+    write(root, "clone/.git", text="gitdir: nowhere\n")
+    write(root, "clone/e.py")
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Another content of the same time."""
+    status = path.stat()
+    path.write_text(text)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def instead(path: Path) -> Path:
+    """The place of a file, a link or a folder, which is gone."""
+    path.rename(path.parents[1] / f"moved-{path.name}") if path.is_dir() else path.unlink()
+    return path
+
+
+def stage(root: Path) -> None:
+    run_git(root, "init", "-q")
+    run_git(root, "add", "-A", "--", "a.py", "vendor")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "edited": lambda root: (root / "lib/b.py").write_text("y = 10\n"),
+    "same size, other time": lambda root: os.utime(root / "lib/b.py", ns=(1, 1)),
+    "same time, other size": lambda root: rewrite(root / "lib/b.py", "longer = 1\n"),
+    "new": lambda root: write(root, "lib/new.py"),
+    "new in a new folder": lambda root: write(root, "fresh/folder/new.py"),
+    "deleted": lambda root: (root / "lib/deep/c.py").unlink(),
+    "deleted folder": lambda root: shutil.rmtree(root / "lib"),
+    "renamed": lambda root: (root / "lib/b.py").rename(root / "lib/bb.py"),
+    "moved": lambda root: (root / "lib/b.py").rename(root / "lib/deep/b.py"),
+    "replaced": lambda root: (root / "notes").rename(root / "a.py"),
+    "ignore file edited, same size and time": lambda root: rewrite(root / "lib/.gitignore", "b*y     \n"),
+    "ignore file new": lambda root: write(root, "lib/deep/.gitignore", text="c.py\n"),
+    "ignore file gone": lambda root: (root / "lib/.gitignore").unlink(),
+    "ignore file is a folder": lambda root: instead(root / "lib/.gitignore").mkdir(),
+    "overrides edited, same size and time": lambda root: rewrite(root / ".codeinfoignore", "lib/deep/c.py\n"),
+    "overrides bring back": lambda root: write(root, ".codeinfoignore", text="!vendor/\n!lib/local.py\n!.env\n"),
+    "overrides gone": lambda root: (root / ".codeinfoignore").unlink(),
+    "nested overrides": lambda root: write(root, "lib/.codeinfoignore", text="b.py\n"),
+    "refused line": lambda root: write(root, ".codeinfoignore", text="a*b*c*d*e*f\n"),
+    "file is a link": lambda root: instead(root / "a.py").symlink_to("lib/b.py"),
+    "file is a folder": lambda root: write(instead(root / "a.py"), "inner.py"),
+    "file is a pipe": lambda root: os.mkfifo(instead(root / "a.py")),
+    "picture is a folder": lambda root: write(instead(root / "lib/logo.png"), "inner.py"),
+    "ignored file is a folder": lambda root: write(instead(root / "lib/local.py"), "inner.py"),
+    "folder is a file": lambda root: write(root, str(instead(root / "lib/deep").relative_to(root))),
+    "folder is a link": lambda root: instead(root / "lib/deep").symlink_to(root / "vendor"),
+    "folder is a link to itself elsewhere": lambda root: (root / "lib/deep").symlink_to(
+        (root / "lib/deep").rename(root.parent / "elsewhere")
+    ),
+    "link is a file": lambda root: write(root, str(instead(root / "to-a.py").relative_to(root))),
+    "link is a folder": lambda root: write(instead(root / "to-outside"), "inner.py"),
+    "link leads elsewhere": lambda root: instead(root / "to-a.py").symlink_to("/"),
+    "pipe is a file": lambda root: write(root, str(instead(root / "pipe.py").relative_to(root))),
+    "grown too large": lambda root: write(root, "a.py", text="x = 1\n" * 200_000),
+    "no longer too large": lambda root: write(root, "big.py"),
+    "unknown type, small now": lambda root: write(root, "data.unknown"),
+    "unknown type, large now": lambda root: write(root, "notes", text="x = 1\n" * 20_000),
+    "clone is a work tree": lambda root: write(root, "clone/.git", text="gitdir: /elsewhere/.git/worktrees/clone\n"),
+    "clone is none any more": lambda root: (root / "clone/.git").unlink(),
+    "it is a repository now": lambda root: run_git(root, "init", "-q"),
+    "it is none any more": lambda root: shutil.rmtree(root / ".git", ignore_errors=True),
+    "staged": stage,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_walk_from_a_memo_is_a_walk(root: Path, tmp_path: Path, change: Callable[[Path], object]) -> None:
+    known_tree(root, tmp_path / "outside")
+    first = walk_from(None, root)
+    assert isinstance(first, KnownWalk)
+    assert Walk(first.files, first.skipped) == walk(root)
+    memo = msgpack.decode(msgpack.encode(first.memo), type=Memo)
+    memo.indexed_as = "known"
+    same = walk_from(memo, root)
+    assert isinstance(same, KnownWalk)
+    assert same.memo is memo  # no name was judged again
+    change(root)
+    expected = walk(root)
+    found = walk_from(memo, root)
+    assert Walk(found.files, found.skipped) == expected
+    if isinstance(found, KnownWalk):
+        assert (found.memo.indexed_as == "known") == (found.files == first.files and found.memo is memo)
+        again = walk_from(found.memo, root)
+        assert Walk(again.files, again.skipped) == expected
+
+
+def test_every_change_is_one(tmp_path: Path) -> None:
+    """Else the test above would prove nothing."""
+    silent = set()
+    for number, (name, change) in enumerate(CHANGES.items()):
+        root = tmp_path / str(number) / "tree"
+        known_tree(root, tmp_path / str(number) / "outside")
+        before = walk(root)
+        change(root)
+        if walk(root) == before:
+            silent.add(name)
+    assert silent == {"it is none any more"}  # a plain folder never was
+
+
+def test_other_settings_judge_again(repository: Path) -> None:
+    write(repository, "a.py", "vendor/v.py")
+    first = walk_from(None, repository)
+    assert isinstance(first, KnownWalk)
+    assert paths(walk_from(first.memo, repository, WalkSettings(default_rules=False))) == ["a.py", "vendor/v.py"]
+
+
+def test_other_rules_judge_again(root: Path) -> None:
+    """As after an upgrade that leaves out more."""
+    write(root, "a.py")
+    first = walk_from(None, root)
+    assert isinstance(first, KnownWalk)
+    first.memo.skipped, first.memo.files, first.memo.rules = [], (), "older"
+    assert paths(walk_from(first.memo, root)) == ["a.py"]
+
+
+def test_what_git_may_not_list_is_walked_each_time(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, "a.py")
+    known = walk_from(None, repository)
+    assert isinstance(known, KnownWalk)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(repository / "nothing"))
+        assert walk_from(known.memo, repository) == walk(repository)

@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, msgpack
 from msgspec.structs import replace
 
 from codeinfo.config import Config
@@ -32,10 +32,19 @@ from codeinfo.ports import NOTHING_KEPT, CodeFacts, Embedder, Retention
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed, clean_blobs, family_of, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles, Loaded
-from codeinfo.sources.walk import LACKING, NEEDS_LIBRARY, RevisionFiles, WalkSettings, walk, walked_again
+from codeinfo.sources.walk import (
+    LACKING,
+    NEEDS_LIBRARY,
+    KnownWalk,
+    Memo,
+    RevisionFiles,
+    WalkSettings,
+    walk_from,
+    walked_again,
+)
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder, Tree
-from codeinfo.store.sqlite import SqliteStore, TreeGone, code_facts
+from codeinfo.store.sqlite import SqliteStore, TreeGone, code_facts, read_beside, write_beside
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
@@ -83,7 +92,8 @@ class CodeSource(Source, frozen=True):
         return IndexFolder(cache, self.root, family_of(self.root))
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        return self.contents, _without_odd_names(walk(self.root, self.settings))
+        memo = _load_memo(store) if store is not None else None
+        return self.contents, _without_odd_names(walk_from(memo, self.root, self.settings))
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         return walked_again(self.root, before, changed, self.settings)
@@ -287,6 +297,7 @@ KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is rebuilt"
+MEMO = "walk"  # the file beside the index that says what the last walk found
 READ_RATHER = 100  # fewer files than this: to read them is quicker than to ask git for their blobs
 MOST_COMPARED = 3  # siblings whose files are looked at for the same blobs
 MOST_REVISIONS = 20  # whose trees are kept
@@ -475,9 +486,16 @@ class IndexManager:
     def _look_at_all(self, by_content: bool) -> Look:
         files, walked = self.source.walk(self.live_store(), by_content=by_content)
         store = self.live_store()
+        plain = Walk(walked.files, walked.skipped)
         if store is None or store.recipe != self.recipe():
-            return files, walked, None
-        return files, walked, _compare(files, store, walked, by_content)
+            return files, plain, None
+        state = store.state()  # before it is compared: what another process adds meanwhile makes it another one
+        if isinstance(walked, KnownWalk) and walked.memo.indexed_as == state and not by_content:
+            return files, plain, Changes((), (), (), len(walked.files))
+        changes = _compare(files, store, walked, by_content)
+        if isinstance(walked, KnownWalk) and not changes:
+            _save_memo(store, replace(walked.memo, indexed_as=state))
+        return files, plain, changes
 
     def _look_at_events(self, since: Since, state: State | None) -> Look | None:
         """None where events do not tell, or where the index is no longer as it was left."""
@@ -781,6 +799,20 @@ def healed(ask: Callable[[bool], Answer]) -> Answer:
         return ask(False)
     except IndexDamaged:
         return ask(True)
+
+
+def _load_memo(store: SqliteStore) -> Memo | None:
+    """What the last walk of the tree found; None where there is none that can be used."""
+    data = read_beside(store, MEMO)
+    try:
+        return msgpack.decode(data, type=Memo) if data is not None else None
+    except DecodeError:  # of another release
+        return None
+
+
+def _save_memo(store: SqliteStore, memo: Memo) -> None:
+    with suppress(UnicodeEncodeError):  # a name that is no text
+        write_beside(store, MEMO, msgpack.encode(memo))
 
 
 def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:

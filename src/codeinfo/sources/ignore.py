@@ -201,13 +201,21 @@ def _compile_segment(segment: str) -> Callable[[str], object]:
     return regex.match
 
 
-def load(root: str, folder: str, name: str) -> IgnoreFile | None:
+def load(root: str, folder: str, name: str, read: dict[str, bytes | None] | None = None) -> IgnoreFile | None:
     """The ignore file `name` in `folder`, or None where there is none that may be read."""
+    data = content(root, folder + name, read)
+    return parse_bytes(folder, name, data) if data is not None else None
+
+
+def content(root: str, path: str, read: dict[str, bytes | None] | None = None) -> bytes | None:
+    """What a file says that has a say about others, None where it cannot be read; `read` gets it as well."""
     try:
-        data = read_regular(root, folder + name, _MAX_BYTES)
+        data = read_regular(root, path, _MAX_BYTES)
     except OSError:
-        return None
-    return parse_bytes(folder, name, data)
+        data = None
+    if read is not None:
+        read[path] = data
+    return data
 
 
 def parse_bytes(folder: str, name: str, data: bytes) -> IgnoreFile:

@@ -1,6 +1,7 @@
 """Which files belong to the index of a root, and why.
 
     walk   every file of a root, sorted, and what was left out
+    walk_from   the same, by what an earlier walk found: names are judged again only where one has changed
     walked_again   the same, after some of these files were written to
     why    the rule that decided about one path
     check_root, resolved_root   refuse folders that must not be indexed
@@ -24,13 +25,22 @@ from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
-from codeinfo.files import read_regular
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
-from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, brings_back_secret, decide, load
+from codeinfo.sources.ignore import (
+    OVERRIDES_NAME,
+    IgnoreFile,
+    Match,
+    Overrides,
+    brings_back_secret,
+    content,
+    decide,
+    load,
+)
 from codeinfo.sources.read import Loaded
 
 
@@ -66,17 +76,105 @@ def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
 
 def judged(listed: Listing, judge: Judge) -> Walk:
     """What is to be indexed of what was listed, and what was left out."""
-    files: list[SourceFile] = []
+    passed, skipped = _judge_names(listed, judge)
+    return Walk(*_judge_states((), passed, skipped, judge))
+
+
+def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
+    """The candidates whose states decide, and what was left out before that."""
+    passed: list[str] = []
     skipped = {skip.path: skip for skip in listed.skipped}
     for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would mix them up
-        verdict = judge.judge(path)
-        if isinstance(verdict, SourceFile):
-            files.append(verdict)
+        skip = judge.judge_name(path)
+        if skip is None:
+            passed.append(path)
         else:
-            skipped[verdict.path] = verdict
+            skipped[skip.path] = skip
     for skip in _refused_lines(listed.overrides):
         skipped[skip.path] = skip
-    return Walk(tuple(files), tuple(skipped.values()))
+    return passed, list(skipped.values())
+
+
+def _judge_states(
+    known: Iterable[SourceFile], others: Iterable[str], skipped: Iterable[Skip], judge: Judge
+) -> tuple[tuple[SourceFile, ...], tuple[Skip, ...]]:
+    """What candidates are by their states, beside what was `skipped` before; `known` ones were files when last seen."""
+    verdicts = [*judge.judge_known(known), *map(judge.judge_status, others)]
+    files = sorted(verdict for verdict in verdicts if isinstance(verdict, SourceFile))
+    left_out = {skip.path: skip for skip in skipped}
+    for skip in sorted((verdict for verdict in verdicts if isinstance(verdict, Skip)), key=_path_of):
+        left_out.setdefault(skip.path, skip)
+    return tuple(files), tuple(left_out.values())
+
+
+class Memo(Struct, array_like=True):
+    """What a walk found by names, and all that this depends on. States are never taken from it, only compared."""
+
+    rules: str  # the settings and the code that judged
+    listed: str  # the digest of what git listed; "" where the folders themselves were
+    folders: dict[str, list[str]]  # those that were listed with what they held, or those of what git listed
+    read: dict[str, bytes | None]  # contents of ignore files and the like
+    skipped: list[Skip]
+    files: tuple[SourceFile, ...]
+    others: list[str]  # candidates that are no files to index by their states
+    indexed_as: str = ""  # the state of the index that has exactly these files
+
+
+class KnownWalk(Walk, frozen=True):
+    """A walk that the next one can begin with."""
+
+    memo: Memo
+
+
+def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
+    """As `walk` finds it now. Where all names and ignore files are those of `memo`, only states are looked at."""
+    base = str(check_root(root))
+    rules, judge = _rules(settings), Judge(base, settings, None)
+    known = memo if memo is not None and memo.rules == rules else None
+    is_plain = git.work_tree_of(base) is None
+    if known is None or not is_plain or not _is_listed_alike(base, known):
+        listed = candidates(base, submodules=settings.submodules)
+        digest = _digest(listed) if listed.by_git else ""
+        if known is None or not digest or not _is_git_alike(base, known, digest, listed.read):
+            judge = Judge(base, settings, listed.overrides)
+            passed, skipped = _judge_names(listed, judge)
+            folders = judge.real_folders() if digest else listed.folders if is_plain else None
+            if folders is None:
+                return Walk(*_judge_states((), passed, skipped, judge))
+            known = Memo(rules, digest, folders, listed.read, skipped, (), passed)
+    files, left_out = _judge_states(known.files, known.others, known.skipped, judge)
+    if files != known.files:
+        listed_paths, found = {*map(_path_of, known.files), *known.others}, set(map(_path_of, files))
+        known = replace(known, files=files, others=sorted(listed_paths - found), indexed_as="")
+    return KnownWalk(files, left_out, known)
+
+
+@lru_cache(maxsize=16)
+def _rules(settings: WalkSettings) -> str:
+    """Changes with whatever decides about names: after an upgrade all of them are judged again."""
+    return repr((settings, [os.stat(module).st_mtime_ns for module in (__file__, ignore.__file__)]))
+
+
+def _digest(listed: Listing) -> str:
+    return hashlib.sha256(os.fsencode("\0".join(listed.paths))).hexdigest()
+
+
+def _is_listed_alike(root: str, memo: Memo) -> bool:
+    """Whether each folder that a plain walk listed has the same names in it, and each file it read the same content."""
+    if memo.listed:
+        return False
+    try:
+        same = all(_names_in(f"{root}/{folder}") == names for folder, names in memo.folders.items())
+    except OSError:
+        return False
+    return same and all(content(root, path) == data for path, data in memo.read.items())
+
+
+def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes | None]) -> bool:
+    """Whether git lists the same paths, with the same files of ours among them, and none leads through a link now."""
+    return (
+        memo.listed == digest and memo.read == read and all(_is_folder(f"{root}/{folder}") for folder in memo.folders)
+    )
 
 
 def walked_again(
@@ -115,9 +213,13 @@ class Judge:
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
     def judge(self, path: str) -> SourceFile | Skip:
+        return self.judge_name(path) or self.judge_status(path)
+
+    def judge_name(self, path: str) -> Skip | None:
+        """None where only its state can tell."""
         folder, _, name = path.rpartition("/")
         if not name:
-            return self._nested_repository(path)
+            return None
         match = self._overrides.decide(path) if self._overrides else None
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
@@ -129,7 +231,7 @@ class Judge:
         rule = ignore.name_rule(name)
         if rule and self._applies(rule, path, match):
             return Skip(path, rule.name, rule.reason)
-        return self.judge_status(path)
+        return None
 
     def _applies(self, rule: ignore.Rule, path: str, match: Match | None) -> bool:
         if rule is ignore.SECRET:
@@ -163,6 +265,25 @@ class Judge:
         """Whether it is a folder itself, not a link to one; those above it are known to be."""
         return _is_folder(f"{self._root}/{folder}")
 
+    def real_folders(self) -> dict[str, list[str]] | None:
+        """The folders of what was judged; None where a link is among them."""
+        if any(link for link, _ in self._folders.values()):
+            return None
+        return {folder: [] for folder in self._folders if folder}
+
+    def judge_known(self, files: Iterable[SourceFile]) -> Iterator[SourceFile | Skip]:
+        """As `judge_status` does each, in a third of the time: what looks as it did is what it was."""
+        prefix, lstat = f"{self._root}/", os.lstat
+        for file in files:
+            path, size, mtime_ns = file
+            try:
+                status = lstat(prefix + path)
+            except OSError:
+                yield self.judge_status(path)
+                continue
+            same = status.st_mtime_ns == mtime_ns and status.st_size == size <= self._small_bytes
+            yield file if same and stat.S_ISREG(status.st_mode) else self.judge_status(path)
+
     def judge_status(self, path: str) -> SourceFile | Skip:
         try:
             status = os.lstat(f"{self._root}/{path}")
@@ -193,6 +314,8 @@ class Judge:
             target = os.path.realpath(f"{self._root}/{path}")
             inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
             return Skip(path, "symlink", "its target is indexed itself" if inside else "leads outside the root")
+        if path.endswith("/"):  # as git lists what is a repository of its own
+            return self._nested_repository(path)
         if stat.S_ISDIR(mode):
             return Skip(path + "/", "submodule", "submodules are not asked for, or this one is not checked out")
         return Skip(path, "special-file", "a FIFO, device or socket")
@@ -367,6 +490,8 @@ class Listing(Struct):
     skipped: list[Skip] = field(default_factory=list)
     overrides: Overrides | None = None
     by_git: bool = False
+    read: dict[str, bytes | None] = field(default_factory=dict)  # contents that had a say
+    folders: dict[str, list[str]] | None = None  # with the names in them, where no git listed anything
 
 
 def candidates(root: str, *, submodules: bool) -> Listing:
@@ -395,13 +520,14 @@ def list_by_git(root: str, *, submodules: bool) -> Listing:
     paths = _split(git.run(root, _LIST_FILES, settings=(excludes,)))
     if submodules:
         paths += _submodule_paths(root, "", excludes)
-    overrides = _load_overrides(root, paths)
+    read: dict[str, bytes | None] = {}
+    overrides = _load_overrides(root, paths, read)
     if overrides and overrides.has_negation:
         ignored = _split(
             git.run(root, (*_LIST_FILES[:2], "--others", "--ignored", "--exclude-standard"), settings=(excludes,))
         )
         paths += [path for path in ignored if (match := overrides.decide(path)) and match.negated]
-    return Listing(paths, [], overrides, by_git=True)
+    return Listing(paths, [], overrides, by_git=True, read=read)
 
 
 def ignored_by_git(root: str, path: str) -> Match | None:
@@ -419,13 +545,14 @@ def _split(output: bytes) -> list[str]:
     return os.fsdecode(output).split("\0")[:-1]
 
 
-def _load_overrides(root: str, paths: list[str]) -> Overrides | None:
+def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) -> Overrides | None:
     """Those git lists, and the root's own even when git ignores it."""
     found = {path for path in paths if path.endswith(OVERRIDES_NAME)}
     if os.path.lexists(f"{root}/{OVERRIDES_NAME}"):
         found.add(OVERRIDES_NAME)
     folders = (path.removesuffix(OVERRIDES_NAME) for path in found)
-    files = [file for folder in folders if folder[-1:] in ("", "/") and (file := load(root, folder, OVERRIDES_NAME))]
+    named = (folder for folder in folders if folder[-1:] in ("", "/"))
+    files = [file for folder in named if (file := load(root, folder, OVERRIDES_NAME, read))]
     return Overrides(files) if files else None
 
 
@@ -457,12 +584,9 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def is_worktree(root: str, folder: str) -> bool:
+def is_worktree(root: str, folder: str, read: dict[str, bytes | None] | None = None) -> bool:
     """Whether `folder` is a second work tree of some repository: its `.git` is a file that points among worktrees."""
-    try:
-        return b"/worktrees/" in read_regular(root, f"{folder.rstrip('/')}/.git", 4096)
-    except OSError:
-        return False
+    return b"/worktrees/" in (content(root, f"{folder.rstrip('/')}/.git", read) or b"")
 
 
 # --- without git ---------------------------------------------------------------------------------------------------
@@ -480,37 +604,45 @@ class _Folder(Struct, frozen=True):
 
 
 def list_plainly(root: str) -> Listing:
-    listing = Listing()
-    overrides: list[IgnoreFile] = []
+    listing, folders, overrides = Listing(), dict[str, list[str]](), list[IgnoreFile]()
+    listing.folders = folders
     waiting = [_Folder("")]
     while waiting:
         folder = waiting.pop()
         try:
-            with os.scandir(f"{root}/{folder.path}") as found:
-                entries = list(found)
+            names = _names_in(f"{root}/{folder.path}")
         except OSError as error:
             listing.skipped.append(Skip(folder.path or ".", "unreadable", error.strerror or "", matters=True))
+            listing.folders = None
             continue
-        names = {entry.name for entry in entries}
-        if folder.path and ".git" in names and is_worktree(root, folder.path):
+        folders[folder.path] = names
+        if folder.path and ".git" in names and is_worktree(root, folder.path, listing.read):
             listing.skipped.append(Skip(folder.path, "nested-worktree", "another work tree of a repository"))
             continue
         if not folder.ignored:
-            folder = _with_ignore_files(root, folder, names, overrides)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _consider_folder(folder, entry.name, listing, waiting)
-            elif not _file_ignored(folder, folder.path + entry.name):
-                listing.paths.append(folder.path + entry.name)
+            folder = _with_ignore_files(root, folder, names, overrides, listing.read)
+        for name in names:
+            if name.endswith("/"):
+                _consider_folder(folder, name[:-1], listing, waiting)
+            elif not _file_ignored(folder, folder.path + name):
+                listing.paths.append(folder.path + name)
     listing.overrides = Overrides(overrides) if overrides else None
     return listing
 
 
-def _with_ignore_files(root: str, folder: _Folder, names: set[str], overrides: list[IgnoreFile]) -> _Folder:
+def _names_in(folder: str) -> list[str]:
+    """What a folder holds, in the order of the file system; names of folders end with a slash."""
+    with os.scandir(folder) as found:
+        return [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
+
+
+def _with_ignore_files(
+    root: str, folder: _Folder, names: list[str], overrides: list[IgnoreFile], read: dict[str, bytes | None]
+) -> _Folder:
     ignores, own = folder.ignores, folder.overrides
-    if ".gitignore" in names and (file := load(root, folder.path, ".gitignore")):
+    if ".gitignore" in names and (file := load(root, folder.path, ".gitignore", read)):
         ignores = (*ignores, file)
-    if OVERRIDES_NAME in names and (file := load(root, folder.path, OVERRIDES_NAME)):
+    if OVERRIDES_NAME in names and (file := load(root, folder.path, OVERRIDES_NAME, read)):
         own = (*own, file)
         overrides.append(file)
     return _Folder(folder.path, ignores, own, folder.ignored)

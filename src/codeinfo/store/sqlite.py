@@ -152,6 +152,11 @@ class SqliteStore:
             self._version(db)
             return load_meta(db, self._tree)
 
+    def state(self) -> str:
+        """Names what the tree has: another one after every change of it."""
+        with self._connections.reading() as db:
+            return f"{self._tree} {self._version(db).generation}"
+
     def manifest(self) -> Mapping[str, ManifestRow]:
         """Read once a generation: a refresh looks at it several times."""
         query = """SELECT e.file_id, e.path, e.size, e.mtime_ns, f.sha256, f.language, f.kind, f.chunk_count
