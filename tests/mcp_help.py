@@ -1,4 +1,4 @@
-"""A server in a process of its own: driven line by line, or by the SDK's client."""
+"""A server in this process or in one of its own, driven line by line or by the SDK's client."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from codeinfo.config import Config
+from codeinfo.shells.mcp import Service, Wire, make_server, own_service, streams_of
+from codeinfo.shells.mcp_relay import Sink
+from codeinfo.shells.mcp_tools import chosen_tools
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -45,29 +52,42 @@ def sdk_client(folder: Path, *arguments: str, mode: str = "auto") -> Client:
     return Client(stdio_client(server), mode=mode)
 
 
+@asynccontextmanager
+async def connected(folder: Path, tools: str = "search", **settings: str) -> AsyncIterator[Client]:
+    """The SDK's client of a server in this process."""
+    service = _service(folder, tools, settings)
+    try:
+        async with Client(make_server(service)) as client:
+            yield client
+    finally:
+        service.lease.close()
+
+
 class Lines:
     """One session by hand."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self._stdin, self.stdout = stdin, stdout
         self._next = 0
         self.seen: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
+        self._stdin.write(data)
+        self._stdin.flush()
 
     def send(self, message: dict[str, Any]) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.stdout.readline()
         self.seen.append(line)
         message: dict[str, Any] = json.loads(line)
         assert message["jsonrpc"] == "2.0"
         return message
+
+    def introduce(self) -> None:
+        self.request("initialize", INITIALIZE)
+        self.send({"method": "notifications/initialized"})
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """The reply; notifications on the way are dropped."""
@@ -83,23 +103,59 @@ class Lines:
         return result
 
 
+class ProcessLines(Lines):
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        super().__init__(process.stdin, process.stdout)
+        self.process = process
+
+
 @contextmanager
-def lines(folder: Path, *arguments: str, stderr: Any = subprocess.DEVNULL) -> Iterator[Lines]:
+def lines(folder: Path, *arguments: str, stderr: Any = subprocess.DEVNULL) -> Iterator[ProcessLines]:
+    """A session with `codeinfo mcp` in a process of its own."""
     process = subprocess.Popen(
         command(*arguments), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
     )
-    session = Lines(process)
+    session = ProcessLines(process)
     try:
-        session.request("initialize", INITIALIZE)
-        session.send({"method": "notifications/initialized"})
+        session.introduce()
         yield session
     finally:
         assert process.stdin is not None
-        assert process.stdout is not None
         process.stdin.close()
-        process.stdout.close()
+        session.stdout.close()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
+
+
+@contextmanager
+def session_here(folder: Path, tools: str = "search", **settings: str) -> Iterator[Lines]:
+    """A session with a server in this process: the same messages over pipes, without its start of over a second."""
+    service = _service(folder, tools, settings)
+    (to_read, to_write), (read, write) = os.pipe(), os.pipe()
+
+    async def serve() -> None:
+        server = make_server(service)
+        async with streams_of(Wire(os.fdopen(to_read, "rb"), Sink(write))) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    serving = threading.Thread(target=anyio.run, args=(serve,))
+    serving.start()
+    try:
+        with os.fdopen(to_write, "wb") as stdin, os.fdopen(read, "rb") as stdout:
+            session = Lines(stdin, stdout)
+            session.introduce()
+            yield session
+    finally:
+        serving.join(10)
+        assert not serving.is_alive()
+        service.lease.close()
+
+
+def _service(folder: Path, tools: str, settings: dict[str, str]) -> Service:
+    flags = {name.replace("__", "."): value for name, value in settings.items()}
+    return own_service(Config.load(flags, folder), chosen_tools(tools.split(",")), folder=str(folder))

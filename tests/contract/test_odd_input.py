@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_help import Lines, lines
+from mcp_help import Lines, session_here
 
 LONG = "é" * 200  # 400 bytes: no file can be called that
 ODD = ("", " ", ".", "..", "/", "::", "a::", "a.", "()", "*", "[", "(?", "\x00", "a\x00b", "\n", "~", "--help", LONG)
@@ -48,7 +48,7 @@ def _odd(schema: dict[str, Any], chance: random.Random) -> Any:
 
 def test_no_tool_fails_on_odd_texts(project: Path) -> None:
     chance = random.Random(8)
-    with lines(project, "--tools", "all,compat") as session:
+    with session_here(project, "all,compat") as session:
         tools = [one for one in session.request("tools/list")["result"]["tools"] if one["name"] not in TALKING]
         assert len(tools) > 55
         refused = sum(_is_refused(session, tool, chance) for tool in tools for _ in range(3))

@@ -12,7 +12,7 @@ import pytest
 from answer_tools import before_writing
 from conftest import RunCli
 from document_tools import add
-from mcp_help import sdk_client
+from mcp_help import connected
 from model_server import ScriptedServer
 from scripted import Reply, Request
 
@@ -188,7 +188,7 @@ def test_the_tool_answers_a_real_client(place: Path, tools: str) -> None:
         add(facade, place, name="port")
 
     async def session() -> None:
-        async with sdk_client(place, "--tools", tools, "--set", "llm.provider=none") as client:
+        async with connected(place, tools, llm__provider="none") as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
             tool = listed["ask_documents"]
             assert tool.annotations is not None
@@ -210,7 +210,7 @@ def test_the_tool_fails_as_the_contract_says(place: Path) -> None:
     from mcp.shared.exceptions import MCPError
 
     async def session() -> None:
-        async with sdk_client(place, "--tools", "docs", "--set", "llm.provider=none") as client:
+        async with connected(place, "docs", llm__provider="none") as client:
             with pytest.raises(MCPError) as raised:
                 await client.call_tool("ask_documents", {"question": FOAM, "collections": ["attic"]})
             assert raised.value.error.code == -32602

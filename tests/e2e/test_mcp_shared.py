@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_help import INITIALIZE, Lines, command, lines, reply_of
+from mcp_help import INITIALIZE, Lines, ProcessLines, command, lines, reply_of
 from mcp_types import INVALID_PARAMS, LATEST_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -138,8 +138,7 @@ def test_half_a_reply_is_ended_before_the_next_one(runtime: Path, tmp_path: Path
             session.send({"id": number, "method": "tools/list"})
         time.sleep(1)
         os.kill(server, signal.SIGKILL)
-        assert session.process.stdout is not None
-        while session.process.stdout.readline().endswith(b"]}}\n"):  # complete ones, before a part of one
+        while session.stdout.readline().endswith(b"]}}\n"):  # complete ones, before a part of one
             pass
         lost: dict[str, Any] = {"id": 0}
         while lost["id"] < 79:
@@ -153,8 +152,8 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
     folder = project(tmp_path / "one", "refund")
     relay = subprocess.Popen(command(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with relay:
-        Lines(relay).request("initialize", INITIALIZE)
-        assert Lines(relay).request("tools/list")["result"]
+        ProcessLines(relay).request("initialize", INITIALIZE)
+        assert ProcessLines(relay).request("tools/list")["result"]
         relay.kill()
         assert relay.stdout is not None
         assert relay.stdout.read() == b""
@@ -205,7 +204,7 @@ def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) 
     with lines(folder) as session:
         session.call("search_codebase", query="payment")
         doomed = subprocess.Popen(command(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        other = Lines(doomed)
+        other = ProcessLines(doomed)
         other.request("initialize", INITIALIZE)
         other.send(
             {"id": 1, "method": "tools/call", "params": {"name": "search_codebase", "arguments": {"query": "x"}}}

@@ -1,4 +1,4 @@
-"""Tools over real stdio sessions: what they offer, what they return, how they fail."""
+"""Tools: what they offer, what they return, how they fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import anyio
 import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_help import Lines, lines, reply_of, sdk_client, text_of
+from mcp_help import Lines, connected, reply_of, sdk_client, session_here, text_of
 
 from codeinfo.config import Config
 from codeinfo.model import to_run
@@ -92,7 +92,7 @@ def commit(folder: Path, message: str) -> str:
 def test_every_reply_says_what_it_reflects(project: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     first = commit(project, "first")
-    with lines(project, "--tools", "search,code,edit,compat") as session:
+    with session_here(project, "search,code,edit,compat") as session:
         found = reply_of(session.call("search_codebase", query="parse_header"))["reflects"]
         assert (found["commit"], found["dirty"]) == (first, False)
         for tool, arguments in (("explore", {"target": "client.py"}), ("get_codebase_map", {}), ("get_memory", {})):
@@ -114,7 +114,7 @@ def test_lines_of_another_state_are_marked(project: Path) -> None:
     """Where the index cannot be refreshed a reply shows what it has, and says which of its files changed since."""
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     first = commit(project, "first")
-    with lines(project, "--set", "mcp.patience_s=0.2") as session:
+    with session_here(project, mcp__patience_s="0.2") as session:
         while reply_of(session.call("search_codebase", query="parse_header"))["status"] == "indexing":
             pass  # a busy machine is not done within this patience
         with IndexFolder(Config.load().paths.cache_dir, project).lock():
@@ -132,7 +132,7 @@ def test_lines_of_another_state_are_marked(project: Path) -> None:
 
 def test_failures_say_what_to_do_next(project: Path) -> None:
     async def session() -> None:
-        async with sdk_client(project, "--tools", "search,code,compat") as client:
+        async with connected(project, "search,code,compat") as client:
             odd = await client.call_tool("search_codebase", {"query": "x", "limit": 0})
             assert odd.is_error
             assert "1 to 100" in text_of(odd.content[0])
@@ -156,7 +156,7 @@ def test_failures_say_what_to_do_next(project: Path) -> None:
 
 def test_answers_are_answers_only(project: Path) -> None:
     async def session() -> None:
-        async with sdk_client(project, "--tools", "answers,agents,all", "--set", "llm.provider=none") as client:
+        async with connected(project, "answers,agents,all", llm__provider="none") as client:
             asked = {"question": "How is a header split?"}
             reply = (await client.call_tool("codebase_question", asked)).structured_content
             assert [segment["type"] for segment in reply["segments"]] == ["answer"]
@@ -188,7 +188,7 @@ def test_several_projects_by_name_and_folder(project: Path, tmp_path: Path) -> N
     other = tmp_path / "other"
     other.mkdir()
     (other / "trees.py").write_text("def grow_tree():\n    return 1\n")
-    with lines(project, "--tools", "search,compat") as session:
+    with session_here(project, "search,compat") as session:
         first = reply_of(session.call("search_codebase", query="grow_tree", project=str(other)))
         assert first["results"][0]["file"].startswith("trees.py")
         by_name = reply_of(session.call("search_codebase", query="grow_tree", project="other"))
@@ -218,7 +218,7 @@ def pages(session: Lines, tool: str, **arguments: Any) -> list[dict[str, Any]]:
 def test_replies_keep_to_their_budget_and_go_on_by_cursor(tmp_path: Path) -> None:
     uses = "".join(f"def use_{n}():\n    return parse_header('{n}')\n\n\n" for n in range(60))
     (tmp_path / "all.py").write_text(CODE + "\n\n" + uses)
-    with lines(tmp_path, "--tools", "code", "--set", "mcp.reply_tokens=500") as session:
+    with session_here(tmp_path, "code", mcp__reply_tokens="500") as session:
         found = pages(session, "get_symbol_references", symbol="parse_header", limit=100)
         assert len(found) > 2
         assert all(size(page) <= 4 * 500 for page in found)
@@ -285,7 +285,7 @@ def test_every_tool_is_documented_in_its_set() -> None:
 
 def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with lines(tmp_path, "--tools", "search,code") as session:
+    with session_here(tmp_path, "search,code") as session:
         failed = session.call("get_symbol_references", symbol="nowhere")
         prepared = session.call("search_codebase", query="unheard of things", intent="edit")
     assert failed["isError"]
@@ -307,7 +307,7 @@ def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:
 def test_exact_search_lists_every_line_and_counts_them(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def first():\n    return 'needle 1'\n")
     (tmp_path / "b.md").write_text("needle 22\nneedle x\n")
-    with lines(tmp_path) as session:
+    with session_here(tmp_path) as session:
         counted = reply_of(session.call("search_codebase", query=r"needle \d", mode="regex", limit=1))
         found = reply_of(session.call("search_codebase", query="needle x", mode="literal", filters={"globs": ["*.md"]}))
         wrong = session.call("search_codebase", query="needle(", mode="regex")

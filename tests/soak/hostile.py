@@ -19,7 +19,7 @@ from typing import Any
 
 from hostile_repositories import in_repositories
 from hostile_values import SMALL, fitting, text, value
-from mcp_help import Lines, lines
+from mcp_help import ProcessLines, lines
 from sandbox import SLOW_S, Failed, Sandbox, Tally, processes_of
 
 SLACK = 4  # of a busy machine
@@ -114,7 +114,7 @@ def over_mcp(sandbox: Sandbox, tally: Tally, count: int, rng: random.Random) -> 
         os.environ.update(kept)
 
 
-def _one_session(sandbox: Sandbox, session: Lines, tally: Tally, count: int, rng: random.Random) -> None:
+def _one_session(sandbox: Sandbox, session: ProcessLines, tally: Tally, count: int, rng: random.Random) -> None:
     tools = session.request("tools/list")["result"]["tools"]
     tools = [tool for tool in tools if tool["name"] != "docs_add"]  # it takes any file and address: that is its purpose
     while tally.done["hostile: MCP"] < count:
@@ -135,20 +135,20 @@ def _one_session(sandbox: Sandbox, session: Lines, tally: Tally, count: int, rng
     tally.figures.append(f"MCP server at the end: {grown} MB")
 
 
-def one_call(session: Lines, name: str, given: Any) -> str:
+def one_call(session: ProcessLines, name: str, given: Any) -> str:
     reply = _answer(session, "tools/call", {"name": name, "arguments": given})
     shown = json.dumps(reply)
     check_text(shown, "it")
     return "refused" if '"isError": true' in shown or '"error"' in shown else "answered"
 
 
-def one_garbage(session: Lines, raw: bytes) -> str:
+def one_garbage(session: ProcessLines, raw: bytes) -> str:
     session.write(raw)
     _answer(session, "ping", {})
     return "survived"
 
 
-def _answer(session: Lines, method: str, params: Any) -> dict[str, Any]:
+def _answer(session: ProcessLines, method: str, params: Any) -> dict[str, Any]:
     started = time.monotonic()
     watchdog = threading.Timer(60, session.process.kill)
     watchdog.start()

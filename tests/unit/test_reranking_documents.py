@@ -11,7 +11,7 @@ import anyio
 import pytest
 from conftest import RunCli
 from document_tools import add
-from mcp_help import reply_of, sdk_client
+from mcp_help import connected, reply_of
 from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from web_tools import client, index
 
@@ -133,7 +133,7 @@ def test_mcp(notes: Path, codeinfo: RunCli, configured: ScriptedServer) -> None:
     assert codeinfo("docs", "add", str(notes), cwd=notes).returncode == 0
 
     async def session() -> None:
-        async with sdk_client(notes, "--tools", "search,docs") as mcp:
+        async with connected(notes, "search,docs") as mcp:
             code = await mcp.call_tool("search_codebase", {"query": QUERY})
             assert reply_of(code)["searchQuality"]["rerankerStatus"] == APPLIED
             assert reply_of(code)["results"][0]["file"].startswith("n4.md:")
@@ -156,7 +156,7 @@ def test_a_server_does_not_remember_a_failure(notes: Path, monkeypatch: pytest.M
         configure(server, monkeypatch)
 
         async def session() -> None:
-            async with sdk_client(notes, "--tools", "search") as mcp:
+            async with connected(notes) as mcp:
                 statuses = []
                 for _ in range(3):
                     found = await mcp.call_tool("search_codebase", {"query": QUERY})
