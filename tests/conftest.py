@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -48,20 +50,52 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_parsers() -> Iterator[None]:
+    """Parser processes wait for the next test as they do for the next request of a server: to start one takes longer
+    than most tests do. Processes that tests fork or start have their own."""
+    from codeinfo.engine import indexes
+    from codeinfo.index.chunk import ChunkSettings
+    from codeinfo.index.pool import Spares, Worker
+
+    owner = os.getpid()
+
+    class Shared(Spares):
+        def take(self, settings: ChunkSettings) -> Worker | None:
+            return super().take(settings) if os.getpid() == owner else None
+
+        def close(self) -> None:
+            """An engine that ends leaves them to the others."""
+
+    shared = Shared()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexes, "Spares", lambda: shared)
+        yield
+    Spares.close(shared)
+
+
+@contextmanager
+def _umask(mask: int | None) -> Iterator[None]:
+    before = os.umask(0)
+    os.umask(before if mask is None else mask)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def codeinfo() -> RunCli:
-    """The real program in a process of its own: `codeinfo("search", "x", cwd=folder)`."""
+    """The whole program in this process, its streams not a terminal: `codeinfo("search", "x", cwd=folder)`."""
+    from codeinfo.shells.cli import run
 
-    def call(*arguments: str, cwd: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "codeinfo", *arguments],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            **options,
-        )
+    def call(
+        *arguments: str, cwd: Path | None = None, input: str = "", umask: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), _umask(umask):
+            patch.setattr(sys, "stdin", io.StringIO(input))
+            patch.chdir(cwd or Path.cwd())
+            code = run(arguments)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
     return call
 

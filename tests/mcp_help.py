@@ -140,7 +140,7 @@ def session_here(folder: Path, tools: str = "search", **settings: str) -> Iterat
 
     async def serve() -> None:
         server = make_server(service)
-        async with streams_of(Wire(os.fdopen(to_read, "rb"), Sink(write))) as (incoming, outgoing):
+        async with streams_of(Wire(os.fdopen(to_read, "rb"), Sink(write, set()))) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     serving = threading.Thread(target=anyio.run, args=(serve,))

@@ -56,9 +56,11 @@ def processes_of(session: int) -> list[str]:
     return found
 
 
-def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli) -> None:
+def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = environment_of(tmp_path) | {"CODEINFO_EMBEDDING_PROVIDER": "scripted"}
-    assert codeinfo("index", str(large), env=environment).returncode == 0
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "CODEINFO_EMBEDDING_PROVIDER"):
+        monkeypatch.setenv(name, environment[name])
+    assert codeinfo("index", str(large)).returncode == 0
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0"]
     log = tmp_path / "log"
     with log.open("wb") as sink:
