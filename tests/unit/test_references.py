@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,15 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
 from codeinfo.index.parse import pack_code
 from codeinfo.model import Reference
-from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
+from codeinfo.operations.code import (
+    CallsRequest,
+    DefsRequest,
+    ImpactRequest,
+    MapRequest,
+    RefsRequest,
+    SymbolsRequest,
+    UnusedRequest,
+)
 from codeinfo.operations.search import IndexRequest, StatusRequest
 
 SOURCES = {
@@ -87,6 +96,15 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        yield engine
+
+
+@contextmanager
+def indexed(root: Path, sources: dict[str, str]) -> Iterator[Engine]:
+    for path, text in sources.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, root)) as engine:
         yield engine
 
 
@@ -367,6 +385,127 @@ def test_overloads_belong_to_what_implements_them(tmp_path: Path) -> None:
     assert [edge.target for edge in asked.callees] == ["a.py::help"]
     assert [edge.target for edge in made.callees] == ["b.ts::build"]
     assert [(one.start_line, one.signature) for one in defined] == [(8, "def ask(x)")]
+
+
+def test_overloads_that_do_something_are_all_shown_and_followed(tmp_path: Path) -> None:
+    java = """package shop;
+
+class Cart {
+    int total() { return total(true); }
+
+    int total(boolean net) { return tax() + 1; }
+
+    private int tax() { return 1; }
+}
+"""
+    user = "package app;\n\nimport shop.Cart;\n\nclass Main { int run(Cart cart) { return cart.total(); } }\n"
+    with indexed(tmp_path, {"shop/Cart.java": java, "app/Main.java": user}) as engine:
+        defined = engine.code.definitions(DefsRequest("Cart.total", str(tmp_path))).definitions
+        assert [one.start_line for one in defined] == [4, 6]
+        graph = engine.code.calls(CallsRequest("Cart.total", str(tmp_path)))
+        assert {edge.target.rpartition("::")[2] for edge in graph.callees} == {"Cart.total", "Cart.tax"}
+        found = engine.code.references(RefsRequest("Cart", str(tmp_path))).usages
+        assert [(use.line, use.edge, use.confidence) for use in found] == [
+            (3, "IMPORTS", "resolved"),
+            (5, "REFERENCES_TYPE", "resolved"),
+        ]
+
+
+def test_what_a_class_inherits_is_found_by_its_name(engine: Engine, tmp_path: Path) -> None:
+    assert [one.qualified for one in engine.code.definitions(DefsRequest("Cart.price", str(tmp_path))).definitions] == [
+        "Base.price"
+    ]
+    assert uses(engine, tmp_path, "Cart.price") == uses(engine, tmp_path, "Base.price")
+    with pytest.raises(NotFound, match=r"nothing called User\.price is defined here") as caught:
+        engine.code.references(RefsRequest("User.price", str(tmp_path)))
+    assert caught.value.next_step == "Did you mean Base.price?"
+
+
+def test_a_function_is_found_by_its_module(engine: Engine, tmp_path: Path) -> None:
+    for name in ("cart.total", "shop.cart.total", "cart::total"):
+        found = engine.code.definitions(DefsRequest(name, str(tmp_path))).definitions
+        assert [one.path for one in found] == ["shop/cart.py"]
+    found = engine.code.definitions(DefsRequest("shop.total", str(tmp_path))).definitions
+    assert [one.path for one in found] == ["shop/cart.py", "shop/user.py"]
+
+
+def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n\n[[bin]]\nname = "tea"\npath = "crates/core/main.rs"\n\n'
+        '[[test]]\nname = "all"\npath = "tests/all.rs"\n',
+        "crates/core/main.rs": "mod flags;\nmod brew;\n\nfn main() {\n    let args = flags::parse();\n"
+        "    args.pot();\n}\n\npub fn stir() {}\n",
+        "crates/core/flags.rs": "pub struct Args;\n\nimpl Args {\n    pub fn pot(&self) -> leaf::Pot {\n"
+        "        leaf::Pot::new()\n            .warm()\n    }\n}\n\npub fn parse() -> Args { Args }\n",
+        "crates/core/brew.rs": "fn go(args: &crate::flags::Args) {\n    args.pot().warm();\n    crate::stir();\n"
+        "    let leaf = 1;\n    leaf.warm();\n}\n",
+        "crates/leaf/Cargo.toml": '[package]\nname = "leaf"\n',
+        "crates/leaf/src/lib.rs": "mod pot;\npub use crate::{\n    pot::Pot,\n};\n",
+        "crates/leaf/src/pot.rs": "pub struct Pot;\n\nimpl Pot {\n    pub fn new() -> Pot { Pot }\n"
+        "    pub fn warm(self) -> Pot { self }\n}\n",
+        "tests/all.rs": "mod util;\nmod one;\n",
+        "tests/util.rs": "pub fn help() {}\n",
+        "tests/one.rs": "use crate::util::help;\n\nfn works() {\n    help();\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+
+        def resolved(name: str) -> list[str]:
+            found = engine.code.references(RefsRequest(name, str(tmp_path))).usages
+            return [f"{use.file}:{use.line}" for use in found if use.confidence == "resolved" and use.edge == "CALLS"]
+
+        assert resolved("stir") == ["crates/core/brew.rs:3"]
+        assert resolved("Args.pot") == ["crates/core/brew.rs:2", "crates/core/main.rs:6"]
+        assert resolved("Pot.warm") == ["crates/core/brew.rs:2", "crates/core/flags.rs:6"]
+        assert resolved("help") == ["tests/one.rs:4"]
+        edges = {use.line: use.edge for use in engine.code.references(RefsRequest("Pot", str(tmp_path))).usages}
+        assert edges[3] == "EXPORTS"
+        hit = engine.code.impact(ImpactRequest("crates/leaf/src/pot.rs", root=str(tmp_path)))
+        assert [(one.path, one.hops) for one in hit.files] == [
+            ("crates/core/flags.rs", 1),
+            ("crates/core/brew.rs", 2),
+            ("crates/core/main.rs", 2),
+        ]
+        assert engine.code.map(MapRequest(str(tmp_path))).unresolved == 0
+
+
+def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n',
+        "src/lib.rs": "#[macro_use]\nmod words;\nmod other;\n\npub fn brew() {\n    say!(1);\n    hidden!(1);\n}\n",
+        "src/words.rs": "macro_rules! say {\n    () => {};\n}\n",
+        "src/other.rs": "macro_rules! hidden {\n    () => {};\n}\n",
+        "web/Button.tsx": "export type Props = { a: number };\nexport const Button = (props: Props) => <b />;\n"
+        "export const Menu = { Item: Button };\n",
+        "web/Page.tsx": 'import { Button, type Props } from "./Button";\n\nexport function Page() {\n'
+        "  const p = make<Props>();\n  return (\n    <Button a={1}>\n    </Button>\n  );\n}\n",
+        "web/style.css": ".Button { color: red }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+
+        def callers(name: str) -> list[str]:
+            return [edge.source for edge in engine.code.calls(CallsRequest(name, str(tmp_path))).callers]
+
+        assert callers("say") == ["src/lib.rs::brew"]
+        assert callers("hidden") == []  # nothing shows it outside of its file
+        assert callers("Button") == ["web/Page.tsx::Page"]
+        assert callers("Props") == []
+        page = engine.code.calls(CallsRequest("Page", str(tmp_path)))
+        assert "web/Button.tsx::Button" in [edge.target for edge in page.callees if edge.kind == "CALLS"]
+        assert engine.code.references(RefsRequest("Button", str(tmp_path))).notes == ()  # a stylesheet uses no code
+
+
+def test_what_the_answer_lacks_is_said(tmp_path: Path) -> None:
+    sources = {
+        "text.py": "def translate(text):\n    return text\n",
+        "page.py": 'from text import translate as _\n\nprint(_("a"))\n',
+        "state.ts": "class A extends Outer {\n  go() {\n    this.change();\n  }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = engine.code.references(RefsRequest("translate", str(tmp_path)))
+        assert found.notes == ("imported as _ in 1 files: uses of a name of one letter are not listed",)
+        assert not found.is_complete
+        found = engine.code.references(RefsRequest("A.change", str(tmp_path)))
+        assert found.notes == ("A.change is not defined here: these are all uses of the name change",)
 
 
 def test_calls_that_cannot_be_attributed_are_counted(tmp_path: Path) -> None:

@@ -114,8 +114,10 @@ class CodeOperations:
             with self.open(place.index, store) as names:
                 yield names, place.below
         except UnknownName as error:
+            if error.near:
+                raise
             with store.snapshot() as view:
-                near = near_names(error.name.rpartition(".")[2].removesuffix("()"), view)
+                near = near_names(error.name.replace("::", ".").rpartition(".")[2].removesuffix("()"), view)
             raise UnknownName(error.name, error.what, near) from None
 
     def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
@@ -166,7 +168,7 @@ class CodeOperations:
 
     def definitions(self, request: ops.DefsRequest, progress: ProgressSink | None = None) -> ops.DefinitionList:
         with self._open(request, progress, request.at) as (names, below):
-            return find_definitions(names.index, request, below)
+            return find_definitions(names, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink | None = None) -> ops.ReferenceReport:
         return self._with_proofs(request, progress, lambda names, below: find_references(names, request, below))

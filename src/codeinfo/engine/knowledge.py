@@ -129,7 +129,7 @@ def _explore_symbol(
     project: ProjectKnowledge, names: NameResolver, wanted: str, request: ExploreRequest
 ) -> Exploration:
     index = names.index
-    lookup = look_up_defined(index, wanted)
+    lookup = look_up_defined(names, wanted)
     listed = sorted(lookup.listed(), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
@@ -137,7 +137,8 @@ def _explore_symbol(
     tests = tuple(_described(use) for use in uses if use.file in index.graph.tests)
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
-    notes = [] if len(listed) == 1 else [f"{len(listed)} definitions; `path::Name` asks for one of them"]
+    several = len({one.id for one in listed})
+    notes = [] if several == 1 else [f"{several} definitions; `path::Name` asks for one of them"]
     return Exploration(
         request.target,
         "symbol",
@@ -145,7 +146,11 @@ def _explore_symbol(
         tuple(listed),
         code="\n".join(text[:CODE_LINES])[:CODE_CHARS],
         callers=tuple(_described(use) for use in uses if use.file not in index.graph.tests),
-        callees=tuple(dict.fromkeys(edge.target for edge in callees(names, symbol, lookup.found[symbol]))),
+        callees=tuple(
+            dict.fromkeys(
+                edge.target for one, body in lookup.bodies if one == symbol for edge in callees(names, one, body)
+            )
+        ),
         tests=tests or relations(index.graph, first.path).tests,
         history=_commits(project.history, first.path, lines),
         notes=tuple(notes),

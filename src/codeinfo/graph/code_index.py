@@ -8,7 +8,7 @@ before, so are those of its language.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from codeinfo.cache import Cache
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
 from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
-from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, unpack
+from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
 from codeinfo.languages.model import (
     MOST_ABOVE,
     FileFacts,
@@ -307,7 +307,8 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
     everything = len(files) == len(resolver.tree.files)
     for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
         imports.setdefault(file_id, []).append(written)
-    read = [file.file_id for file in files if file.rules.imports.by_use or file.rules.imports.timed]
+    rules = {file.file_id: file.rules.imports for file in files}
+    read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
     packed = dict(facts.references(read))
     links = {}
     for file in files:
@@ -315,11 +316,29 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
         if file.rules.imports.timed and (timing := import_timing(packed.get(file.file_id, b""))):
             timed = (replace(written, timing=timing.get(written.line, "")) for written in one.imports)
             one = FileImports(file, tuple(timed))
+        if file.rules.imports.paths:
+            one = FileImports(file, (*one.imports, *_taken_by_path(one, packed.get(file.file_id, b""), resolver)))
         used = used_names(one, packed.get(file.file_id, b"")) if file.rules.imports.by_use else {}
         found = resolver.links(one, used)
         if found.edges or found.loose:
             links[file.path] = found
     return links
+
+
+def _taken_by_path(file: FileImports, packed: bytes, resolver: ImportResolver) -> Iterator[Import]:
+    """What is used by its path without an import, as far as it leads to a file here. A variable may be called like a
+    crate: its members are small and not among what the crate's own file defines."""
+    for written in path_imports(unpack(packed)[0], {one.line for one in file.imports}):
+        outcome = resolver.outcome(file.facts, written)
+        first, name = written.module.partition("::")[0], written.names[0]
+        exports = [resolver.tree.files[target.path].exports for target in outcome.targets]
+        if (
+            first in ("crate", "super")
+            or "::" in written.module
+            or name[0].isupper()
+            or any(name in e for e in exports)
+        ):
+            yield from (written,) if outcome.status == "internal" else ()
 
 
 def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ cannot be followed is neither claimed nor denied: it stays a syntactic match.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator
 from string import ascii_letters, digits
 from typing import NamedTuple
@@ -44,13 +45,14 @@ class Many(NamedTuple):
 Meaning = list[SymbolId | ModuleId | Many]
 
 _SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
-_SUPER = frozenset({"super", "parent", "base"})
+_PATH_STARTS = frozenset({"crate", "super"})
 _FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
 _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
 _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS = ("__iter__", "__aiter__"), ("__next__", "__anext__")
 _MAX_STEPS = 12  # from one binding to the next
+_MOST_CHAINED = 12  # lines of one chain of calls
 
 
 class Receivers:
@@ -76,8 +78,10 @@ class Receivers:
                     return self._attributes(self._values(bound, links[length - 1][1]), links[length:], unit, use)
         (first, called), *rest = links
         own = unit.facts.rules.names
-        if first in own.inherited or (first == "super" and (called or first not in own.inherited)):
-            current: Meaning = list(self._own_type(unit, use.within, inherited=True))
+        if unit.facts.rules.imports.paths and first in _PATH_STARTS:
+            current: Meaning = list(self._binder.path_start(unit, first))
+        elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
+            current = list(self._own_type(unit, use.within, inherited=True))
         elif first in _SELF:
             current = list(self._own_type(unit, use.within, inherited=False))
             if called and not called.startswith("("):
@@ -111,7 +115,16 @@ class Receivers:
             return self._called_or_indexed(self._of_rows(unit, rows, use.line), called)
         if name in _FIRST_ARGUMENT and called.startswith("(") and (made := self._argument(unit, called, use)):
             return made
-        return self._values(self._binder.bare(unit, name, use.within), called)
+        found = self._binder.bare(unit, name, use.within)
+        return self._values(found or self._path_start(unit, name, use.line), called)
+
+    def _path_start(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
+        """Of a path that needs no import; a chain of calls may go on some lines below it."""
+        if not unit.facts.rules.imports.paths:
+            return []
+        lines = self._binder.lines(unit)
+        above = range(line, max(line - _MOST_CHAINED, 0), -1)
+        return self._binder.path_start(unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
 
     def _argument(self, unit: Unit, called: str, use: Reference) -> Meaning:
         first = called[1:].partition(")")[0].partition(",")[0].strip()
@@ -361,6 +374,7 @@ class Receivers:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
+_SEPARATORS = re.compile(r"::|\\")
 _ALSO_IN_WORDS = ("_", "$")
 _IN_NAMES = f"{ascii_letters}{digits}_$"
 _LITERAL = '""'
@@ -452,6 +466,9 @@ class NameResolver:
     def bases(self, symbol: SymbolId) -> list[SymbolId]:
         return self._binder.bases(symbol)
 
+    def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+        return self._binder.member(owner, name)
+
     def resolve(self, unit: Unit, use: Reference) -> Resolution:
         compiler = self.index.compiler
         if compiler is not None and compiler.covers(unit.facts.path):
@@ -461,7 +478,7 @@ class NameResolver:
         if unit.facts.rules.names.whole_modules:
             return self._in_module(unit, use)
         if use.receiver:
-            return self._with_receiver(unit, use)
+            return self._imported(unit, use) or self._with_receiver(unit, use)
         if self._binder.local_rows(unit, use.name, use):
             return _OTHER
         if use.name in unit.renamed and (found := self._binder.renamed(unit, use.name, use.line)):
@@ -471,6 +488,16 @@ class NameResolver:
         if known is None:
             known = self._bare[key] = self._without_receiver(unit, use)
         return known
+
+    def _imported(self, unit: Unit, use: Reference) -> Resolution | None:
+        """What the line of an import names by its whole path: `import a.b.C`, `use a::b::C`."""
+        for written in unit.by_shown.get(use.name, ()):
+            path = _SEPARATORS.sub(".", written.module)
+            listed = use.name in written.names and path.endswith(use.receiver)
+            if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
+                found = self._binder.bound(unit, written.alias or use.name)
+                return Resolution(tuple(one for one in found if isinstance(one, SymbolId))) if found else None
+        return None
 
     def _by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
         """What the project's own compiler says; None where it does not know, or where its target has changed since."""

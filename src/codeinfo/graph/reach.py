@@ -15,15 +15,16 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS
+from codeinfo.languages import GRAMMARS, STYLESHEETS, kind_of, language_of
 from codeinfo.languages.model import FileFacts
-from codeinfo.model import Definition
+from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 _COMMIT_MARK = "\x01"
+_MOST_HELPED = 5  # tests that a helper is for
 _MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
@@ -218,7 +219,7 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
-    direct = (one.path for one in files if one.is_test and one.hops == 1)
+    direct = [test for one in files if one.is_test and one.hops == 1 for test in _tests_behind(index.graph, one.path)]
     return code.ImpactReport(
         path=path,
         total=len(files),
@@ -226,6 +227,15 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
         tests=tuple(dict.fromkeys((*index.graph.tests_named_after(path), *direct))),
         is_complete=len(files) <= request.limit,
     )
+
+
+def _tests_behind(graph: Graph, path: str) -> list[str]:
+    """A test; of a file that only helps tests, by its name, those that use it. One that helps many says nothing."""
+    name = path.rpartition("/")[2]
+    users = [edge.source for edge in graph.edges_to(path) if edge.source in graph.tests]
+    if not users or kind_of(name, language_of(name)) is FileKind.TEST:
+        return [path]
+    return users if len(users) <= _MOST_HELPED else []
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached

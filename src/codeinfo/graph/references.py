@@ -4,12 +4,14 @@ syntax, meanings by scopes and imports.
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
@@ -18,7 +20,7 @@ from codeinfo.graph.model import Unit, implementation
 from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Question, Resolution
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
-from codeinfo.languages import GRAMMARS
+from codeinfo.languages import GRAMMARS, STYLESHEETS
 from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Import, NextStep, Reference, to_run
 from codeinfo.operations import code
@@ -27,8 +29,10 @@ from codeinfo.tokens import identifier_terms, identifiers
 
 _MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
 _MOST_NAMED = 3  # files that a note names
+_MOST_NEAR = 5  # definitions that are offered for one that does not exist
 _PREVIEW_CHARS = 160
-_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
+_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
+_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of the names that an import lists
 INTERFACES = frozenset({"interface", "trait", "protocol"})
 _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
@@ -56,15 +60,21 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
 
 
 class Lookup(Struct, frozen=True):
-    """The definitions that a name stands for, and whether others share the plain name."""
+    """The definitions that a name stands for, and whether others share the plain name. Several with one qualified name
+    are one symbol: overloads, of which `found` has the first, and variants for platforms."""
 
     name: str
     found: Mapping[SymbolId, Definition]
     others: bool
+    overloads: tuple[tuple[SymbolId, Definition], ...] = ()
+
+    @property
+    def bodies(self) -> list[tuple[SymbolId, Definition]]:
+        return [*self.found.items(), *self.overloads]
 
     def listed(self) -> list[code.SymbolInfo]:
         """Exported ones first, prototypes last."""
-        infos = [symbol_info(symbol.path, definition) for symbol, definition in self.found.items()]
+        infos = [symbol_info(symbol.path, definition) for symbol, definition in self.bodies]
         return sorted(infos, key=lambda info: (info.kind == "prototype", not info.exported, info.path, info.start_line))
 
 
@@ -83,11 +93,15 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
     if not name:
         raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
     every: dict[SymbolId, Definition] = {}
+    overloads: list[tuple[SymbolId, Definition]] = []
     for file_id, definition in index.facts.definitions_named(name):
         file = index.by_id.get(file_id)
         if file and definition.kind not in _NO_USES:
             symbol = _symbol(index, file, definition.qualified)
-            every[symbol] = implementation(file, every.get(symbol), definition)
+            known = every.get(symbol)
+            every[symbol] = implementation(file, known, definition)
+            if known and definition.is_function and known.kind == definition.kind and not file.rules.names.overloads:
+                overloads.append((symbol, definition))
     found = {
         symbol: definition
         for symbol, definition in every.items()
@@ -98,14 +112,40 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
             or definition.qualified == qualified
         )
     }
-    return Lookup(name, found, others=len(found) < len(every))
+    return Lookup(name, found, len(found) < len(every), tuple(one for one in overloads if one[0] in found))
 
 
-def look_up_defined(index: CodeIndex, name: str) -> Lookup:
+def look_up_member(names: NameResolver, asked: str) -> Lookup:
+    """As `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
+    lookup = look_up(names.index, asked)
+    owner = asked.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
+    if lookup.found or not owner or not lookup.others:
+        return lookup
+    types = [symbol for symbol, definition in look_up(names.index, owner).found.items() if definition.is_type]
+    members = dict.fromkeys(member for symbol in types for member in names.member(symbol, lookup.name))
+    every = look_up(names.index, lookup.name)
+    found = {symbol: every.found[symbol] for symbol in members if symbol in every.found}
+    if not found:
+        parts = re.split(r"\.|::|/", owner)
+        top = {symbol: one for symbol, one in every.found.items() if symbol.qualified == lookup.name}
+        found = {symbol: one for symbol, one in top.items() if _module_parts(symbol.path)[-len(parts) :] == parts} or {
+            symbol: one for symbol, one in top.items() if parts[-1] in _module_parts(symbol.path)
+        }
+    return Lookup(lookup.name, found, True, tuple(one for one in every.overloads if one[0] in found))
+
+
+def _module_parts(path: str) -> list[str]:
+    """The names by which a file is known as a module: folders, and its own where that does not stand for its folder."""
+    *folders, name = path.split("/")
+    stem = name.partition(".")[0]
+    return folders if stem in ("__init__", "index", "lib", "mod", "main") else [*folders, stem]
+
+
+def look_up_defined(names: NameResolver, name: str) -> Lookup:
     """The same for a name that must be defined here."""
-    lookup = look_up(index, name)
+    lookup = look_up_member(names, name)
     if not lookup.found:
-        raise _nothing_called(name)
+        raise _nothing_called(names.index, name)
     return lookup
 
 
@@ -116,7 +156,8 @@ def _narrowed(lookup: Lookup, below: str) -> Lookup:
         symbol, definition = next(iter(lookup.found.items()))
         where = f"{symbol.path}:{definition.start_line}" + (" and elsewhere" if len(lookup.found) > 1 else "")
         raise NotFound(f"{lookup.name} is not defined in {below}", next_step=f"It is defined in {where}")
-    return Lookup(lookup.name, found, lookup.others or len(found) < len(lookup.found))
+    overloads = tuple(one for one in lookup.overloads if one[0] in found)
+    return Lookup(lookup.name, found, lookup.others or len(found) < len(lookup.found), overloads)
 
 
 class UnknownName(NotFound):
@@ -125,11 +166,19 @@ class UnknownName(NotFound):
     def __init__(self, name: str, what: str, near: Sequence[str] = ()) -> None:
         step = f"Did you mean {', '.join(near)}?" if near else NextStep("Try ", to_run("search", name))
         super().__init__(what, next_step=step)
-        self.name = name
+        self.name, self.near = name, near
 
 
-def _nothing_called(name: str) -> NotFound:
-    return UnknownName(name, f"nothing called {name} is defined here")
+def _nothing_called(index: CodeIndex, name: str) -> NotFound:
+    """Of `Class.method` the other classes that have the method are offered, the nearest in spelling first."""
+    last = re.split(r"\.|::", name.strip().removesuffix("()"))[-1]
+    defined = look_up(index, last).found if last != name else {}
+    near = sorted({symbol.qualified for symbol in defined}, key=lambda one: (-_likeness(one, name), one))[:_MOST_NEAR]
+    return UnknownName(name, f"nothing called {name} is defined here", near)
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio()
 
 
 def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
@@ -139,14 +188,14 @@ def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
     return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
-def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
+def find_definitions(names: NameResolver, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
     """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
     what was found, so all files are checked that have the name in their text, as long as these are few."""
-    lookup = look_up(index, request.name)
+    index, lookup = names.index, look_up_member(names, request.name)
     named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
-        raise _nothing_called(request.name)
+        raise _nothing_called(index, request.name)
     found = _narrowed(lookup, below).listed()
     return code.DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
 
@@ -176,15 +225,21 @@ class FoundUses(Struct, frozen=True):
 
 
 def find_references(names: NameResolver, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
-    lookup = look_up(names.index, request.name)
+    lookup = look_up_member(names, request.name)
     found = find_uses(names, lookup)
     if not lookup.found and not found.uses:
+        if lookup.others:
+            raise _nothing_called(names.index, request.name)
         raise UnknownName(request.name, f"no code here uses the name {request.name}")
     uses = [use for use in found.uses if lies_below(use.file.path, below)]
     resolved = sum(use.symbol is not None for use in uses)
     notes = [_unparsed_note(found.left_out)] if found.left_out else []
     if len(uses) < len(found):
         notes.append(f"{len(found) - len(uses)} more outside {below}")
+    if not lookup.found and lookup.name != request.name.strip():
+        notes.append(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
+    if short := _short_aliases(names, lookup.name, uses):
+        notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     return code.ReferenceReport(
@@ -192,7 +247,7 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
         usage_count=len(uses),
         usages=usages(names.index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # in the order of the alphabet
-        is_complete=len(uses) <= request.limit and not found.left_out,
+        is_complete=len(uses) <= request.limit and not found.left_out and not short,
         definitions=tuple(lookup.listed()),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
@@ -200,6 +255,13 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
         file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
     )
+
+
+def _short_aliases(names: NameResolver, name: str, uses: Iterable[Use]) -> list[str]:
+    """Names of one letter, which no file's uses have, that files give to a name they import."""
+    units = (names.index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
+    taken = ([one.alias for one in unit.taking(name) if name in one.names] for unit in units if unit)
+    return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
 
 
 def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
@@ -299,7 +361,22 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
     aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
-            yield reference, names.resolve(unit, reference)
+            resolution = names.resolve(unit, reference)
+            yield _invoked(names, unit, reference, resolution), resolution
+
+
+def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
+    """A macro and a component are called without a bracket behind their names: `warn!(…)`, `<Button …>`."""
+    rules = unit.facts.rules.names
+    if use.role == "call" or not resolution.symbols or not (rules.macros or rules.elements):
+        return use
+    meant = names.definition(resolution.symbols[0])
+    if meant is None or (rules.macros and meant.kind != "macro") or meant.kind in ("interface", "type"):
+        return use
+    text = names.index.lines(unit.facts.file_id).get(use.line, "")
+    written = f"{use.receiver}.{use.name}" if use.receiver else use.name
+    mark = rf"\b{re.escape(use.name)}!" if rules.macros else rf"(?<![\w$)\]])<{re.escape(written)}(?![\w$.])"
+    return replace(use, role="call") if re.search(mark, text) else use
 
 
 def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> list[Use]:
@@ -314,7 +391,7 @@ def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> li
 
 def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
     """Code that has the name, in a language whose syntax is not known."""
-    is_unknown = file.language not in GRAMMARS and file.kind in ("code", "tests")
+    is_unknown = file.language not in GRAMMARS and file.language not in STYLESHEETS and file.kind in ("code", "tests")
     return is_unknown and index.lines(file.file_id).mention(name)
 
 
@@ -371,7 +448,7 @@ def importing(unit: Unit, use: Reference, text: str) -> Import | None:
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
         if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
-            alone = text.strip(" \t,)};") in (use.name, written.alias)
+            alone = text.strip(" \t,)};") in (use.name, written.alias) or _is_listed(unit, written, use.line, text)
             if (
                 use.line == written.line
                 or text.lstrip().startswith(_IMPORT_WORDS)
@@ -379,6 +456,11 @@ def importing(unit: Unit, use: Reference, text: str) -> Import | None:
             ):
                 return written
     return None
+
+
+def _is_listed(unit: Unit, written: Import, line: int, text: str) -> bool:
+    """Whether a line goes on with the names that an import lists: no definition starts before it."""
+    return not any(written.line < one.start_line <= line for one in unit.definitions) and bool(_LISTED.fullmatch(text))
 
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
@@ -413,7 +495,7 @@ _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
 def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "") -> code.CallGraph:
-    lookup = _narrowed(look_up_defined(names.index, request.name), below)
+    lookup = _narrowed(look_up_defined(names, request.name), below)
     upward = _follow(names, lookup, request.depth, incoming=True)
     downward = _follow(names, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _related(names, symbol, definition)]
@@ -425,7 +507,7 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
         related=tuple(related),
         is_complete=max(len(upward), len(downward)) <= request.limit,
         unattributed=find_uses(names, lookup).unattributed_calls,
-        unattributed_callees=sum(_lost_calls(names, symbol, one) for symbol, one in lookup.found.items()),
+        unattributed_callees=sum(_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
     )
 
 
@@ -445,7 +527,8 @@ def _uses_inside(
     for use in all_references(names.index.uses(unit.facts.file_id)) if unit else ():
         is_proven = use.role == "call" and (use.line, use.name) in proven
         if unit and definition.start_line <= use.line <= definition.end_line and not is_proven:
-            yield use, names.resolve(unit, use)
+            resolution = names.resolve(unit, use)
+            yield _invoked(names, unit, use, resolution), resolution
 
 
 def _proven_calls(
@@ -471,7 +554,8 @@ def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) 
             if incoming:
                 reached += callers(names, current)
             else:
-                reached += [e for s, d in current.found.items() for e in callees(names, s, d)]
+                made = (e for s, d in reversed(current.bodies) for e in reversed(callees(names, s, d)))
+                reached += reversed({(e.source, e.target, e.kind): e for e in made}.values())  # overloads call alike
         edges += [edge for edge in reached if edge not in edges]
         ends = dict.fromkeys(edge.source if incoming else edge.target for edge in reached if edge.kind == "CALLS")
         border = [look_up(names.index, end) for end in ends if "::" in end and end not in seen]
@@ -504,7 +588,8 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
             target = names.definition(meant)
             if meant == symbol and use.role != "call":
                 continue
-            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.is_type else ""
+            names_type = target is not None and target.is_type and target.kind != "module"
+            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if names_type else ""
             if kind:
                 edge = code.CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, resolution.proof)
                 edges.setdefault((str(meant), kind), edge)

@@ -14,9 +14,11 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.uses import EMBEDS, Bindings, Row, written_types
 from codeinfo.model import Definition, Import, Reference
+from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
 _MOST_IMPORT_LINES = 60  # of one statement
+_MOST_MACROS = 2  # of one name: more are helpers of tests, each seen in its own function only
 
 
 class SymbolId(NamedTuple):
@@ -65,6 +67,9 @@ class Binder:
 
     def unit(self, path: str) -> Unit | None:
         return self._index.unit(path)
+
+    def lines(self, unit: Unit) -> FileLines:
+        return self._index.lines(unit.facts.file_id)
 
     def bindings(self, unit: Unit) -> Bindings:
         return self._index.bindings(unit.facts.file_id)
@@ -121,13 +126,62 @@ class Binder:
                 return found
             scope = scope.rpartition(".")[0]
         bound = self.bound(unit, name)
+        if module := self._module_file(unit, name):
+            return module
         if own := unit.by_qualified.get(name):
             # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
             also = bound if own.kind in {"variable", "constant"} else []
             return [SymbolId(unit.facts.path, name), *also]
         if bound:
             return bound
-        return self._beside(unit, name)
+        return self._beside(unit, name) or self._macro(unit, name)
+
+    def _module_file(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+        """The file of a module that a name only declares: `mod pool;`."""
+        own = unit.by_qualified.get(name) if unit.facts.rules.names.inline_modules else None
+        if own is None or own.kind != "module":
+            return []
+        declared = [one for one in unit.by_shown.get(name, ()) if one.line == own.start_line and not one.names]
+        targets = [target for one in declared for target in self._index.outcome(unit.facts, one).targets]
+        return [ModuleId((target.path,), name) for target in targets if not target.names]
+
+    def _macro(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+        """A macro of another file, which an attribute on it or on its module lets others see."""
+        if not unit.facts.rules.names.macros:
+            return []
+        defining = (self._index.unit(path) for path in self._index.defining(name))
+        found = [
+            SymbolId(one.facts.path, name)
+            for one in defining
+            if one
+            for definition in one.by_name[name]
+            if definition.kind == "macro" and self._shows_macro(unit, one, definition)
+        ]
+        return list(dict.fromkeys(found)) if len(found) <= _MOST_MACROS else []
+
+    def _shows_macro(self, unit: Unit, owner: Unit, macro: Definition) -> bool:
+        """`#[macro_export]` above it, or `#[macro_use]` above its module in the file that both lie below."""
+        lines = self.lines(owner)
+        if any("macro_export" in lines.get(macro.start_line - above, "") for above in (1, 2, 3)):
+            return True
+        parents = {edge.source for edge in self._index.graph.edges_to(owner.facts.path)}
+        for parent in (one for path in parents if (one := self._index.unit(path))):
+            declared = [one for one in parent.imports if one.module.startswith("self::") and not one.names]
+            text = self.lines(parent)
+            for written in declared if unit.facts.path.startswith(parent.facts.folder) else ():
+                is_shown = "macro_use" in text.get(written.line - 1, "") + text.get(written.line, "")
+                if is_shown and owner.facts.path in {
+                    t.path for t in self._index.outcome(parent.facts, written).targets
+                }:
+                    return True
+        return False
+
+    def path_start(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+        """The crate or module that a path starts from without an import."""
+        if not unit.facts.rules.imports.paths:
+            return []
+        targets = self._index.outcome(unit.facts, Import(name, 0)).targets
+        return [ModuleId((target.path,), name) for target in targets if not target.names]
 
     def _beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """Names that need no qualification: those of the package, and of wildcard imports."""
@@ -266,6 +320,8 @@ class Binder:
             if known := self._offered.get(current):
                 return known, tried
             unit = self._index.unit(current[0])
+            if unit is not None and (module := self._module_file(unit, current[1])):
+                return module, tried
             if unit is not None and (offered := unit.offered(current[1])):
                 return [SymbolId(current[0], offered)], tried
             if unit is not None and known is None:
@@ -349,7 +405,10 @@ class Binder:
         for length in range(len(parts), 1, -1):
             if whole := self.bound(unit, ".".join(parts[:length])):
                 return self._descend(whole, parts[length:])
-        return self._descend(self.bare(unit, parts[0], within), parts[1:]) if parts else []
+        if not parts:
+            return []
+        first = self.bare(unit, parts[0], within) or (self.path_start(unit, parts[0]) if "::" in written else [])
+        return self._descend(first, parts[1:])
 
     def _descend(self, meaning: Sequence[SymbolId | ModuleId], parts: Sequence[str]) -> list[SymbolId | ModuleId]:
         current = list(meaning)

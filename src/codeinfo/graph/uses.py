@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from codeinfo.model import Reference
+from codeinfo.model import Import, Reference
 
 _BEFORE, _AFTER = "\t .", (" ", "\n", "(", ".", "")
 _SELF = frozenset({"self", "this", "cls", "super", "Self", "static", "parent", "base"})
@@ -109,6 +109,22 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
             if parts:
                 found.setdefault(".".join(parts), int(line))
     return found
+
+
+def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
+    """Paths to other modules, each as the import it stands for: `grep::printer::Sink::new()` takes `Sink` of
+    `grep::printer`, or what follows the last module where nothing has a capital. One that starts with `self` may be a
+    field; lines of `imports` say the same already."""
+    found: dict[tuple[str, str], int] = {}
+    for row in text.split("\n")[1:]:
+        line, _, words = row.split("\t", 2)
+        for word in words.split(" ") if int(line) not in imports else ():
+            parts = word.rstrip("(").split(".")
+            if len(parts) > 1 and parts[0] and parts[0] != "self" and "|" not in word and "(" not in word[:-1]:
+                last = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+                if last:
+                    found.setdefault(("::".join(parts[:last]), parts[last]), int(line))
+    return (Import(module, line, (name,)) for (module, name), line in found.items())
 
 
 def all_references(text: str) -> Iterator[Reference]:

@@ -316,6 +316,7 @@ _NAMES = model.NameRules(
     outside="all",
     overloads="bodyless",
 )
+_ELEMENTS = replace(_NAMES, elements=True)
 FAMILY = "ecmascript"
 LANGUAGES = (
     model.Language(
@@ -326,7 +327,7 @@ LANGUAGES = (
         family=FAMILY,
         syntax=_JAVASCRIPT,
         imports=_IMPORTS,
-        names=_NAMES,
+        names=_ELEMENTS,
     ),
     model.Language(
         name="typescript",
@@ -349,7 +350,7 @@ LANGUAGES = (
             queries=("ecmascript", "jsx", "typescript"),
         ),
         imports=_IMPORTS,
-        names=_NAMES,
+        names=_ELEMENTS,
     ),
     model.Language(name="vue", extensions=model.words(".vue"), family=FAMILY, imports=_COMPONENT_IMPORTS),
     model.Language(name="svelte", extensions=model.words(".svelte"), family=FAMILY, imports=_COMPONENT_IMPORTS),

@@ -158,6 +158,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     by_use: bool = False  # an import names a package, or none is needed: which files are meant, only used names tell
     qualifier: Callable[[Import], str] | None = None  # the name that is written before all that a package offers
     whole_names: bool = False  # modules are used by their whole names, which needs no import
+    paths: bool = False  # what another crate or module has is also used by its path, which needs no import
     binds_last: bool = False  # what stands behind the last dot of an import is known by that name
     types_only: bool = False  # a package has types and few functions: a name in small letters is a member of something
     nested_packages: bool = False  # each package clause lies inside of the one before
@@ -195,6 +196,8 @@ class NameRules(Struct, frozen=True, kw_only=True):
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before the one that has its body
     inline_modules: bool = False  # modules may be written inside of a file
+    macros: bool = False  # macros are seen below their definition, or where an attribute says so; they need no import
+    elements: bool = False  # `<Name>` calls a component
     private_to_file: bool = False  # `private` hides a name from other files; elsewhere it means the package
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods by those

@@ -103,7 +103,8 @@ GO = model.Language(
 
 
 _RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
-_CARGO_SECTION = re.compile(r"^\s*\[(\w[\w.-]*)\]", re.MULTILINE)
+_CARGO_SECTION = re.compile(r"^\s*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
+_CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of a crate of its own
 _CARGO_VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -163,13 +164,17 @@ class RustImports(Resolver):
 
     def _read_manifest(self, path: str, folder: str) -> None:
         values: dict[tuple[str, str], str] = {}
+        targets: list[str] = []
         pieces = _CARGO_SECTION.split(self._tree.configs.get(path, ""))
+        prefix = f"{folder}/" if folder else ""
         for section, body in zip(pieces[1::2], pieces[2::2], strict=False):
             for key, value in _CARGO_VALUE.findall(body):
                 values.setdefault((section, key), value)
-        prefix = f"{folder}/" if folder else ""
+                if section in _CARGO_TARGETS and key == "path":
+                    targets.append(prefix + value)
         library = prefix + values.get(("lib", "path"), "src/lib.rs")
-        self._roots[folder] = tuple(file for file in (library, f"{prefix}src/main.rs") if file in self._tree)
+        roots = dict.fromkeys((library, f"{prefix}src/main.rs", *targets))
+        self._roots[folder] = tuple(file for file in roots if file in self._tree)
         name = values.get(("lib", "name")) or values.get(("package", "name"), "")
         if name and library in self._tree:
             self._crates[name.replace("-", "_")] = library
@@ -233,10 +238,15 @@ class RustImports(Resolver):
     def _crate_roots(self, source: model.FileFacts) -> list[str]:
         for folder in ancestors(source.folder):
             if folder in self._roots:
+                known = self._roots[folder]
+                around = [root for root in known if source.path.startswith(root[: root.rfind("/") + 1])]
+                if source.path in known:
+                    return [source.path]
                 inside = source.path.removeprefix(f"{folder}/" if folder else "")
-                if inside.startswith("src/bin/") or not inside.startswith("src/"):
-                    return [source.path, *self._roots[folder]]
-                return list(self._roots[folder])
+                if inside.startswith("src/bin/") or not around:
+                    return [source.path, *known]
+                deepest = max(root.count("/") for root in around)
+                return [root for root in around if root.count("/") == deepest]
         roots = (
             f"{folder}/{name}".lstrip("/") for folder in ancestors(source.folder) for name in ("lib.rs", "main.rs")
         )
@@ -261,7 +271,8 @@ class RustImports(Resolver):
         elif last in _RUST_ROOTS:
             return None
         prefix = f"{folder}/" if folder else ""
-        candidates = (f"{prefix}mod.rs", f"{prefix}lib.rs", f"{prefix}main.rs", f"{folder}.rs")
+        roots = (root for roots in self._roots.values() for root in roots if root.rpartition("/")[0] == folder)
+        candidates = (f"{prefix}mod.rs", f"{prefix}lib.rs", f"{prefix}main.rs", f"{folder}.rs", *roots)
         return next((path for path in candidates if path in self._tree and path != file), None)
 
 
@@ -274,13 +285,16 @@ RUST = model.Language(
         exported=model.marked_pub,
         bases=model.bases_behind_colon,
     ),
-    imports=model.ImportRules(read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types"),
+    imports=model.ImportRules(
+        read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types", paths=True
+    ),
     names=model.NameRules(
         explicit=True,
         open_types=True,
         imports_show=True,
         outside="all",
         inline_modules=True,
+        macros=True,
     ),
 )
 
