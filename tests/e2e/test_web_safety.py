@@ -99,9 +99,9 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
     from codeinfo.shells.http import serve
 
     with pytest.raises(UsageError, match="reached from other machines"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="", open_page=False)
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="", open_page=False)
     with pytest.raises(UsageError, match="means every address"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="x", open_page=False)
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="x", open_page=False)
     with client(project, private=True, entered=False) as web:
         refused = web.get("/", headers={"accept": "text/html"})
         assert refused.status_code == 401

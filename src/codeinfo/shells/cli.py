@@ -58,6 +58,7 @@ ALIASES = {"memory add": "remember"}  # where people look for it beside the othe
 MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"
 SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # headings of the list of commands
 EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a search exact
+OVERRIDE: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE", "help": "Override one setting this time."}
 PROMPT = "? "
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
@@ -180,7 +181,7 @@ def command(operation: Operation) -> click.Command:
 
 def common_options() -> list[click.Parameter]:
     return [
-        click.Option(["--set", "settings"], multiple=True, metavar="KEY=VALUE", help="Override one setting this time."),
+        click.Option(["--set", "settings"], **OVERRIDE),
         click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
         click.Option(["--debug"], is_flag=True, help="Show a traceback when something fails."),
     ]
@@ -516,7 +517,8 @@ def cli(ctx: click.Context) -> None:
 # --- commands that are no operations ---------------------------------------------------------------------------------
 
 
-@cli.command("help", params=[click.Argument(["words"], nargs=-1, metavar="[COMMAND]")])
+@cli.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of a command, or this list."""
@@ -551,7 +553,8 @@ def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> No
         write_text(loaded)
 
 
-@cli.command(params=[click.Argument(["shell"], type=click.Choice(SHELLS))])
+@cli.command()
+@click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print a shell's completion script.
 
@@ -570,27 +573,19 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "codeinfo", "_CODEINFO_COMPLETE").source())
 
 
-@cli.command(
-    params=[
-        click.Argument(["project"], default="."),
-        click.Option(
-            ["--tools"],
-            default="search",
-            show_default=True,
-            metavar="SETS",
-            help="Sets of tools, or single ones, separated by commas.",
-        ),
-        click.Option(
-            ["--log-level"],
-            type=click.Choice(LOG_LEVELS),
-            default="warning",
-            show_default=True,
-            help="What is logged to stderr.",
-        ),
-        common_options()[0],
-    ],
-    short_help="Serve agents over the Model Context Protocol.",
+@cli.command(short_help="Serve agents over the Model Context Protocol.")
+@click.argument("project", default=".")
+@click.option(
+    "--tools",
+    default="search",
+    show_default=True,
+    metavar="SETS",
+    help="Sets of tools, or single ones, separated by commas.",
 )
+@click.option(
+    "--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True, help="What is logged to stderr."
+)
+@click.option("--set", "settings", **OVERRIDE)
 def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
     """Serve agents over standard input and output with the Model Context Protocol.
 
@@ -621,80 +616,46 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     serve_stdio(config, tools.split(","), handshake)
 
 
-@cli.command(
-    params=[
-        click.Option(
-            ["--port"],
-            type=click.IntRange(0, 65535),
-            default=5010,
-            show_default=True,
-            help="The port; 0 takes a free one.",
-        ),
-        click.Option(["--host"], default="127.0.0.1", show_default=True, help="The address; others need --token-file."),
-        click.Option(
-            ["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
-        ),
-        click.Option(
-            ["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."
-        ),
-        click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
-        click.Option(
-            ["--workers"],
-            type=click.IntRange(1, 64),
-            default=1,
-            show_default=True,
-            help="Processes that serve the address together; needs store.url.",
-        ),
-        click.Option(["--listener"], type=int, default=-1, hidden=True),
-        common_options()[0],
-    ],
-    short_help="Serve the pages, the JSON API and the MCP server.",
+@cli.command(short_help="Serve the pages, the JSON API and the MCP server.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."
 )
-def serve(
-    port: int,
-    host: str,
-    allow: tuple[str, ...],
-    token_file: str,
-    open_page: bool,
-    workers: int,
-    listener: int,
-    settings: tuple[str, ...],
-) -> None:
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address; others need --token-file.")
+@click.option(
+    "--allow", multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
+)
+@click.option("--token-file", metavar="FILE", default="", help="Holds the token that every request must carry.")
+@click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that serve the address together; needs store.url.",
+)
+@click.option("--listener", type=int, default=-1, hidden=True)
+@click.option("--set", "settings", **OVERRIDE)
+def serve(settings: tuple[str, ...], **how: Any) -> None:
     """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
     try:
         from codeinfo.shells import http
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
-    settled = Config.load(parse_settings(settings))
-    code = http.serve(
-        settled,
-        host=host,
-        port=port,
-        allowed=allow,
-        token_file=token_file,
-        open_page=open_page,
-        workers=1 if listener >= 0 else workers,
-        inherited=listener,
-    )
-    if code:
+    if code := http.serve(Config.load(parse_settings(settings)), **how):
         raise SystemExit(code)
 
 
-@cli.command(
-    params=[
-        click.Option(
-            ["--processes"],
-            type=click.IntRange(1, 256),
-            default=1,
-            show_default=True,
-            metavar="N",
-            help="As many workers; one that dies is replaced.",
-        ),
-        click.Option(["--until-idle"], is_flag=True, help="End when no job is left."),
-        common_options()[0],
-    ],
-    short_help="Index a team's repositories.",
+@cli.command(short_help="Index a team's repositories.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="As many workers; one that dies is replaced.",
 )
+@click.option("--until-idle", is_flag=True, help="End when no job is left.")
+@click.option("--set", "settings", **OVERRIDE)
 def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     """Do the jobs of a team's store, such as indexing what was pushed, until interrupted: the job in hand is finished
     first. Start as many as you like, on as many machines."""
@@ -703,14 +664,10 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle)
 
 
-@cli.command(
-    params=[
-        click.Argument(["urls"], nargs=-1, metavar="[URL]..."),
-        click.Option(["--port"], type=click.IntRange(1, 65535), default=5010, show_default=True, help="The port."),
-        common_options()[0],
-    ],
-    short_help="Try a team's set-up on this machine.",
-)
+@cli.command(short_help="Try a team's set-up on this machine.")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option("--port", type=click.IntRange(1, 65535), default=5010, show_default=True, help="The port.")
+@click.option("--set", "settings", **OVERRIDE)
 def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
     """Start all of a team's set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
     server and a worker, with an administrator and a token for a week. What was indexed stays for the next time.

@@ -329,14 +329,16 @@ def serve(
     *,
     host: str,
     port: int,
-    allowed: tuple[str, ...],
+    allow: tuple[str, ...],
     token_file: str,
     open_page: bool,
     workers: int = 1,
-    inherited: int = -1,
+    listener: int = -1,
 ) -> int:
     """Serve until interrupted; the exit code. With a token file every request needs its token, and other addresses can
-    be served. With several `workers` each is this program again, with an `inherited` socket."""
+    be served. With several `workers` each is this program again, with the socket `listener` inherited; -1 is none."""
+    is_child = listener >= 0
+    workers = 1 if is_child else workers
     public, public_hosts = public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
@@ -345,21 +347,21 @@ def serve(
         secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)
     )  # users of a team have tokens of their own
     token = given_token(Path(token_file)) if token_file else own()
-    listener = socket.socket(fileno=inherited) if inherited >= 0 else _listener(host, port)
-    real_port = listener.getsockname()[1]
+    opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
+    real_port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
     link = f"{address}?{CODE_PARAMETER}="
     sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
     hosts = hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
     access = Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
-    if inherited < 0:
+    if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
     if config.serve.log == "json":
         log_as_json()
     if workers > 1:
-        return serve_with_workers(config, workers, listener)
-    server = _server(config, access, tuple(Path(folder).expanduser() for folder in allowed), is_child=inherited >= 0)
+        return serve_with_workers(config, workers, opened)
+    server = _server(config, access, tuple(Path(folder).expanduser() for folder in allow), is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
     else:
@@ -368,7 +370,7 @@ def serve(
         import webbrowser
 
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
-    server.run(sockets=[listener])
+    server.run(sockets=[opened])
     return 0
 
 
