@@ -1,4 +1,4 @@
-"""Programs of a team that start others: `codeinfo worker` with several processes, and `codeinfo trial`."""
+"""Programs that start others: `codeinfo serve` and `codeinfo worker` with several processes, and `codeinfo trial`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -21,16 +22,18 @@ from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
 
 _RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the machine busy
-
-_LOOK_S = 0.2
+_LOOK_S = 0.1
 
 log = logging.getLogger(__name__)
+Start = Callable[[], subprocess.Popen[bytes]]
 
 
-def start_child(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start_child(
+    *arguments: str, environment: Mapping[str, str] | None = None, keep_open: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     """A command of ours that is asked to end when this process does, killed or not: its standard input ends then."""
     command = [*worker_command(__name__, "run_child"), *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=keep_open, start_new_session=True)
 
 
 def run_child() -> None:
@@ -45,11 +48,77 @@ def run_child() -> None:
     runpy.run_module("codeinfo", run_name="__main__", alter_sys=True)
 
 
+class Supervisor:
+    """Child processes until all have ended or a signal comes, which is passed on to them.
+
+    One whose exit code `is_lost` accepts is started again, after a pause that grows while that goes on. Without
+    `is_lost` they need each other, and the end of one ends all. At the end they are given `end_s`, or all the time they
+    need."""
+
+    def __init__(
+        self, starts: Sequence[Start], is_lost: Callable[[int], bool] | None = None, end_s: float | None = None
+    ) -> None:
+        self._starts = starts
+        self._is_lost = is_lost
+        self._end_s = end_s
+        self._pause_s, self._restarted = _RESTART_S[0], time.monotonic()
+        self.signal = 0  # the one that came
+        self.processes: list[subprocess.Popen[bytes]] = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._pass_on)
+        self.processes += [start() for start in starts]
+
+    def run(self) -> int:
+        """The exit code: the worst of those that ended by themselves or, after a signal, of all."""
+        codes: dict[int, int] = {}
+        while not self.signal:
+            codes = {at: process.returncode for at, process in enumerate(self.processes) if process.poll() is not None}
+            lost = [at for at, code in codes.items() if self._is_lost is not None and self._is_lost(code)]
+            if lost:
+                self._replace(lost)
+            elif len(codes) == len(self.processes) or (codes and self._is_lost is None):
+                break
+            time.sleep(_LOOK_S)
+        self._end()
+        if self.signal:
+            codes = {at: process.returncode for at, process in enumerate(self.processes)}
+        counted = set(codes.values()) - {-signal.SIGTERM, -signal.SIGINT}  # of one that was just starting
+        return max(counted, default=0) if min(counted, default=0) >= 0 else 1
+
+    def _replace(self, lost: Sequence[int]) -> None:
+        if time.monotonic() - self._restarted > _RESTART_S[1]:
+            self._pause_s = _RESTART_S[0]
+        log.warning("%d of %d processes died, starting others in %g s", len(lost), len(self.processes), self._pause_s)
+        until = time.monotonic() + self._pause_s
+        while not self.signal and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        for at in lost:
+            if not self.signal:
+                self.processes[at] = self._starts[at]()
+        self._pause_s, self._restarted = min(2 * self._pause_s, _RESTART_S[1]), time.monotonic()
+
+    def _end(self) -> None:
+        until = time.monotonic() + self._end_s if self._end_s is not None else None
+        for process in self.processes if not self.signal else ():
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(max(0.1, until - time.monotonic()) if until is not None else None)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _pass_on(self, number: int, frame: object) -> None:
+        self.signal = number
+        for process in self.processes:
+            process.send_signal(number)
+
+
 def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> None:
     """`settings` are those of the command line, for further processes."""
     if processes > 1:
-        flags = [part for setting in settings for part in ("--set", setting)]
-        _Crew(processes, [*flags, *(["--until-idle"] if until_idle else [])]).run()
+        start = partial(start_child, "worker", *_set_options(settings), *(["--until-idle"] if until_idle else []))
+        Supervisor([start] * processes, is_lost=bool).run()
         return
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("codeinfo").setLevel(logging.INFO)
@@ -57,42 +126,8 @@ def work(config: Config, settings: Sequence[str], *, processes: int, until_idle:
         engine.team.work(until_idle=until_idle)
 
 
-class _Crew:
-    """Workers as child processes. One that dies is replaced; SIGTERM and SIGINT are passed on, and waited for."""
-
-    def __init__(self, processes: int, arguments: Sequence[str]) -> None:
-        self._arguments = arguments
-        self._running: list[subprocess.Popen[bytes]] = []
-        self._processes = processes
-        self._stopping = False
-
-    def run(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        wait, started = _RESTART_S[0], 0.0
-        missing = self._processes
-        while missing or self._running:
-            if missing and not self._stopping:
-                if time.monotonic() - started > _RESTART_S[1]:
-                    wait = _RESTART_S[0]
-                self._running += [start_child("worker", *self._arguments) for _ in range(missing)]
-                missing, started = 0, time.monotonic()
-            time.sleep(_LOOK_S)
-            ended = [process for process in self._running if process.poll() is not None]
-            self._running = [process for process in self._running if process not in ended]
-            lost = [process for process in ended if process.returncode]
-            if self._stopping:
-                missing = 0
-            elif lost:
-                log.warning("%d of %d workers died, starting others in %g s", len(lost), self._processes, wait)
-                missing += len(lost)
-                time.sleep(wait)
-                wait = min(2 * wait, _RESTART_S[1])
-
-    def _stop(self, number: int, frame: object) -> None:
-        self._stopping = True
-        for process in self._running:
-            process.terminate()
+def _set_options(settings: Sequence[str]) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
 
 
 # --- the trial -----------------------------------------------------------------------------------------------------
@@ -119,8 +154,12 @@ def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings
         address = f"http://127.0.0.1:{port}"
         print(f"Pages: {address}/auth/sign-in\nMCP:   {address}/mcp/\nToken of {USER}, for {_DAYS} days: {token}")
         print(f"In another terminal: export CODEINFO_STORE_URL='{store_url}'", flush=True)
-        options = [part for setting in settings for part in ("--set", setting)]
-        return run_processes((("serve", "--port", str(port), *options), ("worker", *options)), store_url)
+        options = _set_options(settings)
+        start = partial(start_child, environment=os.environ | {"CODEINFO_STORE_URL": store_url})
+        serve, worker = partial(start, "serve", "--port", str(port), *options), partial(start, "worker", *options)
+        supervisor = Supervisor([serve, worker], end_s=_END_S)
+        code = supervisor.run()
+        return 0 if supervisor.signal else code
 
 
 def prepare(config: Config, urls: Sequence[str]) -> str:
@@ -134,24 +173,3 @@ def prepare(config: Config, urls: Sequence[str]) -> str:
         for project in projects:
             engine.team.add_grant(team.TeamGrantAddRequest(project, USER, "write"))
     return token
-
-
-def run_processes(commands: Sequence[Sequence[str]], store_url: str) -> int:
-    """Programs of ours over that store until one of them ends or a signal comes; then all end. The exit code."""
-    signals: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda sig, frame: signals.append(sig))
-    environment = os.environ | {"CODEINFO_STORE_URL": store_url}
-    running = [start_child(*command, environment=environment) for command in commands]
-    while not signals and all(process.poll() is None for process in running):
-        time.sleep(_LOOK_S)
-    codes = [process.poll() for process in running]
-    until = time.monotonic() + _END_S
-    for process in running:
-        process.terminate()
-    for process in running:
-        try:
-            process.wait(max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-    return next((code for code in codes if code), 0)

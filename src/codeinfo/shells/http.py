@@ -1,5 +1,6 @@
-"""The HTTP server: the API, the contract's paths, the pages and the MCP server in one application, and its connections:
-how many may be open, how long one may take to ask, and whether the loop that serves them is alive.
+"""The HTTP server: the API, the contract's paths, the pages and the MCP server in one application; its connections: how
+many may be open, how long one may take to ask; whether the loop that serves them is alive, whether it is ready, an end
+that lets requests finish, and several processes on one socket.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ import logging
 import os
 import resource
 import secrets
+import signal
 import socket
 import sys
+import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
+import anyio
+import anyio.to_thread
 import h11
 import uvicorn
 from msgspec.structs import replace
@@ -30,7 +38,8 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import Config
-from codeinfo.errors import UsageError
+from codeinfo.engine.indexes import Indexes
+from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
     LOOPBACK,
@@ -47,11 +56,29 @@ from codeinfo.serve.auth import (
     public_origin,
     write_link_file,
 )
-from codeinfo.serve.dispatch import Dispatcher, EngineLease, Observe, Projects, check_threads, unobserved
-from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json, memory_reading, with_spans
+from codeinfo.serve.dispatch import (
+    Dispatcher,
+    EngineLease,
+    Observe,
+    Projects,
+    check_threads,
+    end_by_deadline,
+    unobserved,
+)
+from codeinfo.serve.metrics import (
+    Metrics,
+    OperatorServer,
+    Problem,
+    Reading,
+    log_as_json,
+    memory_reading,
+    probe_body,
+    with_spans,
+)
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import require_callers, team_gate
+from codeinfo.serve.workers import Supervisor, start_child
 from codeinfo.shells.http_api import (
     EXCEPTION_HANDLERS,
     LOG_PLACE,
@@ -61,7 +88,6 @@ from codeinfo.shells.http_api import (
     read_paths,
 )
 from codeinfo.shells.http_pages import page_routes
-from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
 from codeinfo.shells.http_team import admin_routes, guarded, hook_routes, origin_of, sign_in_routes, upload_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
@@ -79,6 +105,10 @@ WAITING_TO_BE_ACCEPTED = 1024
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
 HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, from the first moment of a connection
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
+NOTICE_S = 2.0  # a server that is to end goes on so long at least, until load balancers have seen that it is not ready
+LAST_S = 0.5  # from closing the socket to closing connections: requests that were on their way are read meanwhile
+ENDING = "the server is about to end"
+_FRESH_S = 1.0  # a look at the database is good for so long
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # a delay of the loop that is logged
 STUCK_SECONDS = 10.0  # a loop that is blocked for this long has the stacks of all threads dumped to stderr
@@ -165,13 +195,108 @@ class _BoundedProtocol(H11Protocol):
         oldest._give_up(_FULL)
 
 
-class Server(Draining):
-    """Drains at the end; accepts few connections at a time, the others wait in the backlog."""
+class Traffic:
+    """ASGI middleware around everything: counts requests, logs them, and answers `/ready` (and in a team `/health`),
+    which need no token and tell nothing else."""
+
+    def __init__(self, app: App, problem: Problem, *, health: bool, log_requests: bool) -> None:
+        self._app = app
+        self._problem = problem
+        self._probes = ("/ready", "/health") if health else ("/ready",)
+        self._log_requests = log_requests
+        self._looked, self._seen = -_FRESH_S, ""
+        self.draining = False
+        self.running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
+            await _send_probe(send, await self.problem() if scope["path"] == "/ready" else "")
+            return
+        status, started = 0, time.perf_counter()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if self.draining:  # the next request is for another server
+                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        self.running += 1
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            self.running -= 1
+            if self._log_requests:
+                took_ms = round(1000 * (time.perf_counter() - started), 1)
+                fields = {"method": scope["method"], "path": scope["path"], "status": status, "took_ms": took_ms}
+                log.info("request", extra={"fields": fields})
+
+    async def problem(self) -> str:
+        """Why no requests should be sent here; "" where nothing speaks against it."""
+        if self.draining:
+            return ENDING
+        if time.monotonic() - self._looked > _FRESH_S:
+            self._seen = await anyio.to_thread.run_sync(self._problem)
+            self._looked = time.monotonic()
+        return self._seen
+
+    def problem_now(self) -> str:
+        return ENDING if self.draining else self._problem()
+
+
+async def _send_probe(send: Send, why: str) -> None:
+    body = probe_body(why)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 503 if why else 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Server(uvicorn.Server):
+    """Accepts few connections at a time, the others wait in the backlog. At SIGTERM it goes on until what was begun is
+    done, `drain_s` at most, and ends with 0. SIGINT, a second signal, or no time to drain end it at once."""
+
+    def __init__(self, settings: uvicorn.Config, traffic: Traffic, state: State, drain_s: float) -> None:
+        super().__init__(settings)
+        self._traffic = traffic
+        self._state = state
+        self._drain_s = drain_s
+        self._draining_since = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(WAITING_TO_BE_ACCEPTED)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGTERM and self._drain_s and not self._draining_since:
+            self._draining_since = time.monotonic()
+            self._traffic.draining = True
+            self._state.drain()
+            return
+        end_by_deadline(Interrupted.exit_code)
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if await super().on_tick(counter):
+            return True
+        since = time.monotonic() - self._draining_since if self._draining_since else 0.0
+        quiet = not self._traffic.running and not self._state.runs.busy
+        if self._draining_since and (since >= self._drain_s or (quiet and since >= min(NOTICE_S, self._drain_s))):
+            end_by_deadline(0)
+            self.should_exit = True
+        return self.should_exit
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn closes every connection without a request in progress: one that was just made, too."""
+        if self._draining_since:
+            for server in self.servers:
+                server.close()
+            await anyio.sleep(LAST_S)
+        await super().shutdown(sockets)
 
 
 def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -360,7 +485,7 @@ def serve(
     if config.serve.log == "json":
         log_as_json()
     if workers > 1:
-        return serve_with_workers(config, workers, opened)
+        return _serve_with_workers(config, workers, opened)
     server = _server(config, access, tuple(Path(folder).expanduser() for folder in allow), is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
@@ -372,6 +497,34 @@ def serve(
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     server.run(sockets=[opened])
     return 0
+
+
+def _serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
+    """`count` processes on one socket, and the operators' address in this one. The exit code."""
+    shared = config.serve.metrics_address != ""
+    with tempfile.TemporaryDirectory(prefix="codeinfo-metrics-") as folder, closing(Indexes(config)) as indexes:
+        start = partial(
+            start_child,
+            *(*sys.argv[1:], "--listener", str(listener.fileno())),
+            environment=os.environ | ({"PROMETHEUS_MULTIPROC_DIR": folder} if shared else {}),
+            keep_open=(listener.fileno(),),
+        )
+        workers = Supervisor([start] * count, is_lost=lambda code: True)
+        if shared:
+            database = indexes.team
+            assert database is not None
+
+            def readings() -> list[Reading]:
+                pids = (process.pid for process in workers.processes)
+                return [*database.figures(), memory_reading([os.getpid(), *pids])]
+
+            def problem() -> str:
+                ended = sum(process.poll() is not None for process in workers.processes)
+                down = f"{ended} processes have ended" if ended else database.problem()
+                return ENDING if workers.signal else down
+
+            OperatorServer(config.serve.metrics_address, Metrics(readings, folder), problem)
+        return workers.run()
 
 
 def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
