@@ -15,6 +15,7 @@ from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
 from codeinfo.models.chat import ThinkFilter, structured
+from codeinfo.operations.base import Listener
 from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
 
@@ -96,7 +97,7 @@ class Scenario:
         )
 
     def ask(self, question: str = "how is the total computed?", **more: Any) -> Any:
-        return answer(question, self.means(), emit=self.texts.append, **more)
+        return answer(question, self.means(), Listener(text=self.texts.append), **more)
 
 
 FIVE = [hit(n) for n in range(1, 6)]

@@ -23,6 +23,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
+from codeinfo.operations.base import Listener
 from codeinfo.ports import ToolCall
 
 CODE = (
@@ -55,7 +56,7 @@ def engine_for(tree: Path, url: str, **settings: Any) -> Engine:
 def ask(tree: Path, url: str, heard: Any = None, **settings: Any) -> Answer:
     with engine_for(tree, url, **settings) as engine:
         emit = heard.append if heard is not None else lambda text: None
-        return engine.answers.ask(AskRequest(QUESTION, (str(tree),)), emit=emit)
+        return engine.answers.ask(AskRequest(QUESTION, (str(tree),)), Listener(text=emit))
 
 
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------

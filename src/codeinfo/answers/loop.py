@@ -27,6 +27,7 @@ from codeinfo.answers.model import CONTEXT_OVERFLOW, Budget, Model, Spent, fill_
 from codeinfo.answers.write import CitationChecker, Emit, Written, write
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
+from codeinfo.operations.base import Listener
 from codeinfo.ports import Message
 from codeinfo.search.focus import Finder
 from codeinfo.settings import AnswerSettings
@@ -58,13 +59,6 @@ class Resources(Struct, frozen=True):
     allowed_tools: tuple[str, ...]
 
 
-class Progress(Struct, frozen=True):
-    """What the loop is doing, for those who wait."""
-
-    stage: str  # "search", "grade", "write"
-    detail: str
-
-
 class Research(Struct):
     """What the rounds leave behind, filled as they go: they say what was done also where a run breaks off."""
 
@@ -87,12 +81,11 @@ class Research(Struct):
 def answer(
     question: str,
     resources: Resources,
+    listener: Listener,
     *,
     history: Sequence[Message] = (),
     system: str = "",
     briefing: str = "",
-    emit: Emit = lambda text: None,
-    progress: Callable[[Progress], None] = lambda step: None,
     found: Research | None = None,
 ) -> Answer:
     """The answer to a question. Provider failures before its first word are raised; everything later is in it.
@@ -102,13 +95,13 @@ def answer(
     """
     found = found or Research()
     try:
-        _research(question, history, resources, progress, found)
+        _research(question, history, resources, listener, found)
     except Spent as limit:
         found.limits.append(f"the search ended early: {limit}")
     sources = _payload(found, resources)
     if not sources:
         return _abstained(question, found, resources)
-    progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
+    listener.step("write", f"{len(sources)} source{'s' * (len(sources) != 1)}")
     calls = resources.settings.tool_calls
     write_from = partial(
         write,
@@ -120,31 +113,27 @@ def answer(
         history=history,
         thin=not found.enough,
         reply_tokens=resources.settings.reply_tokens,
-        emit=emit,
+        emit=listener.text,
     )
     written = _write_what_fits(found.evidence.show(sources), write_from, found)
-    return _finished(question, written, found, resources, emit)
+    return _finished(question, written, found, resources, listener.text)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
 def _research(
-    question: str,
-    history: Sequence[Message],
-    resources: Resources,
-    progress: Callable[[Progress], None],
-    found: Research,
+    question: str, history: Sequence[Message], resources: Resources, listener: Listener, found: Research
 ) -> None:
     """Search and grade until what was found is enough, nothing new comes, or the rounds are over."""
     query = standalone(question, history, resources)
     for number in range(1, resources.settings.rounds + 1):
-        progress(Progress("search", query))
+        listener.step("search", query)
         admitted = resources.gate.admit(resources.tools.search(query))
         items = found.evidence.fresh(admitted.items)
         shown = tuple(item.graded() for item in items)
         found.rounds.append(Round(query, shown, admitted.dropped, None, NOT_GRADED, admitted.score_source))
-        progress(Progress("grade", f"{len(items)} passages"))
+        listener.step("grade", f"{len(items)} passages")
         graded = grade(question, items, resources.model, resources.gate.weigh(question))
         kept = [item for item in graded if item.score != 0]
         found.evidence.kept += kept

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
 from codeinfo.answers.evidence import Gate, Item, content_words, extract, search_text, spellings
-from codeinfo.answers.loop import Progress, Research, Resources, answer
+from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
@@ -41,6 +41,7 @@ from codeinfo.model import (
 )
 from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
+from codeinfo.operations.base import Listener
 from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
+QUIET = Listener()
 
 
 class LookupOperations(Struct, frozen=True):
@@ -329,13 +331,6 @@ def _hit(found: DocumentHit, root: str) -> Hit:
 
 # --- questions, agents, conversations ---------------------------------------------------------------------------------
 
-Emit = Callable[[str], None]
-Steps = Callable[[Progress], None]
-
-
-def _silent(_: object) -> None:
-    return None
-
 
 class AnswerOperations:
     def __init__(self, operations: LookupOperations) -> None:
@@ -370,18 +365,12 @@ class AnswerOperations:
     def ask(
         self,
         request: ops.AskRequest | DocsAskRequest,
+        listener: Listener = QUIET,
         *,
-        progress: ProgressSink | None = None,
-        emit: Emit = _silent,
-        steps: Steps = _silent,
-        source: str = "CLI",
-        wrap: Callable[[Llm], Llm] | None = None,
         agent: Profile | None = None,
         left_out: Sequence[Path] = (),
     ) -> ops.Answer:
-        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client; `wrap` may
-        put something around the model, such as a way to hang up on it.
-        Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
+        """Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
         if not request.question.strip():
             raise UsageError("the question is empty", next_step="Ask something")
         known = self._conversation_for(request.conversation, agent)
@@ -394,11 +383,11 @@ class AnswerOperations:
             )
         except ProviderError as error:
             raise unavailable(error) from error
-        if wrap is not None and chosen.llm is not None:
-            chosen = replace(chosen, llm=wrap(chosen.llm))
+        if chosen.llm is not None:
+            chosen = replace(chosen, llm=listener.wrap(chosen.llm))
         model_id = chosen.llm.model_id if chosen.llm else ""
-        lookup = self._lookup(request, progress, left_out)  # what it refuses leaves no conversation behind
-        identity = known.id if known else self._new_conversation(request, chosen, model_id, source, agent)
+        lookup = self._lookup(request, listener.progress, left_out)  # what it refuses leaves no conversation behind
+        identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
             turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
@@ -407,10 +396,11 @@ class AnswerOperations:
 
             def show(text: str) -> None:
                 shown_so_far.append(text)
-                emit(text)
+                listener.text(text)
 
             try:
-                reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps, found)
+                showing = replace(listener, text=show)
+                reply = self._reply(request.question, lookup, chosen, earlier, agent, showing, found)
             except BaseException as error:
                 self._store_failure(turn, "".join(shown_so_far), found, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
@@ -434,23 +424,20 @@ class AnswerOperations:
         chosen: ChatModel,
         earlier: Sequence[ops.Turn],
         agent: Profile | None,
-        show: Emit,
-        steps: Steps,
+        listener: Listener,
         found: Research,
     ) -> ops.Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
             reply = self._extracted(question, lookup, chosen, history)
-            show(reply.text)
+            listener.text(reply.text)
             return reply
         system = agent.system_prompt if agent else ""
         resources = self._resources(chosen.llm, lookup, agent)
         # A model that calls no tools must know the card all the same.
         look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
-        return answer(
-            question, resources, history=history, system=system, briefing=card, emit=show, progress=steps, found=found
-        )
+        return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
 
     def refuse_chat(self) -> NoReturn:
         raise UsageError(
@@ -566,16 +553,7 @@ class AnswerOperations:
     def agent(self, name: str) -> Profile:
         return load_agent(name, self._agent_folders())
 
-    def run_agent(
-        self,
-        request: ops.AgentRunRequest,
-        *,
-        progress: ProgressSink | None = None,
-        emit: Emit = _silent,
-        steps: Steps = _silent,
-        source: str = "CLI",
-        wrap: Callable[[Llm], Llm] | None = None,
-    ) -> ops.AgentRun:
+    def run_agent(self, request: ops.AgentRunRequest, listener: Listener = QUIET) -> ops.AgentRun:
         """One answer, or one for each step of a command, all in one conversation."""
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
@@ -588,10 +566,9 @@ class AnswerOperations:
         conversation = request.conversation
         for instruction in instructions:
             if answers:
-                emit("\n\n")
+                listener.text("\n\n")
             asked = ops.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
-            reply = self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, wrap=wrap, agent=profile)
-            answers.append(reply)
+            answers.append(self.ask(asked, listener, agent=profile))
             conversation = answers[-1].conversation_id
         return ops.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 

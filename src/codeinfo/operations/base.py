@@ -58,6 +58,22 @@ class Progress(Struct, frozen=True):
 ProgressSink = Callable[[Progress], None]
 
 
+def _ignore(*_: object) -> None:
+    return None
+
+
+class Listener(Struct, frozen=True):
+    """Who waits for a result: what kind of client it is, which conversations keep, and what gets how far an index is,
+    what is being done for an answer (stage and detail), and the answer's text as it is written. `wrap` may put
+    something around the chat model, such as a way to hang up on it."""
+
+    source: str = "CLI"
+    progress: ProgressSink | None = None
+    step: Callable[[str, str], None] = _ignore
+    text: Callable[[str], None] = _ignore
+    wrap: Callable[[Any], Any] = lambda llm: llm
+
+
 _READ_INDEX = ("search", "code", "knowledge")  # groups
 _ANSWER_FROM_INDEX = ("ask", "agents run")
 _READ_DOCUMENTS = frozenset({"docs search", "docs ask", "docs outline", "docs section", "docs related"})
@@ -91,15 +107,13 @@ class Operation(Struct, frozen=True):
         """Whether its result shows a state of collections."""
         return self.name in _READ_DOCUMENTS
 
-    def run(self, engine: Any, request: Any, progress: ProgressSink | None = None, *, source: str = "CLI") -> Any:
-        """`source` is the kind of client, which conversations keep."""
+    def run(self, engine: Any, request: Any, listener: Listener) -> Any:
         if not isinstance(self.method, str):
-            return self.method(engine, request, progress)
+            return self.method(engine, request, listener.progress)
         method = attrgetter(self.method)(engine)
-        known = signature(method).parameters  # quick methods report no progress, and most ask for no source
-        return method(
-            request, **{name: value for name, value in (("progress", progress), ("source", source)) if name in known}
-        )
+        known = signature(method).parameters  # quick methods report no progress, and only answers need all of it
+        offered = {"listener": listener, "progress": listener.progress}
+        return method(request, **{name: value for name, value in offered.items() if name in known})
 
     def fields_of(self, step: Step) -> dict[str, Any]:
         """What a step fills in of the request, as JSON has it."""

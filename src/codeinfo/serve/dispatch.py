@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.model import CollectionState, Reflects, jsonable
-from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Operation, Progress, inputs_of
+from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Listener, Operation, Progress, inputs_of
 from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.team import check_offered, team_file, team_project
 from codeinfo.team.access import describe_use, request_user, visible_projects
@@ -230,7 +230,11 @@ class Call:
         self.check()
         self.latest = progress
 
-    def check(self, step: object = None) -> None:
+    def listener(self, source: str) -> Listener:
+        """Shows nothing of an answer until it is whole."""
+        return Listener(source, self.progress, self.check, self.check, self.stoppable)
+
+    def check(self, *_: object) -> None:
         """Also takes the words and steps of an answer, which it has no use for."""
         if self._cancelled.is_set():
             raise KeyboardInterrupt
@@ -479,7 +483,7 @@ class Dispatcher:
         describe_use(operation.name, query_of(values))
         with self.observe(operation.name, "http"), self.lease.use() as engine:
             request = operation.request(**self.projects.place(operation.request, values))
-            result = operation.run(engine, request, call.progress, source="REST")
+            result = operation.run(engine, request, call.listener("REST"))
             state: State = None
             if operation.shows_project:
                 state = self._state(engine, request, result)

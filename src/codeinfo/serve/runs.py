@@ -37,7 +37,6 @@ from codeinfo.sources.walk import check_root
 from codeinfo.store.user_data import WAITING, IngestRow, IngestStore
 
 if TYPE_CHECKING:
-    from codeinfo.answers.loop import Progress as Step
     from codeinfo.engine import Engine
     from codeinfo.team.user_data import SharedAnswers
 
@@ -312,21 +311,18 @@ class Runs:
         run.tell("error", code=error.code, message=error.what, next=error.next_step)
 
     def _answered(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> tuple[Answer, ...]:
-        def emit(text: str) -> None:
+        def show(text: str) -> None:
             run.call.check()
             run.tell("token", text=text)
 
-        def step(what: Step) -> None:
+        def show_step(stage: str, detail: str) -> None:
             run.call.check()
-            run.tell("step", stage=what.stage, detail=what.detail)
+            run.tell("step", stage=stage, detail=detail)
 
-        options: dict[str, Any] = {
-            "progress": run.call.progress, "emit": emit, "steps": step, "source": "REST", "wrap": run.call.stoppable
-        }  # fmt: skip
-        answers = self._engine.answers
+        listener, answers = replace(run.call.listener("REST"), text=show, step=show_step), self._engine.answers
         if not isinstance(request, AgentRunRequest):
-            return (answers.ask(request, **options),)
-        return answers.run_agent(request, **options).answers
+            return (answers.ask(request, listener),)
+        return answers.run_agent(request, listener).answers
 
 
 LOG_LINES = 1000

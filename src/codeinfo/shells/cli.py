@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import click
 from click.core import ParameterSource
@@ -27,13 +27,13 @@ from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
+from codeinfo.operations.base import Listener
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
 from codeinfo.settings import all_settings
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
 if TYPE_CHECKING:
-    from codeinfo.answers.loop import Progress
     from codeinfo.engine import Engine
 
 
@@ -65,7 +65,7 @@ ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths
 HELP = "An empty line, /exit or Ctrl-D ends the conversation, Ctrl-C stops an answer. Arrow keys recall questions."
 _END = frozenset({"/exit", "/quit", "exit", "quit"})
 _HELP = frozenset({"/help", "help", "?"})
-Value = TypeVar("Value")
+Written = ParamSpec("Written")
 
 
 # --- answers as they arrive ----------------------------------------------------------------------------------------
@@ -75,11 +75,11 @@ def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, 
     from codeinfo.shells.render_answers import Prose, write_sources
 
     with show_progress(sys.stderr) as sink, Prose(out) as prose:
-        emit, steps = _after(sink, prose.write), _after(sink, _steps())
+        listener = Listener(progress=sink, step=_after(sink, _show_step), text=_after(sink, prose.write))
         if isinstance(request, AgentRunRequest):
-            written = engine.answers.run_agent(request, progress=sink, emit=emit, steps=steps).answers
+            written = engine.answers.run_agent(request, listener).answers
         else:
-            written = (engine.answers.ask(request, progress=sink, emit=emit, steps=steps),)
+            written = (engine.answers.ask(request, listener),)
     for answer in written:
         write_sources(answer, out, trace=request.trace)
     return 0
@@ -97,7 +97,7 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
         asked = AskRequest(question, request.paths, conversation, request.provider, request.model)
         try:
             with Prose(out) as prose:
-                answer = engine.answers.ask(asked, emit=prose.write, steps=_steps(), agent=agent)
+                answer = engine.answers.ask(asked, Listener(step=_show_step, text=prose.write), agent=agent)
         except KeyboardInterrupt:
             out.line(("stopped", "yellow"))
             if not sys.stdin.isatty():  # a script: Ctrl-C ends all of it
@@ -112,13 +112,13 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
     return 0
 
 
-def _after(line: ProgressLine | None, write: Callable[[Value], None]) -> Callable[[Value], None]:
+def _after(line: ProgressLine | None, write: Callable[Written, None]) -> Callable[Written, None]:
     """`write`, with the progress line removed first."""
 
-    def write_alone(value: Value) -> None:
+    def write_alone(*values: Written.args, **named: Written.kwargs) -> None:
         if line is not None:
             line.stop()
-        write(value)
+        write(*values, **named)
 
     return write_alone
 
@@ -138,11 +138,10 @@ def _read_question(out: Output) -> str:
         return ""
 
 
-def _steps() -> Callable[[Progress], None]:
-    """What the loop is doing, on stderr, when someone watches."""
-    if not sys.stderr.isatty():
-        return lambda step: None
-    return lambda step: print(f"  {step.stage}: {clean(step.detail)}", file=sys.stderr)
+def _show_step(stage: str, detail: str) -> None:
+    """What is being done for an answer, on stderr, when someone watches."""
+    if sys.stderr.isatty():
+        print(f"  {stage}: {clean(detail)}", file=sys.stderr)
 
 
 # Shown to people while it is written; with `--json` the operation runs.
@@ -264,7 +263,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
                 return live(engine, request, _output(request))
             return 0
         with show_progress(sys.stderr) as progress:
-            result = operation.run(engine, request, progress)
+            result = operation.run(engine, request, Listener(progress=progress))
     if config.notes:
         text = dumps(result)
         _print_notes(note for note in config.notes if dumps(note) not in text)  # most results carry them already

@@ -362,7 +362,7 @@ def _renamed_route(path: str, name: str) -> Api:
 
 def _vector_search(state: State, values: Values, call: Call) -> Any:
     one = OPERATIONS["vector-search"]
-    return one.run(state.engine, one.request(**values), call.progress)
+    return one.run(state.engine, one.request(**values), call.listener("REST"))
 
 
 def _health(state: State, values: Values, call: Call) -> Any:

@@ -95,7 +95,7 @@ class Tool(Struct, frozen=True):
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
             return self.perform(engine, request, call)
-        return OPERATIONS[self.operation].run(engine, request, call.progress, source="MCP")
+        return OPERATIONS[self.operation].run(engine, request, call.listener("MCP"))
 
 
 # --- making tools --------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
 
 def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
     exact = isinstance(request, search.GrepRequest)
-    return OPERATIONS["grep" if exact else "search"].run(engine, request, call.progress)
+    return OPERATIONS["grep" if exact else "search"].run(engine, request, call.listener("MCP"))
 
 
 SEARCH_TOOLS: tuple[Tool, ...] = (
@@ -457,20 +457,10 @@ def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
     )
 
 
-def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest, call: Call) -> answers.Answer:
-    return engine.answers.ask(request, **_watched_by(call))
-
-
-def _watched_by(call: Call) -> dict[str, Any]:
-    check = call.check
-    return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
-
-
 _answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
 _asking: dict[str, Any] = {
     "only": ("question", "collections", "conversation", "provider", "model"),
     "names": {"conversation": ("conversationId",), "question": ("question", "query")},
-    "perform": _ask,
     **_answering,
 }
 
@@ -522,7 +512,6 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         request=_agent_request,
         result=shapes.AgentAnswer,
         shape=shapes.agent_answer,
-        perform=lambda engine, request, call: engine.answers.run_agent(request, **_watched_by(call)),
         **_answering,
     ),
 )
