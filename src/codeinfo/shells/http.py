@@ -77,11 +77,12 @@ from codeinfo.serve.metrics import (
 )
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
-from codeinfo.serve.team import require_callers, team_gate
+from codeinfo.serve.team import READ, require_callers, team_gate
 from codeinfo.serve.workers import Supervisor, start_child
 from codeinfo.shells.http_api import (
     EXCEPTION_HANDLERS,
     LOG_PLACE,
+    TeamRoute,
     api_routes,
     json_response,
     openapi_document,
@@ -413,7 +414,7 @@ def make_app(
             if gate is not None
             else ()
         ),
-        Route("/openapi.json", document),
+        TeamRoute("/openapi.json", document, scope=READ),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there
         Mount(MCP_PATH, app=mcp.app),

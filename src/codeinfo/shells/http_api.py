@@ -23,11 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import renamed
-from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
+from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
     Call,
@@ -40,6 +40,7 @@ from codeinfo.serve.dispatch import (
     reflects_schema,
 )
 from codeinfo.serve.runs import AnswerRun, State
+from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
 
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]
@@ -51,6 +52,14 @@ REST_SECONDS = 0.2  # between two events of the queue
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 log = logging.getLogger(__name__)
+
+
+class TeamRoute(Route):
+    """`scope` is the one that it takes on a team's server, "" where that does not offer it."""
+
+    def __init__(self, path: str, endpoint: Any, method: str = "GET", scope: str = "", operation: str = "") -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.method, self.scope, self.operation = method, scope, operation
 
 
 class Api(Struct, frozen=True):
@@ -68,8 +77,10 @@ class Api(Struct, frozen=True):
     tag: str = "operations"
     reserved: bool = False
     reflects: Schema | None = None  # of the state that its reply shows
+    operation: str = ""  # that it performs
+    team: str = ""  # the scope that it takes on a team's server, unless its operation says so
 
-    def route(self) -> Route:
+    def route(self) -> TeamRoute:
         async def answer(request: Request) -> Response:
             state, values = state_of(request), await self.arguments(request)
             if self.stream is not None:
@@ -78,7 +89,8 @@ class Api(Struct, frozen=True):
             handler = self.handler
             return json_response(await state.run(lambda call: handler(state, values, call), reserved=self.reserved))
 
-        return Route(self.path, answer, methods=[self.method])
+        scope = self.team or TEAM_OPERATIONS.get(self.operation, "")
+        return TeamRoute(self.path, answer, self.method, scope, self.operation)
 
     async def arguments(self, request: Request) -> Values:
         if self.method == "POST":
@@ -336,7 +348,8 @@ def _operation_route(one: Operation) -> Api:
         return jsonable(result) | {"reflects": shown} if shown else result
 
     inputs, reflects = inputs_of(one.request), reflects_schema(one)
-    return Api("POST", path_of(one), one.summary, inputs, perform, None, one.result, one.help, reflects=reflects)
+    shown: dict[str, Any] = {"result": one.result, "description": one.help, "operation": one.name}
+    return Api("POST", path_of(one), one.summary, inputs, perform, reflects=reflects, **shown)
 
 
 # --- the contract --------------------------------------------------------------------------------------------------
@@ -344,25 +357,34 @@ def _operation_route(one: Operation) -> Api:
 _REPOSITORY = Input("repository", "An indexed repository: its name or folder.")
 
 
-def _renamed_route(path: str, name: str) -> Api:
-    """An operation under the path and with the arguments of the contract."""
+def _camel(result: Any) -> Any:
+    return camel_keys(jsonable(result))
+
+
+def _renamed_route(
+    method: str,
+    path: str,
+    name: str,
+    names: Mapping[str, tuple[str, ...]] = CONTRACT_NAMES,
+    shape: Callable[[Any], Any] = _camel,
+    **more: Any,
+) -> Api:
+    """An operation under the path and with the arguments of the contract. A folder is named as a repository."""
     one = OPERATIONS[name]
-    folder = "root" if any(item.name == "root" for item in inputs_of(one.request)) else "path"
-    own = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
-    inputs = (*(renamed(item, CONTRACT_NAMES) for item in own), _REPOSITORY)
-    fields = {argument.name: item.name for argument, item in zip(inputs, own, strict=False)}
+    own = {item.name for item in inputs_of(one.request)}
+    folder = next((field for field in ("root", "path") if field in own), "")
+    kept = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
+    fields = {renamed(item, names).name: item.name for item in kept}
+    inputs = (*(renamed(item, names) for item in kept), *((_REPOSITORY,) if folder else ()))
+    inputs = tuple(item for item in inputs if f"{{{item.name}}}" not in path)
 
     def perform(state: State, values: Values, call: Call) -> Any:
         asked = {fields[key]: value for key, value in values.items() if key in fields}
-        asked[folder] = values.get("repository", "")
-        return camel_keys(jsonable(state.dispatcher.perform(one, asked, call)[0]))
+        asked |= {folder: values.get("repository", "")} if folder else {}
+        return shape(state.dispatcher.perform(one, asked, call)[0])
 
-    return Api("POST", path, one.summary, inputs, perform, None, None, one.help, tag="contract")
-
-
-def _vector_search(state: State, values: Values, call: Call) -> Any:
-    one = OPERATIONS["vector-search"]
-    return one.run(state.engine, one.request(**values), call.listener("REST"))
+    shown = {"description": one.help, "tag": "contract", **more}
+    return Api(method, path, one.summary, inputs, perform, operation=name, **shown)
 
 
 def _health(state: State, values: Values, call: Call) -> Any:
@@ -374,27 +396,19 @@ def _health(state: State, values: Values, call: Call) -> Any:
 
 _contract = partial(Api, tag="contract")
 CONTRACT = (
-    _contract(
+    _renamed_route(
         "POST",
         "/tools/vector-search",
-        "Chunks closest in meaning, cut by the relevance policy.",
-        inputs_of(OPERATIONS["vector-search"].request),
-        _vector_search,
-        result=OPERATIONS["vector-search"].result,
+        "vector-search",
+        result=VectorSearchResult,
         description="`score` is the raw distance: squared L2, 0 is identical, lower is closer.",
     ),
-    _renamed_route("/tools/ast-list-symbols", "symbols"),
-    _renamed_route("/tools/ast-find-definition", "defs"),
-    _renamed_route("/tools/ast-find-references", "refs"),
-    _renamed_route("/tools/ast-call-graph", "calls"),
-    _renamed_route("/tools/ast-module-imports", "imports"),
-    _contract(
-        "GET",
-        "/tools/ingested-repos",
-        "The indexed repositories.",
-        handler=lambda state, values, call: state.engine.searches.projects(ProjectsRequest()),
-        result=ProjectsResult,
-    ),
+    _renamed_route("POST", "/tools/ast-list-symbols", "symbols"),
+    _renamed_route("POST", "/tools/ast-find-definition", "defs"),
+    _renamed_route("POST", "/tools/ast-find-references", "refs"),
+    _renamed_route("POST", "/tools/ast-call-graph", "calls"),
+    _renamed_route("POST", "/tools/ast-module-imports", "imports"),
+    _renamed_route("GET", "/tools/ingested-repos", "projects", result=ProjectsResult),
     _contract("GET", "/health", "Whether the server works, and what `doctor` says.", handler=_health, reserved=True),
     _contract(
         "GET",
@@ -527,7 +541,6 @@ AGENT_INPUTS = (
     Input("working_folder", "The project it works on: its name or folder."),
     _CONVERSATION, _PROVIDER, _MODEL, _STREAM,
 )  # fmt: skip
-_IDS = (Input("conversationIds", "Which ones.", "tuple[str, ...]", required=True),)
 
 
 def ask_request(state: State, values: Values) -> answers.AskRequest:
@@ -616,67 +629,35 @@ def _models(state: State, values: Values, call: Call) -> Any:
     return {"providers": shown, "notes": found.notes}
 
 
-def _conversations(state: State, values: Values, call: Call) -> Any:
-    request = answers.ConversationsRequest(
-        values["state"], values["limit"], values.get("cursor", ""), values.get("agentName", "")
-    )
-    return camel_keys(jsonable(state.engine.answers.conversations(request)))
-
-
-def _conversation(state: State, values: Values, call: Call) -> Any:
-    found = camel_keys(jsonable(state.engine.answers.conversation(answers.ConversationRequest(values["identity"]))))
-    for turn in found["turns"]:
+def _with_timing(found: Any) -> Any:
+    shown = _camel(found)
+    for turn in shown["turns"]:
         took = turn.pop("tookMs")
         turn["timing"] = None if took is None else {"totalTimeSec": round(took / 1000, 3)}
-    return found
+    return shown
 
 
-def _change(method: str, state: State, values: Values, call: Call) -> Any:
-    if not values["conversationIds"]:
-        raise NotFound("no conversation is named", next_step="Name at least one")
-    change = getattr(state.engine.answers, method)
-    return camel_keys(jsonable(change(answers.ConversationIdsRequest(values["conversationIds"]))))
-
-
+_CHAT_NAMES = {"agent": ("agentName",), "id": ("identity",), "ids": ("conversationIds",)}
+_conversation_route = partial(_renamed_route, names=_CHAT_NAMES, tag="chat")
 _chat_route = partial(Api, tag="chat")
 CHAT = (
-    _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", CHAT_INPUTS, stream=_chat),
+    _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", CHAT_INPUTS, stream=_chat, team=WRITE),
     _chat_route(
         "POST", "/agents/{name}/run", "Have an agent do something with a project.", AGENT_INPUTS, stream=_run_agent
     ),
-    _chat_route("GET", "/chat/models", "Chat endpoints and their models.", handler=_models),
-    _chat_route(
-        "GET",
-        "/agents",
-        "The agents.",
-        handler=lambda state, values, call: camel_keys(jsonable(state.engine.answers.agents(answers.AgentsRequest()))),
-    ),
-    _chat_route(
-        "GET",
-        "/conversations",
-        "Conversations, the latest first.",
-        (
-            Input("state", "Which ones.", default="active", choices=("active", "archived", "all")),
-            Input("limit", "At most this many.", "int", 20, minimum=1, maximum=100),
-            Input("cursor", "Continue where the last page ended."),
-            Input("agentName", "Only those of this agent."),
-        ),
-        _conversations,
-    ),
-    _chat_route("GET", "/conversations/{identity}", "One conversation with its turns.", handler=_conversation),
+    _chat_route("GET", "/chat/models", "Chat endpoints and their models.", handler=_models, team=READ),
     _chat_route(
         "GET",
         "/chat/runs/{run_id}/events",
         "The events of a run, from the first or after Last-Event-ID.",
         stream=_events,
+        team=READ,
     ),
-    _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", handler=_stop),
-    *(
-        _chat_route("POST", f"/conversations/{action}", summary, _IDS, partial(_change, f"{action}_conversations"))
-        for action, summary in (
-            ("archive", "Archive conversations."),
-            ("restore", "Take conversations out of the archive."),
-            ("delete", "Delete conversations permanently."),
-        )
-    ),
+    _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", handler=_stop, team=WRITE),
+    _conversation_route("GET", "/agents", "agents list"),
+    _conversation_route("GET", "/conversations", "conversations list"),
+    _conversation_route("GET", "/conversations/{identity}", "conversations show", shape=_with_timing),
+    _conversation_route("POST", "/conversations/archive", "conversations archive"),
+    _conversation_route("POST", "/conversations/restore", "conversations restore"),
+    _conversation_route("POST", "/conversations/delete", "conversations delete"),
 )

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -35,12 +34,13 @@ from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, Pa
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, unquoted
 from codeinfo.serve.dispatch import Values, check, check_length, file_within
 from codeinfo.serve.runs import AnswerRun, State
-from codeinfo.serve.team import check_offered, request_user
+from codeinfo.serve.team import READ, WRITE, check_offered, request_user
 from codeinfo.shells.http_api import (
     AGENT_INPUTS,
     CHAT_INPUTS,
     LEVELS,
     Api,
+    TeamRoute,
     agent_request,
     api_routes,
     ask_request,
@@ -689,12 +689,12 @@ def _turn(visit: Visit) -> str:
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
-def page_routes() -> list[Route]:
+def page_routes() -> list[TeamRoute]:
     return [
-        page("GET", "/", _search_results, _search_frame),
-        page("GET", "/panel", _panel),
-        page("GET", "/ui/name", _name),
-        page("GET", "/ui/file", _file_lines, _file_frame),
+        page("GET", "/", _search_results, _search_frame, team=READ),
+        page("GET", "/panel", _panel, team=READ),
+        page("GET", "/ui/name", _name, team=READ),
+        page("GET", "/ui/file", _file_lines, _file_frame, team=READ),
         page("GET", "/ui/progress", _progress),
         page("POST", "/ui/progress", _index_again),
         page("GET", "/ui/documents", _documents_content, _documents_frame),
@@ -702,7 +702,7 @@ def page_routes() -> list[Route]:
         page("POST", "/ui/documents/add", _add_collection),
         page("POST", "/ui/documents/sync", _sync_collections),
         page("POST", "/ui/documents/remove", _remove_collection),
-        page("GET", "/docs", _docs),
+        page("GET", "/docs", _docs, team=READ),
         page("GET", "/ui/projects", _projects, _projects_frame),
         page("GET", "/ui/projects/queue", _queue),
         page("GET", "/ui/projects/dirs", _dirs),
@@ -716,18 +716,19 @@ def page_routes() -> list[Route]:
                 f"/ui/{name}",
                 partial(_project_page, f"{name}_content.html", look),
                 partial(_project_frame, f"{name}.html"),
+                team,
             )
-            for name, look in (("map", _map), ("patterns", _patterns), ("memories", _memories))
+            for name, look, team in (("map", _map, READ), ("patterns", _patterns, READ), ("memories", _memories, ""))
         ),
-        page("GET", "/ui/area", _area),
+        page("GET", "/ui/area", _area, team=READ),
         page("GET", "/ui/health", _log, _health_frame),
         page("GET", "/ui/health/checks", _checks),
-        page("GET", "/ui/chat", _chat),
-        page("GET", "/ui/models", _models),
+        page("GET", "/ui/chat", _chat, team=READ),
+        page("GET", "/ui/models", _models, team=READ),
         page("GET", "/ui/agents", _agents),
-        page("GET", "/ui/conversations", _list),
-        page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active")),
-        page("POST", "/ui/conversations/restore", partial(_change, "restore_conversations", "archived")),
-        page("GET", "/ui/runs/{run_id}/turn", _turn),
-        Route("/ui/runs", _start, methods=["POST"]),
+        page("GET", "/ui/conversations", _list, team=READ),
+        page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active"), team=WRITE),
+        page("POST", "/ui/conversations/restore", partial(_change, "restore_conversations", "archived"), team=WRITE),
+        page("GET", "/ui/runs/{run_id}/turn", _turn, team=READ),
+        TeamRoute("/ui/runs", _start, "POST", WRITE),
     ]

@@ -15,15 +15,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.operations import OPERATIONS
 from codeinfo.operations import team as ops
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, plain_page, set_cookie
 from codeinfo.serve.team import (
+    ADMIN,
     NOT_OFFERED,
     READ,
     RESOURCE_METADATA,
-    TEAM_OPERATIONS,
     WRITE,
     Gate,
     Refused,
@@ -32,49 +31,38 @@ from codeinfo.serve.team import (
     end_sessions,
     refused_operation,
 )
-from codeinfo.shells.http_api import json_response, path_of, state_of
-from codeinfo.shells.http_views import TEAM_PAGES, Visit, form_fields, page
+from codeinfo.shells.http_api import TeamRoute, json_response, state_of
+from codeinfo.shells.http_views import Visit, form_fields, page
 from codeinfo.shells.mcp import MCP_PATH
 
 SHOWN = 50  # events, and runs of workers
 DAYS = (7, 30, 90, 366)  # that a new token may last
 BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to the sign-in service
-_CONTRACT = {  # the contract's paths, by the operation that they stand for
-    "/tools/ast-list-symbols": "symbols",
-    "/tools/ast-find-definition": "defs",
-    "/tools/ast-find-references": "refs",
-    "/tools/ast-call-graph": "calls",
-    "/tools/ast-module-imports": "imports",
-}
 
 log = logging.getLogger(__name__)
 
 
-def team_scopes() -> dict[tuple[str, str], str]:
+def team_scopes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], str]:
     """The scope of every route that is offered, by its method and path."""
-    operations = {("POST", path_of(OPERATIONS[name])): scope for name, scope in TEAM_OPERATIONS.items()}
-    contract = {("POST", path): TEAM_OPERATIONS[name] for path, name in _CONTRACT.items()}
-    contract["GET", "/tools/ingested-repos"] = TEAM_OPERATIONS["projects"]
-    uploads = {("POST", f"{UPLOADS}{step}"): WRITE for step in PUSH_STEPS}
-    return operations | contract | uploads | TEAM_PAGES
+    offered = (route for route in routes if isinstance(route, TeamRoute) and route.scope)
+    return {(route.method, route.path): route.scope for route in offered}
 
 
 def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
     """Which scope a request needs, found by the route that will answer it; raises Refused for what is not offered."""
-    scopes = team_scopes() | {("GET", MCP_PATH): READ, ("POST", MCP_PATH): READ}  # its tools have scopes of their own
-    operations = {path_of(OPERATIONS[name]): name for name in NOT_OFFERED}
 
     def scope_of(scope: Scope) -> str:
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        path = next((route.path for route in routes if route.matches(scope)[0] is Match.FULL), "")  # type: ignore[attr-defined]
-        if path in operations:
-            raise refused_operation(operations[path])
-        if (method, path) not in scopes:
+        route: Any = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+        if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
+            return READ  # its tools have scopes of their own
+        if getattr(route, "operation", "") in NOT_OFFERED:
+            raise refused_operation(route.operation)
+        if not getattr(route, "scope", ""):
             raise Refused(
                 "a team's server does not offer this: it concerns one machine and its folders",
                 next_step="Use it on your own machine",
             )
-        return scopes[method, path]
+        return str(route.scope)
 
     return scope_of
 
@@ -111,7 +99,7 @@ def upload_routes() -> list[Route]:
             answer = await state.run(lambda call: state.engine.team.receive_push(step, body))
             return Response(answer, media_type="application/msgpack")
 
-        return Route(f"{UPLOADS}{step}", receive, methods=["POST"])
+        return TeamRoute(f"{UPLOADS}{step}", receive, "POST", WRITE)
 
     return [route(step) for step in PUSH_STEPS]
 
@@ -173,7 +161,7 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
         Route("/auth/token", by_token, methods=["POST"]),
         Route("/auth/start", start),
         Route("/auth/callback", callback),
-        Route("/auth/sign-out", sign_out, methods=["POST"]),
+        TeamRoute("/auth/sign-out", sign_out, "POST", READ),
         Route(RESOURCE_METADATA, resource),
         Route(f"{RESOURCE_METADATA}{MCP_PATH}", resource),
     ]
@@ -270,7 +258,7 @@ def _account_values(visit: Visit) -> dict[str, Any]:
 
 
 def _pages(
-    path: str, name: str, actions: Mapping[str, Action], values: Callable[[Visit], dict[str, Any]]
+    name: str, team: str, actions: Mapping[str, Action], values: Callable[[Visit], dict[str, Any]]
 ) -> list[Route]:
     def content(visit: Visit, template: str, **more: Any) -> str:
         return visit.render(template, **{"problem": "", "made": None, **values(visit), **more})
@@ -295,11 +283,11 @@ def _pages(
         made = done if isinstance(done, ops.NewTeamToken) else None
         return content(visit, f"{name}_content.html", problem=problem, made=made)
 
-    return [page("GET", path, show), page("POST", path, change)]
+    return [page("GET", f"/ui/{name}", show, team=team), page("POST", f"/ui/{name}", change, team=team)]
 
 
 def admin_routes() -> list[Route]:
     return [
-        *_pages("/ui/admin", "admin", ADMIN_ACTIONS, _admin_values),
-        *_pages("/ui/account", "account", ACCOUNT_ACTIONS, _account_values),
+        *_pages("admin", ADMIN, ADMIN_ACTIONS, _admin_values),
+        *_pages("account", READ, ACCOUNT_ACTIONS, _account_values),
     ]

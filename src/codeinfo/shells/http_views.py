@@ -26,7 +26,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -41,8 +40,8 @@ from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy
 from codeinfo.search.query import read_query
 from codeinfo.serve.dispatch import Call, property_schema
 from codeinfo.serve.runs import State
-from codeinfo.serve.team import ADMIN, READ, WRITE, current_user
-from codeinfo.shells.http_api import no_route, state_of, status_of
+from codeinfo.serve.team import ADMIN, READ, current_user
+from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.terminal import quantity
 from codeinfo.tokens import stem
 
@@ -617,50 +616,16 @@ def citation_address(one: Citation) -> str:
 # --- a visit ---------------------------------------------------------------------------------------------------------
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
-PAGES = (  # address, name, further addresses that belong to it
-    ("/", "Search", ("/ui/file",)),
-    ("/ui/chat", "Chat", ()),
-    ("/ui/agents", "Agents", ()),
-    ("/ui/documents", "Documents", ()),
-    ("/ui/map", "Map", ("/ui/patterns", "/ui/memories")),
-    ("/ui/projects", "Projects", ()),
-    ("/ui/health", "Health", ()),
+PAGES = (  # address, name, further addresses that belong to it, the scope that a team's server wants for it
+    ("/", "Search", ("/ui/file",), READ),
+    ("/ui/chat", "Chat", (), READ),
+    ("/ui/agents", "Agents", (), ""),
+    ("/ui/documents", "Documents", (), ""),
+    ("/ui/map", "Map", ("/ui/patterns", "/ui/memories"), READ),
+    ("/ui/projects", "Projects", (), ""),
+    ("/ui/health", "Health", (), ""),
+    ("/ui/admin", "Admin", (), ADMIN),
 )
-# Pages and documents that a team's server has, by the scope that they take. What is not here, nor an operation of
-# TEAM_OPERATIONS, is refused.
-TEAM_PAGES = {
-    ("GET", "/"): READ,
-    ("GET", "/panel"): READ,
-    ("GET", "/ui/name"): READ,
-    ("GET", "/ui/file"): READ,
-    ("GET", "/ui/map"): READ,
-    ("GET", "/ui/area"): READ,
-    ("GET", "/ui/patterns"): READ,
-    ("GET", "/docs"): READ,
-    ("GET", "/openapi.json"): READ,
-    ("POST", "/auth/sign-out"): READ,
-    ("GET", "/ui/admin"): ADMIN,
-    ("POST", "/ui/admin"): ADMIN,
-    ("GET", "/ui/account"): READ,
-    ("POST", "/ui/account"): READ,
-    ("GET", "/ui/chat"): READ,
-    ("GET", "/ui/models"): READ,
-    ("GET", "/ui/conversations"): READ,
-    ("POST", "/ui/conversations/archive"): WRITE,
-    ("POST", "/ui/conversations/restore"): WRITE,
-    ("GET", "/ui/runs/{run_id}/turn"): READ,
-    ("POST", "/ui/runs"): WRITE,
-    ("POST", "/chat"): WRITE,
-    ("GET", "/chat/models"): READ,
-    ("GET", "/chat/runs/{run_id}/events"): READ,
-    ("POST", "/chat/runs/{run_id}/stop"): WRITE,
-    ("GET", "/conversations"): READ,
-    ("GET", "/conversations/{identity}"): READ,
-    ("POST", "/conversations/archive"): WRITE,
-    ("POST", "/conversations/restore"): WRITE,
-    ("POST", "/conversations/delete"): WRITE,
-}
-ADMIN_PAGE = ("/ui/admin", "Admin", ())
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
 
@@ -723,19 +688,17 @@ class Visit(Struct):
             "served": self.state.projects.here,
             "beside": beside if beside.startswith(PANELS) else "",
             "user": caller.name if caller is not None else "",
-            "pages": PAGES if caller is None else _offered_pages(caller.scopes),
+            "pages": [page[:3] for page in PAGES if (page[3] != ADMIN if caller is None else page[3] in caller.scopes)],
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
         return _environment().get_template(template).render(shared | values)
 
 
-def _offered_pages(scopes: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [page for page in (*PAGES, ADMIN_PAGE) if TEAM_PAGES.get(("GET", page[0])) in scopes]
-
-
-def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[Visit], str] | None = None) -> Route:
+def page(
+    method: str, path: str, make: Callable[[Visit], str], frame: Callable[[Visit], str] | None = None, team: str = ""
+) -> TeamRoute:
     """A route whose failures are shown to people. The page is made in a thread. Where a `frame` is given, a browser
-    gets that at once, and htmx what `make` puts into it."""
+    gets that at once, and htmx what `make` puts into it. `team` is the scope that a team's server wants for it."""
 
     async def shown(request: Request) -> Response:
         state = state_of(request)
@@ -751,7 +714,7 @@ def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[
         except CodeInfoError as error:
             return _error_page(request, error)
 
-    return Route(path, shown, methods=[method])
+    return TeamRoute(path, shown, method, team)
 
 
 def _error_page(request: Request, error: CodeInfoError) -> Response:
