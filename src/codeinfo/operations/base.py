@@ -7,34 +7,43 @@ shells derive arguments, schemas and routes from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
 from typing import Annotated, Any, get_args, get_type_hints
 
 from msgspec import Struct
-from msgspec.structs import asdict, fields, replace
+from msgspec.structs import fields, replace
 
 from codeinfo.model import Step
 
 MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
 
 
-class Arg(Struct, frozen=True):
-    """What shells know of a request's field besides its type: its help and the values it may have."""
+class Input(Struct, frozen=True):
+    """One argument of a command, tool or route."""
 
+    name: str
     help: str
-    short: str = ""  # an extra one-letter option
+    kind: str = "str"  # or "int", "float", "bool", "tuple[str, ...]", "object"
+    default: Any = None
+    required: bool = False
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    fields: tuple[Input, ...] = ()  # of an object
+    aliases: tuple[str, ...] = ()  # what clients of other servers call it: accepted, not shown
+    hidden: bool = False  # accepted, not shown
+    argument: bool = False  # taken by position where a shell has positions
+    short: str = ""  # an extra one-letter option
     metavar: str = ""
 
 
-class Opt(Arg, frozen=True):
-    """A field that a command line takes by name; an `Arg` is taken by position."""
-
+# What shells know of a request's field besides its name and type: an `Arg` is taken by position on a command line, an
+# `Opt` by name.
+Opt = partial(Input, "")
+Arg = partial(Input, "", argument=True)
 
 # Fields that many requests have.
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
@@ -122,41 +131,16 @@ class Operation(Struct, frozen=True):
         return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
 
 
-class Input(Struct, frozen=True):
-    """One argument of a command, tool or route."""
-
-    name: str
-    help: str
-    kind: str = "str"  # or "int", "float", "bool", "tuple[str, ...]", "object"
-    default: Any = None
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    minimum: int | None = None
-    maximum: int | None = None
-    fields: tuple[Input, ...] = ()  # of an object
-    aliases: tuple[str, ...] = ()  # what clients of other servers call it: accepted, not shown
-    hidden: bool = False  # accepted, not shown
-    argument: bool = False  # taken by position where a shell has positions
-    short: str = ""
-    metavar: str = ""
-
-
 @cache
 def inputs_of(request: type) -> tuple[Input, ...]:
     """The fields of a request, in order."""
     hints = get_type_hints(request, include_extras=True)
     inputs = []
     for item in fields(request):
-        value_type, arg = get_args(hints[item.name])
-        one = Input(
-            **asdict(arg),
-            name=item.name,
-            kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
-            default=None if item.required else item.default,
-            required=item.required,
-            argument=not isinstance(arg, Opt),
-        )
-        inputs.append(one)
+        value_type, described = get_args(hints[item.name])
+        kind = value_type.__name__ if isinstance(value_type, type) else str(value_type)
+        default = None if item.required else item.default
+        inputs.append(replace(described, name=item.name, kind=kind, default=default, required=item.required))
     return tuple(inputs)
 
 
