@@ -16,6 +16,7 @@ from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.chat import (
     OpenAIChat,
     ThinkFilter,
+    chat_models,
     discover,
     json_objects,
     list_models,
@@ -197,7 +198,7 @@ def test_discovery_reports_every_port_quickly_and_sends_no_key() -> None:
         assert time.monotonic() - started < 2
         assert [each.state for each in found] == ["ok", "LLM_UNAUTHORIZED", "LLM_UNAVAILABLE"]
         assert found[0].models == (CHAT_MODEL, EMBEDDING_MODEL)
-        assert found[0].chat_models == (CHAT_MODEL,)
+        assert chat_models(found[0].models) == (CHAT_MODEL,)
         assert "Authorization" not in server.requests[0].headers
         assert discover(Discovery(enabled=False, ports=ports)) == ()
         assert list_models(locked.url, Key("locked-away", "a test"), QUICK) == (CHAT_MODEL, EMBEDDING_MODEL)

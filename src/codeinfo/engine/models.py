@@ -15,7 +15,6 @@ from codeinfo.model import NextStep, to_run
 from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
-    from codeinfo.models.chat import Server
     from codeinfo.models.endpoints import Key, Limits
     from codeinfo.ports import Embedder, Llm, Reranker
 
@@ -158,16 +157,13 @@ def _check_offered(config: Config, wanted: str) -> None:
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.models.chat import look
+    from codeinfo.models.chat import chat_models, look
 
-    servers: list[tuple[Server, bool]] = []
+    found = list(_found(config))
     if config.llm.base_url:
-        servers.append((look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10)), True))
-    servers += [(server, False) for server in _found(config)]
-    listed = [
-        Provider(one.name, one.base_url, one.state, one.chat_models, one.detail, configured)
-        for one, configured in servers
-    ]
+        own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
+        found.insert(0, replace(own, configured=True))
+    listed = [replace(one, models=chat_models(one.models)) for one in found]
     notes = [] if config.llm.discover else ["local ports are not looked at (llm.discover is off)"]
     if config.llm.provider == NONE:
         notes.append("llm.provider is none: passages are quoted and no model is asked")
@@ -186,18 +182,20 @@ def unavailable(error: ProviderError) -> ProviderError:
     return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
 
 
-def _found(config: Config) -> tuple[Server, ...]:
+def _found(config: Config) -> tuple[Provider, ...]:
     from codeinfo.models.chat import discover
     from codeinfo.models.endpoints import Discovery
 
     return discover(Discovery(enabled=config.llm.discover))
 
 
-def _model_of(server: Server, config: Config, wish: str) -> str:
+def _model_of(server: Provider, config: Config, wish: str) -> str:
+    from codeinfo.models.chat import chat_models
+
     wanted = wish or config.llm.model
     if wanted:
         return wanted if wanted in server.models else ""
-    return server.chat_models[0] if server.chat_models else ""
+    return next(iter(chat_models(server.models)), "")
 
 
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:

@@ -35,6 +35,7 @@ from codeinfo.models.endpoints import (
     status_kind,
     with_retries,
 )
+from codeinfo.operations.answers import Provider
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
@@ -383,22 +384,12 @@ _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
 _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
 
-class Server(Struct, frozen=True):
-    """One address and how it answered: `state` is "ok", or the code of the failure that `detail` describes."""
-
-    name: str
-    base_url: str
-    state: str
-    models: tuple[str, ...] = ()
-    detail: str = ""
-
-    @property
-    def chat_models(self) -> tuple[str, ...]:
-        """Those whose names do not say that they embed or rerank: the list itself does not tell."""
-        return tuple(model for model in self.models if not any(part in model.lower() for part in _EMBEDDING_NAMES))
+def chat_models(models: Sequence[str]) -> tuple[str, ...]:
+    """Those whose names do not say that they embed or rerank: the list itself does not tell."""
+    return tuple(model for model in models if not any(part in model.lower() for part in _EMBEDDING_NAMES))
 
 
-def discover(settings: Discovery) -> tuple[Server, ...]:
+def discover(settings: Discovery) -> tuple[Provider, ...]:
     """A quick look at the usual local ports, side by side. Every port is reported, answering or not."""
     if not settings.enabled or not settings.ports:
         return ()
@@ -408,14 +399,14 @@ def discover(settings: Discovery) -> tuple[Server, ...]:
         return tuple(pool.map(lambda address: look(address[0], address[1], None, limits), addresses))
 
 
-def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Server:
-    """One address, configured or guessed; a failure is a state, not an error."""
+def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
+    """One address, configured or guessed, with all its models; a failure is a state, not an error."""
     shown = parse_target(base_url).shown
     try:
         models = list_models(base_url, key, limits)
     except ProviderError as error:
-        return Server(name, shown, error.code, detail=str(error))
-    return Server(name, shown, "ok", models)
+        return Provider(name, shown, error.code, detail=str(error))
+    return Provider(name, shown, "ok", models)
 
 
 def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ...]:
@@ -434,8 +425,7 @@ def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ..
 def make_llm(settings: ChatEndpoint) -> OpenAIChat:
     """Without a model's name the endpoint is asked, and its first chat model taken."""
     if not settings.model:
-        models = list_models(settings.base_url, settings.key, settings.limits)
-        offered = Server("", "", "ok", models).chat_models
+        offered = chat_models(list_models(settings.base_url, settings.key, settings.limits))
         if not offered:
             raise ProviderError(
                 "the chat endpoint offers no chat model", next_step="Load one there.", code="LLM_MODEL_MISSING"
