@@ -20,8 +20,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from codeinfo.answers.model import structured
 from codeinfo.errors import ProviderError
-from codeinfo.models.chat import look, make_llm, structured
+from codeinfo.models.chat import look, make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
 from codeinfo.ports import Llm, Message
 

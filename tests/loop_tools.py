@@ -11,10 +11,9 @@ from scripted import Reply, Request, ScriptedLlm
 from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Gate, Item
 from codeinfo.answers.loop import Resources, answer
-from codeinfo.answers.model import Budget, Metered, Model
+from codeinfo.answers.model import Budget, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
-from codeinfo.models.chat import ThinkFilter, structured
 from codeinfo.operations.base import Listener
 from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
@@ -80,8 +79,7 @@ class Scenario:
             return Item(0, "/r", path, start, end, f"line {start} of {path}")
 
         return Resources(
-            model=Model(Metered(self.llm, self.budget), structured, ThinkFilter),
-            budget=self.budget,
+            model=Model(self.llm, self.budget),
             tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),
             gate=self.gate(),
             settings=self.settings,

@@ -9,8 +9,9 @@ import pytest
 from model_server import ScriptedServer
 from scripted import Reply, Script, ScriptedLlm
 
+from codeinfo.answers.model import structured
 from codeinfo.errors import ProviderError
-from codeinfo.models.chat import make_llm, structured
+from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec
 

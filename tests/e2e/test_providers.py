@@ -16,9 +16,10 @@ import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
 from scripted import Reply
 
+from codeinfo.answers.model import structured
 from codeinfo.errors import ProviderError
 from codeinfo.models import retrieval
-from codeinfo.models.chat import OpenAIChat, make_llm, structured
+from codeinfo.models.chat import OpenAIChat, make_llm
 from codeinfo.models.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
 from codeinfo.models.retrieval import OpenAIEmbedder, known_prefixes
 from codeinfo.ports import Delta, Message

@@ -12,18 +12,9 @@ import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
 from scripted import Reply
 
+from codeinfo.answers.model import ThinkFilter, json_objects, problems, strip_think
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.chat import (
-    OpenAIChat,
-    ThinkFilter,
-    chat_models,
-    discover,
-    json_objects,
-    list_models,
-    look,
-    problems,
-    strip_think,
-)
+from codeinfo.models.chat import OpenAIChat, chat_models, discover, list_models, look
 from codeinfo.models.endpoints import (
     ChatEndpoint,
     Discovery,

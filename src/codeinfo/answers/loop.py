@@ -23,7 +23,7 @@ from codeinfo.answers.evidence import (
     quote_passages,
     search_text,
 )
-from codeinfo.answers.model import CONTEXT_OVERFLOW, Budget, Model, Spent, fill_prompt
+from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt
 from codeinfo.answers.write import CitationChecker, Emit, Written, write
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
@@ -52,7 +52,6 @@ class Resources(Struct, frozen=True):
     """What the loop works with; the engine puts it together."""
 
     model: Model
-    budget: Budget
     tools: ToolFunctions
     gate: Gate
     settings: AnswerSettings
@@ -204,11 +203,12 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
 def _check_reserve(evidence: Evidence, resources: Resources) -> None:
     """Searching on must leave enough tokens for the answer itself."""
     chars = min(resources.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
-    resources.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + resources.settings.reply_tokens + QUERY_TOKENS)
+    reply = resources.settings.reply_tokens + QUERY_TOKENS
+    resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
 
 
 def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
-    room = resources.budget.tokens_left - resources.settings.reply_tokens - PROMPT_TOKENS
+    room = resources.model.budget.tokens_left - resources.settings.reply_tokens - PROMPT_TOKENS
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
@@ -258,9 +258,9 @@ def _abstained(question: str, found: Research, resources: Resources) -> Answer:
         status="abstained",
         missing=found.gaps or (question,),
         notes=(*found.notes, *found.limits),
-        model_id=resources.model.llm.model_id,
-        usage=resources.budget.usage(),
-        took_ms=resources.budget.elapsed_ms,
+        model_id=resources.model.model_id,
+        usage=resources.model.budget.usage(),
+        took_ms=resources.model.budget.elapsed_ms,
         trace=Trace(tuple(found.rounds)),
     )
 
@@ -291,9 +291,9 @@ def _finished(question: str, written: Written, found: Research, resources: Resou
         citations=citations,
         missing=() if found.enough else gaps,
         notes=tuple(dict.fromkeys(notes)),
-        model_id=resources.model.llm.model_id,
-        usage=resources.budget.usage(estimate_tokens(sources)),
-        took_ms=resources.budget.elapsed_ms,
+        model_id=resources.model.model_id,
+        usage=resources.model.budget.usage(estimate_tokens(sources)),
+        took_ms=resources.model.budget.elapsed_ms,
         trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
     )
 

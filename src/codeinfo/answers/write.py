@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from codeinfo.answers.agents import Toolbox
 from codeinfo.answers.evidence import Item, format_passages
-from codeinfo.answers.model import LiveFilter, Model, Spent, fill_prompt, prompt
+from codeinfo.answers.model import Model, Spent, ThinkFilter, fill_prompt, prompt
 from codeinfo.errors import ProviderError
 from codeinfo.languages import language_of
 from codeinfo.operations.answers import AnswerUsage, Citation, CitationFault, Conversation, Turn
@@ -349,7 +349,7 @@ def write(
     )
     messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", asked)]
     checker = CitationChecker(toolbox.evidence.items)
-    live = LiveAnswer(model.live_filter(), checker, emit)
+    live = LiveAnswer(checker, emit)
     written = Written("", checker)
     try:
         while True:
@@ -393,7 +393,7 @@ def _streamed(
 ) -> tuple[Delta, str]:
     said: list[str] = []
     delta = Delta(finish="cut")
-    for delta in model.llm.stream(messages, tools=tools, max_tokens=reply_tokens):
+    for delta in model.stream(messages, tools=tools, max_tokens=reply_tokens):
         said.append(delta.text)
         live.feed(delta.text)
     return delta, "".join(said)
@@ -407,8 +407,8 @@ def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
 class LiveAnswer:
     """An answer on its way: what has been shown is final, so it is shown sentence by sentence, each one checked."""
 
-    def __init__(self, thinking: LiveFilter, checker: CitationChecker, emit: Emit) -> None:
-        self._thinking = thinking
+    def __init__(self, checker: CitationChecker, emit: Emit) -> None:
+        self._thinking = ThinkFilter()
         self._checker = checker
         self._emit = emit
         self._stats = StatsFilter()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
 from codeinfo.answers.evidence import Gate, Item, content_words, extract, search_text, spellings
 from codeinfo.answers.loop import Research, Resources, answer
-from codeinfo.answers.model import Budget, Metered, Model
+from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, opening, place_of
@@ -445,13 +445,9 @@ class AnswerOperations:
         )
 
     def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Resources:
-        from codeinfo.models.chat import ThinkFilter, structured
-
         settings = self._config.answers
-        budget = Budget(settings.max_tokens, settings.timeout_s)
         return Resources(
-            model=Model(Metered(llm, budget), structured, ThinkFilter),
-            budget=budget,
+            model=Model(llm, Budget(settings.max_tokens, settings.timeout_s)),
             tools=lookup.functions(),
             gate=self._gate(lookup),
             settings=settings,

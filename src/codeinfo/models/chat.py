@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -31,12 +29,11 @@ from codeinfo.models.endpoints import (
     event_data,
     parse_target,
     provider_error,
-    redact,
     status_kind,
     with_retries,
 )
 from codeinfo.operations.answers import Provider
-from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
+from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
 
@@ -321,65 +318,6 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-_TAG = re.compile(r"(?<!`)<(/?)think(?:ing)?>", re.IGNORECASE | re.ASCII)
-_TAGS = ("<think>", "</think>", "<thinking>", "</thinking>")
-_LONGEST = max(map(len, _TAGS))
-
-
-def strip_think(text: str) -> str:
-    """A finished reply without its reasoning.
-
-    An unclosed tag hides everything behind it. A closing tag that comes first hides everything before it: some chat
-    templates open the tag themselves, so that the reply shows only its end.
-    """
-    first = _TAG.search(text)
-    if first is None:
-        return text
-    if first[1]:
-        text = text[first.end() :]
-    shown = ThinkFilter()
-    return (shown.feed(text) + shown.flush()).strip()
-
-
-class ThinkFilter:
-    """The same for a stream: `feed` returns what may be shown so far. What has been shown is never taken back."""
-
-    def __init__(self) -> None:
-        self._thinking = False
-        self._held = ""  # may be the beginning of a tag
-        self._last = ""  # the character before `_held`, which decides whether a tag is quoted
-
-    def feed(self, text: str) -> str:
-        text = self._last + self._held + text
-        before = len(self._last)  # already shown or hidden
-        end = len(text) - _tail(text, before)
-        shown: list[str] = []
-        position = before
-        for tag in _TAG.finditer(text, 0, end):
-            if not self._thinking:
-                shown.append(text[position : tag.start()])
-            self._thinking = not tag[1]
-            position = tag.end()
-        if not self._thinking:
-            shown.append(text[position:end])
-        self._held = text[end:]
-        self._last = text[end - 1 : end]
-        return "".join(shown)
-
-    def flush(self) -> str:
-        """What is left at the end of the stream."""
-        rest = "" if self._thinking else self._held
-        self._held = self._last = ""
-        return rest
-
-
-def _tail(text: str, before: int) -> int:
-    """How many characters at the end may be the beginning of a tag."""
-    start = text.rfind("<", max(before, len(text) - _LONGEST))
-    tail = text[start:].lower() if start >= 0 else ""
-    return len(tail) if any(tag.startswith(tail) and tag != tail for tag in _TAGS) and tail else 0
-
-
 _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
 _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
@@ -441,95 +379,3 @@ def _names(reply: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
         raise Fault(Kind.BAD_REPLY, "no list of models in it")
     return tuple(str(item["id"]) for item in data if isinstance(item, dict) and item.get("id"))
-
-
-# --- structured output ------------------------------------------------------------------------------------------------
-#
-# A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and repaired once.
-
-_MOST_STARTS = 64  # places where an object may begin that are tried: hostile text stays linear
-_MOST_PROBLEMS, _PROBLEM_CHARS = 20, 200  # a message quotes what is wrong, which may be a whole reply
-_QUOTED = 4_000  # characters of a bad reply that the model is shown again
-
-Validate = Callable[[dict[str, Any]], Sequence[str]]
-
-
-def structured(
-    llm: Llm,
-    messages: Sequence[Message],
-    schema: Mapping[str, Any],
-    validate: Validate | None = None,
-    *,
-    max_tokens: int | None = None,
-) -> dict[str, Any]:
-    """The object the model replied with. `validate` names further problems; two bad replies are a ProviderError."""
-    wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
-    asked = [*messages, Message("user", wish)]
-    faults: list[str] = []
-    for _ in range(2):
-        text = _reply(llm, asked, schema, max_tokens)
-        value, faults = _best_object(text, schema, validate)
-        if value is not None and not faults:
-            return value
-        repair = f"That reply does not fit: {'; '.join(faults[:5])}. Send the corrected JSON object, nothing else."
-        asked = [*asked, Message("assistant", text[:_QUOTED]), Message("user", repair)]
-    raise ProviderError(
-        redact(f"{llm.model_id} did not reply with the JSON it was asked for, twice ({'; '.join(faults[:3])[:300]})"),
-        next_step="Use a model that follows JSON schemas, or an endpoint that enforces them.",
-        code="LLM_BAD_REPLY",
-    )
-
-
-def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
-    """With the schema in each way the client knows, then without: the wish in the message still asks for it."""
-    for sent in (schema, schema, None):
-        try:
-            deltas = llm.stream(messages, schema=sent, max_tokens=max_tokens)
-            return strip_think("".join(delta.text for delta in deltas))
-        except ProviderError as error:
-            if error.code != "LLM_REJECTED" or sent is None:
-                raise
-    raise AssertionError("unreachable: the last try returns or raises")
-
-
-def _best_object(
-    text: str, schema: Mapping[str, Any], validate: Validate | None
-) -> tuple[dict[str, Any] | None, list[str]]:
-    """The first object that fits; else the first of all, with what is wrong with it."""
-    first: tuple[dict[str, Any] | None, list[str]] = (None, ["there is no JSON object in it"])
-    for value in json_objects(text):
-        wrong = problems(value, schema) or list(validate(value) if validate is not None else ())
-        if not wrong:
-            return value, []
-        if first[0] is None:
-            first = value, wrong
-    return first
-
-
-def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects inside a text, whatever stands around them: fences, greetings, explanations."""
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    position = 0
-    for _ in range(_MOST_STARTS):
-        position = text.find("{", position)
-        if position < 0:
-            return
-        try:
-            value, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            position += 1
-            continue
-        if isinstance(value, dict):
-            yield value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a value, each with its place; empty when it fits."""
-    from jsonschema import Draft202012Validator  # late: it takes a tenth of a second, and few commands ask a model
-
-    found = islice(Draft202012Validator(schema).iter_errors(value), _MOST_PROBLEMS)
-    return [f"reply{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in found]
