@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.model import Skip, dumps
+from codeinfo.model import dumps
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
@@ -34,7 +34,7 @@ from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, IndexRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects
 from codeinfo.sources.walk import check_root
-from codeinfo.store.user_data import WAITING, IngestRow, IngestStore
+from codeinfo.store.user_data import IngestStore
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -470,12 +470,12 @@ class IndexQueue:
     # --- asking ---
 
     def add(self, root: Path, *, full: bool = False) -> IngestRun:
-        added = self._store.add(str(root), full=full, most=MOST_WAITING)
-        if added is None:
+        identity = self._store.add(str(root), full=full, most=MOST_WAITING)
+        if identity is None:
             raise Busy(f"{MOST_WAITING} folders wait to be indexed already", next_step="Try again when some are done")
         self._wake.set()
         self._changed()
-        return self.run(added[0].id)
+        return self.run(identity)
 
     def cancel(self, identity: str) -> IngestRun:
         if not self._store.cancel_waiting(identity) and identity == self._current:
@@ -484,39 +484,21 @@ class IndexQueue:
         return self.run(identity)
 
     def run(self, identity: str) -> IngestRun:
-        row = self._store.get(identity)
-        if row is None:
+        found = self._store.get(identity)
+        if found is None:
             raise NotFound(f"there is no run {identity!r}", next_step="See the list of runs")
         places = [waiting.id for waiting in self._store.waiting()]
-        return self._shown(row, places.index(identity) + 1 if identity in places else 0)
+        return self._shown(found, places.index(identity) + 1 if identity in places else 0)
 
     def status(self) -> IngestStatus:
-        waiting = [self._shown(row, place) for place, row in enumerate(self._store.waiting(), 1)]
-        finished = [self._shown(row, 0) for row in self._store.finished(FINISHED_SHOWN)]
-        return IngestStatus(tuple(waiting), tuple(finished))
+        waiting = [self._shown(run, place) for place, run in enumerate(self._store.waiting(), 1)]
+        return IngestStatus(tuple(waiting), tuple(self._store.finished(FINISHED_SHOWN)))
 
     def is_busy(self, root: Path) -> bool:
-        return any(row.root == str(root) for row in self._store.waiting())
+        return any(run.root == str(root) for run in self._store.waiting())
 
-    def _shown(self, row: IngestRow, position: int) -> IngestRun:
-        outcome = json.loads(row.outcome) if row.outcome else {}
-        skipped = tuple(Skip(**skip) for skip in outcome.pop("skipped", ()))
-        run = IngestRun(
-            row.id,
-            row.root,
-            row.full,
-            row.state,
-            position if row.state in WAITING else 0,
-            row.created_at,
-            row.started_at,
-            row.finished_at,
-            skipped=skipped,
-            notes=tuple(outcome.pop("notes", ())),
-            error=row.error,
-            error_code=row.error_code,
-            **outcome,
-        )
-        return replace(run, progress=self._progress) if row.id == self._current else run
+    def _shown(self, run: IngestRun, position: int) -> IngestRun:
+        return replace(run, position=position, progress=self._progress if run.id == self._current else None)
 
     # --- working ---
 
@@ -535,31 +517,31 @@ class IndexQueue:
 
     def _take_turns(self) -> None:
         while not self._closing:
-            row = self._store.take()
-            if row is None:
+            run = self._store.take()
+            if run is None:
                 self._rest()
             else:
-                self._perform(row)
+                self._perform(run)
 
     def _rest(self) -> None:
         self._wake.wait(_LOOK_S)
         self._wake.clear()
 
-    def _perform(self, row: IngestRow) -> None:
-        self._cancelled, self._progress, self._current = False, Progress("walk", 0), row.id
+    def _perform(self, run: IngestRun) -> None:
+        self._cancelled, self._progress, self._current = False, Progress("walk", 0), run.id
         self._changed()
         try:
-            self._engine.indexes.of(row.root)  # as it was added, whatever lies around it
-            (report,) = self._engine.index(IndexRequest((row.root,), row.full), self._report).reports
-            self._store.finish(row.id, "done", outcome=dumps(_outcome(report)))
+            self._engine.indexes.of(run.root)  # as it was added, whatever lies around it
+            (report,) = self._engine.index(IndexRequest((run.root,), run.full), self._report).reports
+            self._store.finish(run.id, "done", outcome=_outcome(report))
         except KeyboardInterrupt:
             if not self._closing:  # else it stays running, and the next process does it again
-                self._store.finish(row.id, "cancelled")
+                self._store.finish(run.id, "cancelled")
         except CodeInfoError as error:
-            self._store.finish(row.id, "failed", error=str(error), error_code=error.code)
+            self._store.finish(run.id, "failed", error=str(error), error_code=error.code)
         except Exception as error:  # one folder's fault must not end the queue
-            log.exception("indexing %s failed", row.root)
-            self._store.finish(row.id, "failed", error=f"{type(error).__name__}: {error}", error_code="INTERNAL")
+            log.exception("indexing %s failed", run.root)
+            self._store.finish(run.id, "failed", error=f"{type(error).__name__}: {error}", error_code="INTERNAL")
         finally:
             self._current, self._progress = "", None
             self._changed()

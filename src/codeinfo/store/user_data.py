@@ -4,6 +4,7 @@ with their holder. A team has the same tables, each row with its owner, behind t
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import threading
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.files import open_private, private_folder, touch_private, wait_for_lock
+from codeinfo.model import dumps
+from codeinfo.operations.clients import IngestRun
 from codeinfo.store.database import BUSY_MS, DATA, Damage, transaction, translate_errors
 
 Row = tuple[Any, ...]
@@ -267,26 +270,10 @@ _QUEUE_MIGRATIONS = {
     error_code TEXT NOT NULL DEFAULT '')"""  # versions before the first migration had made the table already
 }
 _COLUMNS = "id, root, complete, state, created_at, started_at, finished_at, outcome, error, error_code"
-WAITING = ("queued", "running")
-
-
-class IngestRow(Struct, frozen=True):
-    """One run. `outcome` is JSON, written by the worker."""
-
-    id: str
-    root: str
-    full: bool
-    state: str
-    created_at: str
-    started_at: str = ""
-    finished_at: str = ""
-    outcome: str = ""
-    error: str = ""
-    error_code: str = ""
 
 
 class IngestStore:
-    """In the data folder of the machine whose folders are to be indexed."""
+    """In the data folder of the machine whose folders are to be indexed. What a run did is stored as JSON."""
 
     def __init__(self, folder: Path) -> None:
         self._data = UserFile(folder / "ingest.db", _QUEUE_MIGRATIONS)
@@ -297,12 +284,12 @@ class IngestStore:
 
     # --- adding and looking ---
 
-    def add(self, root: str, *, full: bool, most: int) -> tuple[IngestRow, bool] | None:
-        """The run of this root that waits, or a new one, and whether it is new; None where `most` wait already."""
+    def add(self, root: str, *, full: bool, most: int) -> str | None:
+        """The id of the run of this root that waits, or of a new one; None where `most` wait already."""
         with self._data.writing() as db:
             same = "WHERE root = ? AND complete = ? AND state IN ('queued', 'running') ORDER BY state, place LIMIT 1"
-            for row in _select(db, same, root, int(full)):
-                return row, False
+            for run in _select(db, same, root, int(full)):
+                return run.id
             ((waiting,),) = db.execute("SELECT count(*) FROM runs WHERE state = 'queued'")
             if waiting >= most:
                 return None
@@ -314,7 +301,7 @@ class IngestStore:
                    AND place <= (SELECT max(place) FROM runs) - ?""",
                 KEPT,
             )
-            return _select(db, "WHERE id = ?", identity)[0], True
+            return identity
 
     def cancel_waiting(self, identity: str) -> bool:
         """Whether it waited and no longer does."""
@@ -323,17 +310,17 @@ class IngestStore:
         with self._data.writing() as db:
             return bool(db.execute(update, timestamp(), identity))
 
-    def get(self, identity: str) -> IngestRow | None:
+    def get(self, identity: str) -> IngestRun | None:
         with self._data.reading() as db:
             rows = _select(db, "WHERE id = ?", identity)
         return rows[0] if rows else None
 
-    def waiting(self) -> list[IngestRow]:
+    def waiting(self) -> list[IngestRun]:
         """Running and queued, in the order of their turns."""
         with self._data.reading() as db:
             return _select(db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
 
-    def finished(self, limit: int) -> list[IngestRow]:
+    def finished(self, limit: int) -> list[IngestRun]:
         """The latest first."""
         where = "WHERE state NOT IN ('queued', 'running') ORDER BY finished_at DESC, place DESC LIMIT ?"
         with self._data.reading() as db:
@@ -350,24 +337,35 @@ class IngestStore:
         with self._data.writing() as db:
             db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
 
-    def take(self) -> IngestRow | None:
+    def take(self) -> IngestRun | None:
         """The run whose turn it is, now running."""
         update = f"""UPDATE runs SET state = 'running', started_at = ? WHERE state = 'queued' AND id =
                      (SELECT id FROM runs WHERE state = 'queued' ORDER BY place LIMIT 1) RETURNING {_COLUMNS}"""
         with self._data.writing() as db:
             rows = db.execute(update, timestamp())
-        return _row(rows[0]) if rows else None
+        return _run(rows[0]) if rows else None
 
-    def finish(self, identity: str, state: str, *, outcome: str = "", error: str = "", error_code: str = "") -> None:
+    def finish(
+        self,
+        identity: str,
+        state: str,
+        *,
+        outcome: Mapping[str, Any] | None = None,
+        error: str = "",
+        error_code: str = "",
+    ) -> None:
+        """`outcome` are fields of the run."""
         update = """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
                     WHERE id = ? AND state IN ('queued', 'running')"""
         with self._data.writing() as db:
-            db.execute(update, state, timestamp(), outcome, error, error_code, identity)
+            db.execute(update, state, timestamp(), dumps(outcome) if outcome else "", error, error_code, identity)
 
 
-def _select(db: Transaction, where: str, *values: Any) -> list[IngestRow]:
-    return [_row(row) for row in db.execute(f"SELECT {_COLUMNS} FROM runs {where}", *values)]
+def _select(db: Transaction, where: str, *values: Any) -> list[IngestRun]:
+    return [_run(row) for row in db.execute(f"SELECT {_COLUMNS} FROM runs {where}", *values)]
 
 
-def _row(row: tuple[Any, ...]) -> IngestRow:
-    return IngestRow(str(row[0]), str(row[1]), bool(row[2]), *map(str, row[3:]))
+def _run(row: tuple[Any, ...]) -> IngestRun:
+    stored = dict(zip(_COLUMNS.replace("complete", "full").split(", "), row, strict=True))
+    outcome = json.loads(stored.pop("outcome") or "{}")
+    return convert({"position": 0, **stored, "full": bool(stored["full"]), **outcome}, IngestRun)
