@@ -455,13 +455,6 @@ def _unnamed_file() -> int:
         return os.dup(file.fileno())
 
 
-def _connected(journal: Journal, wait: Callable[[float], None] = time.sleep) -> socket.socket:
-    """A connection to a server that has the client now. `wait` passes the seconds until it has started."""
-    flags = journal.settings["flags"]
-    hello = json.dumps({"folder": os.getcwd(), "tools": journal.settings["tools"]}).encode() + b"\n"
-    return _Server(_run_folder() / _key(flags), flags, hello, journal).greeted(wait)
-
-
 def _run_folder() -> Path:
     """A folder that only this user can enter, with a short name: the path of a socket has about 100 characters."""
     if not hasattr(socket, "AF_UNIX"):
@@ -483,63 +476,59 @@ def _key(flags: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
-class _Server:
-    """Finds the server, or starts it."""
-
-    def __init__(self, place: Path, flags: Mapping[str, str], hello: bytes, journal: Journal) -> None:
-        self._place = place
-        self._flags = flags
-        self._hello = hello
-        self._journal = journal
-
-    def greeted(self, wait: Callable[[float], None]) -> socket.socket:
-        """A connection to a server that has accepted us; it is started if necessary."""
-        until = time.monotonic() + START_S
-        starting: subprocess.Popen[bytes] | None = None
-        while time.monotonic() < until:
-            server = socket.socket(socket.AF_UNIX)
-            try:
-                server.settimeout(START_S)
-                server.connect(str(self._place))
-                socket.send_fds(server, [self._hello], [0, 1, self._journal.fileno()])
-                reply = _read_line(server)
-                if reply:
-                    server.settimeout(None)
-                    _check_welcome(parsed(reply))
-                    return server
-            except (FileNotFoundError, ConnectionError, TimeoutError):
-                pass
-            except OSError as error:
-                raise Unavailable(f"{self._place}: {error.strerror}") from error
-            server.close()
-            if starting is None or starting.poll() is not None:  # it may have found another one that was just ending
-                starting = self._start()
-            wait(_RETRY_S)
-        raise Unavailable(f"no server answered at {self._place}; {self._place}.log may say why")
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        from codeinfo.index.pool import worker_command
-
-        log = os.open(f"{self._place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _connected(journal: Journal, wait: Callable[[float], None] = time.sleep) -> socket.socket:
+    """A connection to a server that has the client now; the server is started if necessary, and `wait` passes the
+    seconds until it has."""
+    flags = journal.settings["flags"]
+    place = _run_folder() / _key(flags)
+    hello = json.dumps({"folder": os.getcwd(), "tools": journal.settings["tools"]}).encode() + b"\n"
+    until = time.monotonic() + START_S
+    starting: subprocess.Popen[bytes] | None = None
+    while time.monotonic() < until:
+        server = socket.socket(socket.AF_UNIX)
         try:
-            process = subprocess.Popen(
-                worker_command("codeinfo.shells.mcp", "serve_shared"),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                # Each client has two threads; glibc would give them heaps of their own, which stay half empty.
-                env=os.environ | {"MALLOC_ARENA_MAX": "1"},
-                start_new_session=True,  # signals of one client's terminal must not end it
-            )
+            server.settimeout(START_S)
+            server.connect(str(place))
+            socket.send_fds(server, [hello], [0, 1, journal.fileno()])
+            reply = _read_line(server)
+            if reply:
+                server.settimeout(None)
+                _check_welcome(parsed(reply))
+                return server
+        except (FileNotFoundError, ConnectionError, TimeoutError):
+            pass
         except OSError as error:
-            raise Unavailable(f"a server could not be started: {error.strerror}") from error
-        finally:
-            os.close(log)
-        assert process.stdin is not None
-        with suppress(OSError), process.stdin as pipe:
-            pipe.write(json.dumps({"place": str(self._place), "flags": dict(self._flags)}).encode())
-        return process
+            raise Unavailable(f"{place}: {error.strerror}") from error
+        server.close()
+        if starting is None or starting.poll() is not None:  # it may have found another one that was just ending
+            starting = _start_server(place, flags)
+        wait(_RETRY_S)
+    raise Unavailable(f"no server answered at {place}; {place}.log may say why")
+
+
+def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    from codeinfo.index.pool import worker_command
+
+    log = os.open(f"{place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            worker_command("codeinfo.shells.mcp", "serve_shared"),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            # Each client has two threads; glibc would give them heaps of their own, which stay half empty.
+            env=os.environ | {"MALLOC_ARENA_MAX": "1"},
+            start_new_session=True,  # signals of one client's terminal must not end it
+        )
+    except OSError as error:
+        raise Unavailable(f"a server could not be started: {error.strerror}") from error
+    finally:
+        os.close(log)
+    assert process.stdin is not None
+    with suppress(OSError), process.stdin as pipe:
+        pipe.write(json.dumps({"place": str(place), "flags": dict(flags)}).encode())
+    return process
 
 
 def _check_welcome(welcome: Mapping[str, Any]) -> None:
