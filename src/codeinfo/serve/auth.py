@@ -31,7 +31,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.files import open_private, private_folder, read_secret, wait_for_lock
+from codeinfo.files import open_private, private_folder, read_secret, replace_file, wait_for_lock
 from codeinfo.model import dumps
 
 Scope = MutableMapping[str, Any]
@@ -167,7 +167,7 @@ class Guard:
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._entrance(asked):
-            await send_page(send, 200, entered_page(), [(b"set-cookie", set_cookie(session).encode())])
+            await send_page(send, 200, entered_page("/"), [(b"set-cookie", set_cookie(session).encode())])
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
         if refusal := self._stranger(scope, headers, page_token):
@@ -313,18 +313,19 @@ async def send_refusal(
 ) -> None:
     """JSON for programs, the same words for a person who opened the address."""
     text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
-    body = (text or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
-    kind = b"text/plain; charset=utf-8" if readable else b"application/json"
-    length = str(len(body)).encode()
-    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close"), *more]
+    body = text or dumps({"error": {"code": code, "message": what, "next": next_step}})
+    kind = "text/plain; charset=utf-8" if readable else "application/json"
+    await send_body(send, status, kind, body, ((b"connection", b"close"), *more))
+
+
+async def send_page(send: Send, status: int, html: str, more: Iterable[tuple[bytes, bytes]]) -> None:
+    await send_body(send, status, "text/html; charset=utf-8", html, more)
+
+
+async def send_body(send: Send, status: int, kind: str, text: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    body = text.encode()
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_page(send: Send, status: int, html: str, headers: list[tuple[bytes, bytes]]) -> None:
-    body = html.encode()
-    kind = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -396,12 +397,11 @@ def set_cookie(value: str, *, secure: bool = False) -> str:
 # --- what a person sees of it --------------------------------------------------------------------------------------
 
 
-def entered_page() -> str:
-    """Leads on to the pages. A redirect would not do: a browser that came from elsewhere would follow it without the
+def entered_page(address: str) -> str:
+    """Leads on to an address. A redirect would not do: a browser that came from elsewhere would follow it without the
     cookie, since it is for this site alone."""
-    return plain_page(
-        "Welcome", '<meta http-equiv="refresh" content="0; url=/">', '<p><a href="/">Go on to the pages</a></p>'
-    )
+    head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
+    return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Go on to the pages</a></p>')
 
 
 def stranger_page(address: str, *, used: bool) -> str:
@@ -432,15 +432,7 @@ def plain_page(title: str, head: str, body: str) -> str:
 def write_link_file(folder: Path, link: str) -> Path:
     """A page of the user's own that leads to the link: a browser's command line can be read by everyone on the machine,
     so the link must not stand there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / LINK_FILE
-    temporary = path.with_name(f".{LINK_FILE}-{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        head = f'<meta http-equiv="refresh" content="0; url={escape(link)}">'
-        file.write(
-            f'<!doctype html><meta charset="utf-8"><title>CodeInfo</title>{head}<a href="{escape(link)}">Open</a>'
-        )
-    os.replace(temporary, path)
+    path = private_folder(folder) / LINK_FILE
+    head = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(link)}">'
+    replace_file(path, f'{head}<title>CodeInfo</title><a href="{escape(link)}">Open</a>'.encode())
     return path

@@ -169,12 +169,12 @@ def _reply(path: str, metrics: Metrics, problem: Problem) -> tuple[int, str, byt
         return 200, "text/plain; version=0.0.4; charset=utf-8", metrics.text()
     if path in ("/health", "/ready"):
         why = problem() if path == "/ready" else ""
-        return 503 if why else 200, "application/json", probe_body(why)
+        return 503 if why else 200, "application/json", probe_body(why).encode()
     return 404, "text/plain", b"/metrics, /health, /ready\n"
 
 
-def probe_body(why: str) -> bytes:
-    return json.dumps({"status": "unavailable", "reason": why} if why else {"status": "ok"}).encode()
+def probe_body(why: str) -> str:
+    return json.dumps({"status": "unavailable", "reason": why} if why else {"status": "ok"})
 
 
 # --- logs ----------------------------------------------------------------------------------------------------------

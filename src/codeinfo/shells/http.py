@@ -54,6 +54,7 @@ from codeinfo.serve.auth import (
     hosts_for,
     kept_token,
     public_origin,
+    send_body,
     write_link_file,
 )
 from codeinfo.serve.dispatch import (
@@ -214,7 +215,8 @@ class Traffic:
             await self._app(scope, receive, send)
             return
         if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
-            await _send_probe(send, await self.problem() if scope["path"] == "/ready" else "")
+            why = await self.problem() if scope["path"] == "/ready" else ""
+            await send_body(send, 503 if why else 200, "application/json", probe_body(why))
             return
         status, started = 0, time.perf_counter()
 
@@ -247,13 +249,6 @@ class Traffic:
 
     def problem_now(self) -> str:
         return ENDING if self.draining else self._problem()
-
-
-async def _send_probe(send: Send, why: str) -> None:
-    body = probe_body(why)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 503 if why else 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 class Server(uvicorn.Server):
@@ -326,9 +321,7 @@ def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
             if scope["type"] != "http" or not is_ending():
                 raise
             if not started:
-                headers = [(b"content-length", b"0"), (b"connection", b"close")]
-                await send({"type": "http.response.start", "status": 503, "headers": headers})
-                await send({"type": "http.response.body", "body": b""})
+                await send_body(send, 503, "text/plain", "", [(b"connection", b"close")])
 
     return answering
 

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Match, Route
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
-from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, plain_page, set_cookie
+from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, entered_page, plain_page, set_cookie
 from codeinfo.serve.team import (
     ADMIN,
     NOT_OFFERED,
@@ -168,10 +168,7 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
 
 
 def entered(back: str, cookie: str, *, secure: bool) -> Response:
-    """Leads on by a page, not a redirect: a browser that came from elsewhere would follow that without the cookie."""
-    head = f'<meta http-equiv="refresh" content="0; url={escape(back)}">'
-    text = plain_page("Welcome", head, f'<p><a href="{escape(back)}">Go on</a></p>')
-    return HTMLResponse(text, headers={"set-cookie": set_cookie(cookie, secure=secure)})
+    return HTMLResponse(entered_page(back), headers={"set-cookie": set_cookie(cookie, secure=secure)})
 
 
 def local_address(given: str) -> str:
