@@ -291,7 +291,7 @@ class Service:
         describe_use(tool.operation, query_of(values))
         with self._dispatcher.observe(tool.name, "mcp"), self.lease.use() as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
-            request = self._dispatcher.projects.anchored(tool.request(values, project))
+            request = self._dispatcher.projects.anchored(tool.make_request(values, project))
             result = tool.run(engine, request, call)
             reply = as_json(tool.shape(result, values), lambda step: call_of(step, offered))
             project = project or self._dispatcher.projects.folder

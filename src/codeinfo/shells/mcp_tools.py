@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
-from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, code, documents, inputs_of, search
+from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, documents, inputs_of, search
 from codeinfo.operations.base import renamed
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
@@ -51,16 +51,17 @@ def camel_schema(schema: Any) -> Any:
 
 
 class Tool(Struct, frozen=True):
-    """`request` makes the operation's request of the arguments and the project's folder ("" unless given); `shape`
-    makes the reply of the result; `perform` replaces the operation where a tool needs more of the engine."""
+    """`request` makes the operation's request of the arguments and the project's folder ("" unless given), where they
+    are not simply its fields; `shape` makes the reply of the result, of type `result` where it is another than the
+    operation's; `perform` replaces the operation where a tool needs more of the engine."""
 
     name: str
     operation: str
     sets: tuple[str, ...]
     description: str
-    inputs: tuple[Input, ...]
-    request: Callable[[Values, str], Any]
-    result: type
+    inputs: tuple[Input, ...] = ()
+    request: Callable[[Values, str], Any] | None = None
+    result: type | None = None
     shape: Callable[[Any, Values], Any] = _plain
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
@@ -80,8 +81,8 @@ class Tool(Struct, frozen=True):
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema:
-        is_plain = self.project is not None and not self.codes
-        schema = output_schema(self.result, reflects_schema(OPERATIONS[self.operation]) if is_plain else None)
+        is_plain, one = self.project is not None and not self.codes, OPERATIONS[self.operation]
+        schema = output_schema(self.result or one.result, reflects_schema(one) if is_plain else None)
         return camel_schema(schema) if self.shape is camel_reply else schema
 
     @property
@@ -91,6 +92,13 @@ class Tool(Struct, frozen=True):
     @property
     def shows_documents(self) -> bool:
         return OPERATIONS[self.operation].shows_documents
+
+    def make_request(self, values: Values, project: str) -> Any:
+        if self.request is not None:
+            return self.request(values, project)
+        request = OPERATIONS[self.operation].request
+        fields = {self.renamed.get(name, name): value for name, value in values.items()}
+        return request(**fields, **placed(request, project))
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
@@ -113,23 +121,10 @@ def direct(
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are what a
     field is called, the first one shown."""
-    one = OPERATIONS[operation]
-    folder = _folder_field(one.request)
-    own = [item for item in inputs_of(one.request) if item.name in only]
+    own = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
     inputs = tuple(renamed(item, names) for item in own)
     field_of = {argument.name: item.name for argument, item in zip(inputs, own, strict=True)}
-    return Tool(
-        name=name,
-        operation=operation,
-        sets=sets,
-        description=description,
-        inputs=inputs,
-        request=lambda values, project: one.request(
-            **{field_of[key]: value for key, value in values.items()}, **placed(one.request, folder, project)
-        ),
-        renamed=field_of,
-        **{"result": one.result, **more},
-    )
+    return Tool(name, operation, sets, description, inputs, renamed=field_of, **more)
 
 
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
@@ -149,8 +144,9 @@ def _argument(item: Input, value: Any) -> str:
     return f"{item.name}={dumps(value[0] if one_of_many else value)}"
 
 
-def placed(request: type, folder: str, project: str) -> Values:
+def placed(request: type, project: str) -> Values:
     """The field that names the folder, filled in; nothing where no project is given."""
+    folder = _folder_field(request)
     if not project or not folder:
         return {}
     many = next(item.kind for item in inputs_of(request) if item.name == folder).startswith("tuple")
@@ -167,8 +163,6 @@ def plain_tool(one: Operation) -> Tool:
         sets=(),
         description=" ".join(part for part in (one.summary, one.help) if part),
         inputs=inputs,
-        request=lambda values, project: one.request(**values, **placed(one.request, folder, project)),
-        result=one.result,
         project=PROJECT if folder else None,
         open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
     )
@@ -251,7 +245,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
             regex=mode == "regex",
             limit=values.get("limit", 100),
             **values.get("filters", {}),
-            **placed(search.GrepRequest, "paths", project),
+            **placed(search.GrepRequest, project),
         )
     return search.SearchRequest(
         values["query"],
@@ -259,7 +253,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
         purpose="" if purpose == "explore" else purpose,
         context=True,
         **values.get("filters", {}),
-        **placed(search.SearchRequest, "paths", project),
+        **placed(search.SearchRequest, project),
     )
 
 
@@ -307,7 +301,6 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
             Input("target", "`Class.method`, `path::Name`, a file, or FILE:LINE.", required=True),
             Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
         ),
-        request=lambda values, project: code.ExploreRequest(**values, **placed(code.ExploreRequest, "path", project)),
         result=shapes.Explored,
         shape=shapes.explored,
         files=shapes.explored_files,
@@ -342,8 +335,6 @@ CODE_TOOLS: tuple[Tool, ...] = (
         operation="status",
         sets=("code",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
-        inputs=(),
-        request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
         result=shapes.IndexingStatus,
         shape=shapes.indexing_status,
         perform=lambda engine, request, call: (
@@ -363,9 +354,8 @@ CODE_TOOLS: tuple[Tool, ...] = (
         ),
         request=lambda values, project: search.IndexRequest(
             full=values.get("full", not values.get("incrementalOnly", True)),
-            **placed(search.IndexRequest, "paths", project),
+            **placed(search.IndexRequest, project),
         ),
-        result=search.IndexResponse,
     ),
 )
 
@@ -491,8 +481,6 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         operation="agents list",
         sets=("agents",),
         description="The agents that run_agent_instruction can run.",
-        inputs=(),
-        request=lambda values, project: answers.AgentsRequest(),
         project=None,
         result=shapes.ListedAgents,
         shape=shapes.listed_agents,
@@ -549,7 +537,7 @@ def _document_search(values: Values, project: str) -> documents.DocsSearchReques
         max_distance=values.get("maxDistance", 2.0),
         hybrid=values.get("hybridSearch", True),
         rerank=values.get("rerank", False),
-        **placed(documents.DocsSearchRequest, "path", project),
+        **placed(documents.DocsSearchRequest, project),
     )
 
 
@@ -583,10 +571,9 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         description="The documents of one collection.",
         inputs=(Input("collection", "A collection, by its name or id.", required=True),),
         request=lambda values, project: documents.DocsListRequest(
-            (values["collection"],), **placed(documents.DocsListRequest, "path", project)
+            (values["collection"],), **placed(documents.DocsListRequest, project)
         ),
         renamed={"collection": "collections"},
-        result=documents.DocsListResponse,
     ),
     Tool(
         name="documents_search",
@@ -612,7 +599,6 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
             _RERANK,
         ),
         request=_document_search,
-        result=documents.DocsSearchResponse,
     ),
     _documents(
         "documents_find_related",
@@ -645,8 +631,6 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
             Input("repository", "Only this repository: its name or path; all unless named."),
             Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
         ),
-        request=lambda values, project: clients.VectorSearchRequest(**values),
-        result=clients.VectorSearchResult,
         codes=_VECTOR_CODES,
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
