@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, RelatedMemory, SearchResult
+from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.clients import IngestRun
@@ -85,7 +85,7 @@ MOST_FILES = 100  # of an area that are listed
 def _search_frame(visit: Visit) -> str:
     """The page around the results, which come after it."""
     state, asked = visit.state, visit.given
-    query = check_length(asked.get("q", "").strip(), "the query")
+    query = visit.query
     root = visit.root if query else asked.get("project", "")
     if query:
         _search_request(asked, query, root)  # a filter or mode that does not exist is refused here
@@ -106,7 +106,7 @@ def _search_frame(visit: Visit) -> str:
 
 def _search_results(visit: Visit) -> str:
     state, asked = visit.state, visit.given
-    query = check_length(asked.get("q", "").strip(), "the query")
+    query = visit.query
     if not query:
         return _search_frame(visit)
     root = visit.root
@@ -246,7 +246,12 @@ def _panel(visit: Visit) -> str:
     path = file_within(root, asked.get("path", ""))
     start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
     symbol = asked.get("symbol", "")[:200]
-    text = _lines(state, root, path, start, min(end, start + PANEL_LINES))
+    importers = code_requests.ImportsRequest(path, LISTED, root, refresh=False)
+    related = MemoryListRequest(symbol or path.rpartition("/")[2], limit=3, path=root)
+    try:
+        text = state.engine.answers.read_lines(root, path, start, min(end, start + PANEL_LINES))
+    except (CodeInfoError, OSError, ValueError):
+        text = ""
     if not text:
         raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
     return visit.render(
@@ -258,9 +263,9 @@ def _panel(visit: Visit) -> str:
         listed=LISTED,
         text=text,
         symbol=symbol,
-        imports=_or_none(lambda: _importers(state, root, path)),
+        imports=_or_none(lambda: state.engine.code.imports(importers)),
         uses=_or_none(lambda: _uses(state, root, f"{path}::{symbol}", LISTED)) if symbol else None,
-        memories=_or_none(lambda: _memories_about(state, root, symbol or path.rpartition("/")[2])) or (),
+        memories=_or_none(lambda: state.engine.knowledge.memory_list(related).memories) or (),
     )
 
 
@@ -284,14 +289,6 @@ def _line(text: str) -> int:
     return max(1, int(text))
 
 
-def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
-    """Lines of an indexed file; "" where they cannot be read."""
-    try:
-        return state.engine.answers.read_lines(root, path, start, end)
-    except (CodeInfoError, OSError, ValueError):
-        return ""
-
-
 def _or_none(look: Callable[[], Any]) -> Any:
     """Documents have no callers, and not every project has memories."""
     try:
@@ -300,16 +297,8 @@ def _or_none(look: Callable[[], Any]) -> Any:
         return None
 
 
-def _importers(state: State, root: str, path: str) -> code_requests.ModuleImports:
-    return state.engine.code.imports(code_requests.ImportsRequest(path, LISTED, root, refresh=False))
-
-
 def _uses(state: State, root: str, name: str, limit: int) -> code_requests.ReferenceReport:
     return state.engine.code.references(code_requests.RefsRequest(name, root, limit, refresh=False))
-
-
-def _memories_about(state: State, root: str, topic: str) -> tuple[RelatedMemory, ...]:
-    return state.engine.knowledge.memory_list(MemoryListRequest(topic, limit=3, path=root)).memories
 
 
 # --- a whole file --------------------------------------------------------------------------------------------------
@@ -336,25 +325,25 @@ def _file_lines(visit: Visit) -> str:
 
 def _documents_frame(visit: Visit) -> str:
     """The page around the collections or results, which come after it."""
-    query = check_length(visit.given.get("q", "").strip(), "the query")
+    query = visit.query
     return visit.render("documents.html", query=query, chosen=visit.given.get("collection", ""))
 
 
 def _documents_content(visit: Visit) -> str:
-    query = check_length(visit.given.get("q", "").strip(), "the query")
+    query = visit.query
     chosen = visit.given.get("collection", "")
     return _results(visit, query, chosen) if query else _collections(visit, chosen)
 
 
 def _collections(visit: Visit, chosen: str, reports: tuple[SyncReport, ...] = ()) -> str:
-    found = visit.state.engine.documents.list(DocsListRequest((chosen,) if chosen else (), path=_here(visit.state)))
+    found = visit.state.engine.documents.list(DocsListRequest((chosen,) if chosen else (), path=visit.here))
     return visit.render(
         "documents_content.html", collections=found.collections, notes=found.notes, chosen=chosen, reports=reports
     )
 
 
 def _results(visit: Visit, query: str, chosen: str) -> str:
-    asked = DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=_here(visit.state))
+    asked = DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
     response = visit.state.engine.documents.search(asked, visit.call.progress)
     (found,) = response.searches
     names = {one.id: one.name for one in _collections_of(visit.state)}
@@ -367,12 +356,12 @@ def _collections_of(state: State) -> tuple[Collection, ...]:
     """The collections without their documents; a team's server offers none."""
     if request_user() is not None:
         return ()
-    return tuple(state.engine.documents.collections.all(Path(_here(state)))[0])
+    return tuple(state.engine.documents.collections.all(Path(str(state.projects.here)))[0])
 
 
 def _document_panel(visit: Visit) -> str:
     """One document, or a section of it, with its outline and what it is related to."""
-    asked, documents, here = visit.given, visit.state.engine.documents, _here(visit.state)
+    asked, documents, here = visit.given, visit.state.engine.documents, visit.here
     collection, name, section = (asked.get(key, "") for key in ("collection", "document", "section"))
     outline = documents.outline(DocsOutlineRequest(collection, name, here))
     try:
@@ -402,20 +391,20 @@ def _add_collection(visit: Visit) -> str:
     if not given:
         raise UsageError("no source is named", next_step="Type a folder, or the address of a git repository")
     source = given if "://" in given or given.startswith("git@") else str(visit.state.addable(given))
-    request = DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=_here(visit.state))
+    request = DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)
 
 
 def _sync_collections(visit: Visit) -> str:
     wanted = visit.given.get("id", "")
-    request = DocsSyncRequest((wanted,) if wanted else (), path=_here(visit.state))
+    request = DocsSyncRequest((wanted,) if wanted else (), path=visit.here)
     done = visit.state.engine.documents.sync(request, visit.call.progress)
     return _collections(visit, visit.given.get("collection", ""), done.reports)
 
 
 def _remove_collection(visit: Visit) -> str:
-    visit.state.engine.documents.remove(DocsRemoveRequest((visit.given.get("id", ""),), path=_here(visit.state)))
+    visit.state.engine.documents.remove(DocsRemoveRequest((visit.given.get("id", ""),), path=visit.here))
     return _collections(visit, "")
 
 
@@ -427,14 +416,9 @@ def _documents_request(state: State, scope: str, values: Values) -> DocsAskReque
         values["message"],
         (chosen,) if chosen else (),
         values.get("conversationId", ""),
-        path=_here(state),
+        path=str(state.projects.here),
         **named,
     )
-
-
-def _here(state: State) -> str:
-    """The project whose context.json is read."""
-    return str(state.projects.here)
 
 
 # --- projects ------------------------------------------------------------------------------------------------------
@@ -543,7 +527,7 @@ def _patterns(visit: Visit, root: str) -> dict[str, Any]:
 
 
 def _memories(visit: Visit, root: str) -> dict[str, Any]:
-    query = check_length(visit.given.get("q", "").strip(), "the query")
+    query = visit.query
     found = visit.state.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
     return {"found": found, "query": query}
 

@@ -38,7 +38,7 @@ from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy
 from codeinfo.search.query import read_query
-from codeinfo.serve.dispatch import Call, property_schema
+from codeinfo.serve.dispatch import Call, check_length, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import ADMIN, READ, current_user
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
@@ -663,6 +663,15 @@ class Visit(Struct):
     def root(self) -> str:
         """The project that the page is about."""
         return self.state.root_of(self.given.get("project", ""))
+
+    @property
+    def query(self) -> str:
+        return check_length(self.given.get("q", "").strip(), "the query")
+
+    @property
+    def here(self) -> str:
+        """The project whose context.json is read."""
+        return str(self.state.projects.here)
 
     @property
     def is_fragment(self) -> bool:
