@@ -56,7 +56,7 @@ def test_blame_and_log_are_read() -> None:
         (0, "Ben", "three"),
     ]
     assert dates_after_edit(["one", "new"], lines, 200) == [100, 200]
-    log = "\x01300\x1fc2\x1fann@x\0\na.py\0b.py\0\x01100\x1fc1\x1fben@x\0\nb.py\0c.py\0"
+    log = "\x02300\x1fc2\x1fann@x\x1f\0\na.py\0b.py\0\x02100\x1fc1\x1fben@x\x1f\0\nb.py\0c.py\0"
     assert last_changes(log) == {
         "a.py": LastChange(300, "c2", {"ann@x"}),
         "b.py": LastChange(300, "c2", {"ann@x", "ben@x"}),

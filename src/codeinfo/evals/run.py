@@ -293,7 +293,6 @@ _NUMBERS = re.compile(
     rf"|(?:^|\s+)\[?{_NUMBER}\]?(?:[:,]?(?=\s|$))?",
     re.IGNORECASE,
 )
-_FIELDS = "%x01%H%x02%P%x02%an <%ae>%x02%ct%x02%s%x02%b%x02"
 
 
 class Commit(Struct, frozen=True):
@@ -310,35 +309,23 @@ class Commit(Struct, frozen=True):
 
 def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Commit]:
     """The newest `count` commits up to the revision, without merges: their changes are those of other commits."""
-    arguments = ("log", "--no-merges", f"--max-count={count}", f"--format={_FIELDS}", "--name-status", "--no-renames")
+    form = git.log_format("%H", "%P", "%an <%ae>", "%ct", "%s", "%b")
+    arguments = ("log", "--no-merges", f"--max-count={count}", form, "--name-status", "--no-renames")
     log = os.fsdecode(git.run(path, [*arguments, "-z", "--end-of-options", revision], timeout=LOG_TIMEOUT_S))
-    for record in log.split("\x01")[1:]:
-        facts = record.split("\x02", 6)
-        if len(facts) == 7:  # a message may hold any character, these separators as well
-            yield _commit(*facts)
-
-
-def _commit(sha: str, parents: str, author: str, time: str, subject: str, body: str, changes: str) -> Commit:
-    changed = list(_changed(changes))
-    code = [(status, path) for status, path in changed if is_code(path)]
-    return Commit(
-        sha=sha,
-        parent=parents.split(" ")[0],
-        author=author,
-        time=int(time),
-        subject=without_numbers(subject),
-        body=body.strip(),
-        changed=len(changed),
-        added=tuple(path for status, path in code if status == "A"),
-        files=tuple(path for status, path in code if status != "A"),
-    )
-
-
-def _changed(listing: str) -> Iterator[tuple[str, str]]:
-    """(status, path) pairs of `--name-status -z`; git sets the list off with line breaks."""
-    parts = [part for part in listing.strip("\n\x00").split("\x00") if part]
-    for status, path in zip(parts[::2], parts[1::2], strict=False):
-        yield status.strip("\n"), path
+    for (sha, parents, author, seconds, subject, body), listed in git.read_log(log, 6):
+        statuses = list(zip(listed[::2], listed[1::2], strict=False))
+        code = [(status, changed) for status, changed in statuses if is_code(changed)]
+        yield Commit(
+            sha=sha,
+            parent=parents.split(" ")[0],
+            author=author,
+            time=int(seconds),
+            subject=without_numbers(subject),
+            body=body.strip(),
+            changed=len(statuses),
+            added=tuple(changed for status, changed in code if status == "A"),
+            files=tuple(changed for status, changed in code if status != "A"),
+        )
 
 
 def without_numbers(subject: str) -> str:

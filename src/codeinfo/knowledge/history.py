@@ -196,21 +196,17 @@ def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: floa
 # --- what git prints -----------------------------------------------------------------------------------------------
 
 
+_CHANGE_FORMAT = git.log_format("%at", "%H", "%ae")
+
+
 def last_changes(log: str) -> dict[str, LastChange]:
-    """The newest change of each path, from `git log --format=%x01%at%x1f%H%x1f%ae --name-only -z`."""
+    """The newest change of each path, from a log with _CHANGE_FORMAT."""
     found: dict[str, LastChange] = {}
-    for record in log.split("\x01"):
-        head, _, names = record.partition("\0")
-        seconds, _, who = head.partition("\x1f")
-        commit, _, author = who.partition("\x1f")
-        if not seconds.isdigit():
-            continue
-        for name in names.split("\0"):
-            path = name.lstrip("\n")
-            if path:
-                known = found.setdefault(path, LastChange(int(seconds), commit))
-                known.time = max(known.time, int(seconds))
-                known.authors.add(author)
+    for (seconds, commit, author), paths in git.read_log(log, 3):
+        for path in paths if seconds.isdigit() else ():
+            known = found.setdefault(path, LastChange(int(seconds), commit))
+            known.time = max(known.time, int(seconds))
+            known.authors.add(author)
     return found
 
 
@@ -242,7 +238,6 @@ def read_blame(porcelain: str) -> list[BlameLine]:
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
-_COMMIT_START, _ID_END, _MESSAGE_END = "\x02", "\x04", "\x03"
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 MOST_TOUCHING = 3  # commits shown of a file or a definition
 LOG_TIMEOUT_S = 60.0
@@ -278,14 +273,14 @@ class History:
     def memory_log(self, now: float) -> str:
         """Commits with their files, then merges with what they brought: their titles are those of whole changes."""
         since = int(now - COMMIT_DAYS * _DAY)
-        shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", f"--format={LOG_FORMAT}", *_NAMES)
+        shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", LOG_FORMAT, *_NAMES)
         plain = self._masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
         return plain + self._masked(("log", "--merges", "--first-parent", "-m", *shape, "HEAD", "--", "."))
 
     def last_changes(self, now: float) -> dict[str, LastChange]:
         """The newest change of each file, for files changed within the window."""
         arguments = ("log", f"--since=@{int(now - WINDOW_DAYS * _DAY)}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        return last_changes(self._text((*arguments, "--format=%x01%at%x1f%H%x1f%ae", *_NAMES, "HEAD", "--", ".")))
+        return last_changes(self._text((*arguments, _CHANGE_FORMAT, *_NAMES, "HEAD", "--", ".")))
 
     def head(self) -> str:
         return self._text(("rev-parse", "--verify", "--quiet", self._revision)).strip()
@@ -318,13 +313,13 @@ class History:
 
     def _messages(self, message: str, *arguments: str, stdin: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Id, message, in a format of git's, and paths of each commit."""
-        shape = ("--no-merges", *_NAMES, f"--format={_COMMIT_START}%H{_ID_END}{message}{_MESSAGE_END}")
-        listed = self._text(("log", *shape, *arguments), stdin=stdin).split(_COMMIT_START)[1:]
-        ids, _, texts = zip(*(entry.partition(_ID_END) for entry in listed), strict=True) if listed else ((), (), ())
-        masked = mask(_COMMIT_START.join(texts))[0].split(_COMMIT_START)  # without ids, which look like keys
-        for commit, entry in zip(ids, masked, strict=True) if ids else ():
-            text, _, names = entry.partition(_MESSAGE_END)
-            yield commit, text, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
+        log = self._text(("log", "--no-merges", *_NAMES, git.log_format("%H", message), *arguments), stdin=stdin)
+        listed = list(git.read_log(log, 2))
+        texts = ("\0".join((text, *names)) for (_, text), names in listed)
+        masked = mask("\x02".join(texts))[0].split("\x02")  # without ids, which look like keys
+        for ((commit, _), _), entry in zip(listed, masked, strict=False):
+            text, *names = entry.split("\0")
+            yield commit, text, tuple(names)
 
     def newest_commit(self) -> float:
         seconds = self._text(("log", "-1", "--format=%at", "HEAD")).strip()

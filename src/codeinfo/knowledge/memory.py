@@ -21,6 +21,7 @@ from codeinfo.files import read_regular, replace_file, sweep_temporary, wait_for
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import FileKind, NextStep, RelatedMemory, to_run
+from codeinfo.sources.git import log_format, read_log
 from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
 
@@ -388,8 +389,7 @@ def _damaged(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
 
 
 COMMIT_DAYS = 90
-# A commit in `git log --name-only -z`: its fields, then the names of its files. Git prints neither of these signs.
-LOG_FORMAT = "%x02%H%x1f%at%x1f%an%x1f%s%x1f%b%x03"
+LOG_FORMAT = log_format("%H", "%at", "%an", "%s", "%b")
 MOST_FILES = 5  # in a scope; of more, the folder that holds them all
 # Kind of a conventional commit → type and category of the memory.
 _COMMIT_KINDS = {
@@ -493,24 +493,17 @@ class Commit(Struct, frozen=True):
     files: tuple[str, ...]
 
 
-def read_log(log: str) -> list[Commit]:
-    """The commits of a log written with LOG_FORMAT."""
-    found = []
-    for record in log.split("\x02")[1:]:
-        head, _, names = record.partition("\x03")
-        fields = head.split("\x1f")
-        if len(fields) == 5 and fields[1].isdigit():
-            files = tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
-            found.append(Commit(fields[0], int(fields[1]), fields[2], fields[3], fields[4], files))
-    return found
-
-
 def from_log(log: str, now: float) -> tuple[Memory, ...]:
     """Memories of a log written with LOG_FORMAT, newest first; the same words count once, at their newest date."""
     oldest = now - COMMIT_DAYS * DAY_SECONDS
     found: dict[str, Memory] = {}
     undone: set[str] = set()  # what newer commits reverted
-    for commit in sorted(read_log(log), key=lambda commit: -commit.seconds):
+    listed = (
+        Commit(identity, int(seconds), author, subject, body, tuple(files))
+        for (identity, seconds, author, subject, body), files in read_log(log, 5)
+        if seconds.isdigit()
+    )
+    for commit in sorted(listed, key=lambda commit: -commit.seconds):
         subject = _title(commit)[0]
         if reverted := _REVERTED.fullmatch(subject):
             undone.add(_NUMBER.sub("", reverted["text"]))

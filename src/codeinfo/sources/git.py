@@ -316,6 +316,25 @@ def _execute(
     return done.stdout
 
 
+# --- logs ----------------------------------------------------------------------------------------------------------
+
+
+def log_format(*fields: str) -> str:
+    """The switch for what `read_log` reads, with `-z` and the names of files."""
+    return f"--format=%x02{'%x1f'.join(fields)}%x1f"
+
+
+def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
+    """The fields of each commit, and what is listed of its files. A message may hold any character: a commit with those
+    that separate fields is left out."""
+    for record in log.split("\x02")[1:]:
+        *found, names = record.split("\x1f")
+        if len(found) == fields:
+            yield found, [name.lstrip("\n") for name in names.split("\0") if name.strip("\n")]
+
+
+# --- fetching --------------------------------------------------------------------------------------------------------
+
 FETCH_TIMEOUT_S = 600.0
 _REMOTE_TRANSPORTS = "https:http:ssh"
 REGULAR = ("100644", "100755")
