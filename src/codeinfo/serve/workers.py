@@ -6,8 +6,10 @@ import logging
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +18,16 @@ from functools import partial
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import UsageError
 from codeinfo.files import private_folder
 from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
+from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, memory_reading
 
 _RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the machine busy
 _LOOK_S = 0.1
+ENDING = "the server is about to end"
 
 log = logging.getLogger(__name__)
 Start = Callable[[], subprocess.Popen[bytes]]
@@ -124,6 +129,34 @@ def work(config: Config, settings: Sequence[str], *, processes: int, until_idle:
     logging.getLogger("codeinfo").setLevel(logging.INFO)
     with closing(Engine(config)) as engine:
         engine.team.work(until_idle=until_idle)
+
+
+def serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
+    """`count` processes on one socket, and the operators' address in this one. The exit code."""
+    shared = config.serve.metrics_address != ""
+    with tempfile.TemporaryDirectory(prefix="codeinfo-metrics-") as folder, closing(Indexes(config)) as indexes:
+        start = partial(
+            start_child,
+            *(*sys.argv[1:], "--listener", str(listener.fileno())),
+            environment=os.environ | ({"PROMETHEUS_MULTIPROC_DIR": folder} if shared else {}),
+            keep_open=(listener.fileno(),),
+        )
+        workers = Supervisor([start] * count, is_lost=lambda code: True)
+        if shared:
+            database = indexes.team
+            assert database is not None
+
+            def readings() -> list[Reading]:
+                pids = (process.pid for process in workers.processes)
+                return [*database.figures(), memory_reading([os.getpid(), *pids])]
+
+            def problem() -> str:
+                ended = sum(process.poll() is not None for process in workers.processes)
+                down = f"{ended} processes have ended" if ended else database.problem()
+                return ENDING if workers.signal else down
+
+            OperatorServer(config.serve.metrics_address, Metrics(readings, folder), problem)
+        return workers.run()
 
 
 def _set_options(settings: Sequence[str]) -> list[str]:

@@ -16,10 +16,8 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -38,7 +36,6 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import Config
-from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
@@ -79,7 +76,7 @@ from codeinfo.serve.metrics import (
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import READ, require_callers, team_gate
-from codeinfo.serve.workers import Supervisor, start_child
+from codeinfo.serve.workers import ENDING, serve_with_workers
 from codeinfo.shells.http_api import (
     EXCEPTION_HANDLERS,
     LOG_PLACE,
@@ -109,7 +106,6 @@ HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, f
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
 NOTICE_S = 2.0  # a server that is to end goes on so long at least, until load balancers have seen that it is not ready
 LAST_S = 0.5  # from closing the socket to closing connections: requests that were on their way are read meanwhile
-ENDING = "the server is about to end"
 _FRESH_S = 1.0  # a look at the database is good for so long
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # a delay of the loop that is logged
@@ -479,7 +475,7 @@ def serve(
     if config.serve.log == "json":
         log_as_json()
     if workers > 1:
-        return _serve_with_workers(config, workers, opened)
+        return serve_with_workers(config, workers, opened)
     server = _server(config, access, tuple(Path(folder).expanduser() for folder in allow), is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
@@ -491,34 +487,6 @@ def serve(
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     server.run(sockets=[opened])
     return 0
-
-
-def _serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
-    """`count` processes on one socket, and the operators' address in this one. The exit code."""
-    shared = config.serve.metrics_address != ""
-    with tempfile.TemporaryDirectory(prefix="codeinfo-metrics-") as folder, closing(Indexes(config)) as indexes:
-        start = partial(
-            start_child,
-            *(*sys.argv[1:], "--listener", str(listener.fileno())),
-            environment=os.environ | ({"PROMETHEUS_MULTIPROC_DIR": folder} if shared else {}),
-            keep_open=(listener.fileno(),),
-        )
-        workers = Supervisor([start] * count, is_lost=lambda code: True)
-        if shared:
-            database = indexes.team
-            assert database is not None
-
-            def readings() -> list[Reading]:
-                pids = (process.pid for process in workers.processes)
-                return [*database.figures(), memory_reading([os.getpid(), *pids])]
-
-            def problem() -> str:
-                ended = sum(process.poll() is not None for process in workers.processes)
-                down = f"{ended} processes have ended" if ended else database.problem()
-                return ENDING if workers.signal else down
-
-            OperatorServer(config.serve.metrics_address, Metrics(readings, folder), problem)
-        return workers.run()
 
 
 def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
