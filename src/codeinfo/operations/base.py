@@ -104,7 +104,7 @@ class Operation(Struct, frozen=True):
     section: str = ""  # the heading under which `codeinfo --help` lists it
     removes: bool = False  # something that a user wrote is deleted
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
-    exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
+    falls_short: Callable[[Any], bool] | None = None  # whether a result means less than success: exit code 3
 
     @property
     def shows_project(self) -> bool:
@@ -148,6 +148,11 @@ def renamed(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
     """A field under other names: the first is shown, the others are accepted."""
     shown, *aliases = names.get(item.name, (item.name,))
     return replace(item, name=shown, aliases=tuple(aliases))
+
+
+def skipped_something(response: Any) -> bool:
+    """Whether a file was left out that the user should know about."""
+    return any(skip.matters for report in response.reports for skip in report.skipped)
 
 
 def load(name: str) -> Any:

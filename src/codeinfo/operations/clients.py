@@ -177,9 +177,8 @@ class InstallReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def _failures(report: InstallReport) -> int:
-    """3: done, but a client's file could not be changed."""
-    return 3 if any(change.action == "failed" for change in report.changes) else 0
+def _failed(report: InstallReport) -> bool:
+    return any(change.action == "failed" for change in report.changes)
 
 
 OPERATIONS = (
@@ -217,7 +216,7 @@ OPERATIONS = (
         help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
         read_only=False,
         group="local",
-        exit_code=_failures,
+        falls_short=_failed,
         section="For agents and browsers",
     ),
     Operation(
@@ -229,7 +228,7 @@ OPERATIONS = (
         help="Restores their files to what they were before.",
         read_only=False,
         group="local",
-        exit_code=_failures,
+        falls_short=_failed,
         section="For agents and browsers",
     ),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import Answer, ModelName, ProviderName, ShowTrace
-from codeinfo.operations.base import Arg, Limit, Operation, Opt
+from codeinfo.operations.base import Arg, Limit, Operation, Opt, skipped_something
 
 CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
 DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
@@ -287,11 +287,6 @@ class DocsRelatedResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def _skips(response: Any) -> int:
-    """3: done, but a document was skipped that the user should know about."""
-    return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
-
-
 _Operation = partial(Operation, group="documents", section="Documents")
 
 OPERATIONS = (
@@ -303,7 +298,7 @@ OPERATIONS = (
         "Add a collection of documents and index it.",
         help="A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.",
         read_only=False,
-        exit_code=_skips,
+        falls_short=skipped_something,
     ),
     _Operation(
         "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents in them."
@@ -316,7 +311,7 @@ OPERATIONS = (
         "Fetch remote sources and index what changed, by content.",
         help="Apart from adding a collection, the only command that uses the network for one.",
         read_only=False,
-        exit_code=_skips,
+        falls_short=skipped_something,
     ),
     _Operation(
         "docs remove",

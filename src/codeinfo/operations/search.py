@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, load
+from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, load, skipped_something
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
@@ -232,11 +232,6 @@ class DoctorReport(Struct, frozen=True):
     checks: tuple[Check, ...]
 
 
-def _skips(matters: bool) -> int:
-    """3: done, but something was skipped that the user should know about."""
-    return 3 if matters else 0
-
-
 class EvalRequest(Struct, frozen=True):
     dataset: Annotated[
         str, Arg("A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository.")
@@ -436,7 +431,7 @@ OPERATIONS = (
         "index",
         "Build or refresh the index of a folder.",
         help="Only what changed is indexed again. Interrupt it at any time: the next run continues where it stopped.",
-        exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
+        falls_short=skipped_something,
         section="The index",
     ),
     Operation(
@@ -477,7 +472,7 @@ OPERATIONS = (
         ),
         "Check that everything CodeInfo needs is installed and works.",
         group="admin",
-        exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
+        falls_short=lambda report: any(check.state == "fail" for check in report.checks),
         section="The index",
     ),
     Operation(
@@ -489,7 +484,7 @@ OPERATIONS = (
         help="Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.",
         read_only=False,
         group="local",
-        exit_code=lambda report: 0 if report.passed else 3,
+        falls_short=lambda report: not report.passed,
     ),
     Operation(
         "eval answers",
@@ -500,6 +495,6 @@ OPERATIONS = (
         help="Exit code 3 when an answer fails a check. docs/answers.md describes the files.",
         read_only=False,
         group="local",
-        exit_code=lambda report: 3 if report.failed else 0,
+        falls_short=lambda report: report.failed > 0,
     ),
 )

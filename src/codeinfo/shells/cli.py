@@ -59,6 +59,7 @@ MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "
 SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # headings of the list of commands
 EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a search exact
 OVERRIDE: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE", "help": "Override one setting this time."}
+FELL_SHORT = 3  # exit code: done, but something was skipped or failed a check
 PROMPT = "? "
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
@@ -271,7 +272,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
         write_json(result)
     else:
         write_text(result, request, partial(_project_of, engine, request), verbose=verbose)
-    return operation.exit_code(result) if operation.exit_code else 0
+    return FELL_SHORT if operation.falls_short and operation.falls_short(result) else 0
 
 
 def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
