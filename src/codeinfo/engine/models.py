@@ -70,11 +70,6 @@ class Models:
 
         if settings.provider == "scripted":
             return ScriptedEmbedder(settings.dimension or 256)
-        if not settings.model:
-            raise UsageError(
-                "no embedding model is named",
-                next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
-            )
         secret = self.config.secret(settings.api_key_env)
         return OpenAIEmbedder(
             EmbeddingEndpoint(

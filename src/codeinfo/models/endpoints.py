@@ -50,39 +50,34 @@ class Limits(Struct, frozen=True):
 TEXT_CHARS = 16_000  # a longer text is cut: endpoints refuse the whole batch for one text over their context
 
 
-class EmbeddingEndpoint(Struct, frozen=True):
+class Endpoint(Struct, frozen=True):
+    base_url: str
+    model: str = ""
+    key: Key | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+class EmbeddingEndpoint(Endpoint, frozen=True):
     """An OpenAI-compatible `/embeddings`."""
 
-    base_url: str
-    model: str
-    key: Key | None = None
     dimension: int = 0  # asked of the endpoint and insisted on; 0 takes the model's own
     batch_count: int = 64
     batch_chars: int = 100_000  # keeps a request small enough for local servers and their timeouts
     text_chars: int = TEXT_CHARS
-    limits: Limits = field(default_factory=Limits)
 
 
-class ChatEndpoint(Struct, frozen=True):
-    """An OpenAI-compatible `/chat/completions`."""
+class ChatEndpoint(Endpoint, frozen=True):
+    """An OpenAI-compatible `/chat/completions`. Without a model's name it is the first that the endpoint offers."""
 
-    base_url: str
-    model: str = ""  # "": the first chat model the endpoint offers
-    key: Key | None = None
     temperature: float | None = None
     max_chars: int = 200_000  # an answer that goes on for ever ends here, as "length"
-    limits: Limits = field(default_factory=Limits)
 
 
-class RerankEndpoint(Struct, frozen=True):
+class RerankEndpoint(Endpoint, frozen=True):
     """A `/rerank` endpoint. A request that names a model has the shape of Jina, Cohere, vLLM and llama.cpp; one that
     names none has the shape of TEI, which serves a single model and knows no names."""
 
-    base_url: str
-    model: str = ""
-    key: Key | None = None
     text_chars: int = 2000  # about 512 tokens of code: many servers refuse a longer pair instead of truncating it
-    limits: Limits = field(default_factory=Limits)
 
 
 class CrossEncoderFolder(Struct, frozen=True):

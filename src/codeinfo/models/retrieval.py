@@ -74,7 +74,10 @@ class OpenAIEmbedder:
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
-            raise UsageError("no embedding model is named", next_step="Set embedding.model to one the endpoint offers.")
+            raise UsageError(
+                "no embedding model is named",
+                next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
+            )
         self._endpoint = endpoint
         self._target = parse_target(endpoint.base_url)
         self._connection = Connection(self._target, endpoint.key, endpoint.limits)

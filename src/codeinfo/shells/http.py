@@ -87,7 +87,7 @@ from codeinfo.shells.http_api import (
     read_paths,
 )
 from codeinfo.shells.http_pages import page_routes
-from codeinfo.shells.http_team import admin_routes, guarded, hook_routes, origin_of, sign_in_routes, upload_routes
+from codeinfo.shells.http_team import admin_routes, guarded, origin_of, receiving_routes, sign_in_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
 from codeinfo.shells.mcp_tools import chosen_tools
@@ -398,11 +398,7 @@ def make_app(
     routes = [
         *(row.route() for row in rows),
         *page_routes(),
-        *(
-            (*sign_in_routes(gate, access), *admin_routes(), *hook_routes(), *upload_routes())
-            if gate is not None
-            else ()
-        ),
+        *((*sign_in_routes(gate, access), *admin_routes(), *receiving_routes()) if gate is not None else ()),
         TeamRoute("/openapi.json", document, scope=READ),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -80,28 +81,21 @@ def origin_of(access: Access) -> str:
 # --- webhooks and uploads ------------------------------------------------------------------------------------------
 
 
-def hook_routes() -> list[Route]:
-    def route(kind: str) -> Route:
-        async def receive(request: Request) -> Response:
-            state, body, headers = state_of(request), await request.body(), dict(request.headers)
-            said = await state.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
-            return json_response({"status": said}, 202)
+def receiving_routes() -> list[Route]:
+    async def hook(kind: str, request: Request) -> Response:
+        state, body, headers = state_of(request), await request.body(), dict(request.headers)
+        said = await state.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
+        return json_response({"status": said}, 202)
 
-        return Route(f"{HOOKS}{kind}", receive, methods=["POST"])
+    async def upload(step: str, request: Request) -> Response:
+        state, body = state_of(request), await request.body()
+        answer = await state.run(lambda call: state.engine.team.receive_push(step, body))
+        return Response(answer, media_type="application/msgpack")
 
-    return [route(kind) for kind in HOOK_KINDS]
-
-
-def upload_routes() -> list[Route]:
-    def route(step: str) -> Route:
-        async def receive(request: Request) -> Response:
-            state, body = state_of(request), await request.body()
-            answer = await state.run(lambda call: state.engine.team.receive_push(step, body))
-            return Response(answer, media_type="application/msgpack")
-
-        return TeamRoute(f"{UPLOADS}{step}", receive, "POST", WRITE)
-
-    return [route(step) for step in PUSH_STEPS]
+    return [
+        *(TeamRoute(f"{HOOKS}{kind}", partial(hook, kind), "POST") for kind in HOOK_KINDS),
+        *(TeamRoute(f"{UPLOADS}{step}", partial(upload, step), "POST", WRITE) for step in PUSH_STEPS),
+    ]
 
 
 # --- signing in and out --------------------------------------------------------------------------------------------
