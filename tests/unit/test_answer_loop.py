@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -11,6 +12,9 @@ from msgspec.structs import replace
 from scripted import Reply, Request, ScriptedLlm
 
 from codeinfo.answers.loop import BATCH, NOT_GRADED, Research
+from codeinfo.answers.model import Budget, Model, Spent
+from codeinfo.ports import Delta, Message
+from codeinfo.serve.dispatch import Call
 
 # --- grading and rounds -------------------------------------------------------------------------------------------
 
@@ -211,6 +215,30 @@ def test_the_time_budget_keeps_the_partial_answer() -> None:
     assert reply.status == "partial"
     assert "the time for one answer (0.4 s) is used up" in reply.notes[0]
     assert reply.text.startswith("word word")
+
+
+class SilentLlm(ScriptedLlm):
+    """Says nothing until somebody hangs up."""
+
+    def stream(self, *args: Any, **more: Any) -> Any:
+        return self
+
+    def __iter__(self) -> Any:
+        self.closed = threading.Event()
+        return self
+
+    def __next__(self) -> Delta:
+        assert self.closed.wait(10)
+        raise StopIteration
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_the_time_budget_ends_a_silent_model_that_a_server_follows() -> None:
+    model = Model(SilentLlm([]), Budget(1000, 0.2), Call().follow)
+    with pytest.raises(Spent, match=r"0\.2 s"):
+        list(model.stream([Message("user", "hi")]))
 
 
 def test_a_run_stopped_while_it_grades_leaves_its_search() -> None:

@@ -74,10 +74,14 @@ Validate = Callable[[dict[str, Any]], Sequence[str]]
 
 
 class Model:
-    """A chat model whose calls count against a budget; the one that is running when the time ends is cancelled."""
+    """A chat model whose calls count against a budget; the one that is running when the time ends is cancelled.
+    `follow` passes its streams on."""
 
-    def __init__(self, llm: Llm, budget: Budget) -> None:
+    def __init__(
+        self, llm: Llm, budget: Budget, follow: Callable[[Iterator[Delta]], Iterator[Delta]] = lambda stream: stream
+    ) -> None:
         self._llm = llm
+        self._follow = follow
         self.budget = budget
 
     @property
@@ -105,7 +109,7 @@ class Model:
         usage: Usage | None = None
         ended = False
         try:
-            for delta in replies:
+            for delta in self._follow(replies):
                 parts.append(delta.text)
                 usage = delta.usage or usage
                 ended = bool(delta.finish)

@@ -383,8 +383,6 @@ class AnswerOperations:
             )
         except ProviderError as error:
             raise unavailable(error) from error
-        if chosen.llm is not None:
-            chosen = replace(chosen, llm=listener.wrap(chosen.llm))
         model_id = chosen.llm.model_id if chosen.llm else ""
         lookup = self._lookup(request, listener.progress, left_out)  # what it refuses leaves no conversation behind
         identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
@@ -433,7 +431,7 @@ class AnswerOperations:
             listener.text(reply.text)
             return reply
         system = agent.system_prompt if agent else ""
-        resources = self._resources(chosen.llm, lookup, agent)
+        resources = self._resources(chosen.llm, lookup, agent, listener)
         # A model that calls no tools must know the card all the same.
         look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
@@ -444,10 +442,10 @@ class AnswerOperations:
             "chat talks to people", next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
         )
 
-    def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Resources:
+    def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None, listener: Listener) -> Resources:
         settings = self._config.answers
         return Resources(
-            model=Model(llm, Budget(settings.max_tokens, settings.timeout_s)),
+            model=Model(llm, Budget(settings.max_tokens, settings.timeout_s), listener.follow),
             tools=lookup.functions(),
             gate=self._gate(lookup),
             settings=settings,

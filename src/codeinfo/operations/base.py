@@ -6,7 +6,7 @@ shells derive arguments, schemas and routes from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
@@ -73,14 +73,14 @@ def _ignore(*_: object) -> None:
 
 class Listener(Struct, frozen=True):
     """Who waits for a result: what kind of client it is, which conversations keep, and what gets how far an index is,
-    what is being done for an answer (stage and detail), and the answer's text as it is written. `wrap` may put
-    something around the chat model, such as a way to hang up on it."""
+    what is being done for an answer (stage and detail), and the answer's text as it is written. `follow` passes a chat
+    model's stream on, and may hang up on it."""
 
     source: str = "CLI"
     progress: ProgressSink | None = None
     step: Callable[[str, str], None] = _ignore
     text: Callable[[str], None] = _ignore
-    wrap: Callable[[Any], Any] = lambda llm: llm
+    follow: Callable[[Iterator[Any]], Iterator[Any]] = lambda stream: stream
 
 
 _READ_INDEX = ("search", "code", "knowledge")  # groups

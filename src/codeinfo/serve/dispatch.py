@@ -29,7 +29,7 @@ from codeinfo.team.access import describe_use, request_user, visible_projects
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.ports import Delta, Llm
+    from codeinfo.ports import Delta
 
 
 Schema = dict[str, Any]
@@ -232,7 +232,7 @@ class Call:
 
     def listener(self, source: str) -> Listener:
         """Shows nothing of an answer until it is whole."""
-        return Listener(source, self.progress, self.check, self.check, self.stoppable)
+        return Listener(source, self.progress, self.check, self.check, self.follow)
 
     def check(self, *_: object) -> None:
         """Also takes the words and steps of an answer, which it has no use for."""
@@ -246,34 +246,20 @@ class Call:
         if close is not None:
             close()
 
-    def stoppable(self, llm: Llm) -> Llm:
-        return _Stoppable(llm, self)
-
     def follow(self, stream: Iterator[Delta]) -> Iterator[Delta]:
+        """The stream of a chat model, which ends when the call does, also before its first word."""
         self._stream = stream
         self.check()  # after the stream is known: a cancellation in between closes it or is seen here
         try:
             for delta in stream:
                 self.check()
                 yield delta
+        except Exception:
+            self.check()  # a stream that was closed fails in its own words
+            raise
         finally:
             self._stream = None
-            self.check()
-
-
-class _Stoppable:
-    """A chat model whose replies end when the call does, also before their first word."""
-
-    def __init__(self, llm: Llm, call: Call) -> None:
-        self._llm = llm
-        self._call = call
-
-    @property
-    def model_id(self) -> str:
-        return self._llm.model_id
-
-    def stream(self, messages: Any, **options: Any) -> Iterator[Delta]:
-        return self._call.follow(self._llm.stream(messages, **options))
+        self.check()
 
 
 class EngineLease:
