@@ -70,7 +70,7 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
 @pytest.mark.parametrize(
     ("change", "doubt", "help"),
     [
-        ({"query": "rotate the kubernetes certificates"}, "low relevance", "codeinfo search"),
+        ({"query": "rotate the kubernetes certificates"}, "low relevance", "name a function or file"),
         ({"query": "improve the code quality"}, "vague task", "name a function or file"),
         ({"query": "save every order across the whole app"}, "wide scope", "codeinfo map"),
         ({"query": "rewrite all code that saves an order"}, "wide scope", "codeinfo map"),
@@ -144,6 +144,16 @@ def test_what_goes_along() -> None:
     assert card.impact is not None
     assert card.impact.coverage == "1/3 callers in results"
     assert card.impact.files == ("x.py:4", "y.py:5", "b.py:3")
+
+
+def test_what_the_files_to_be_changed_do_is_what_to_do() -> None:
+    other = replace(pattern("httpx", 100, "use"), question="how HTTP is called")
+    everything = {*GOOD.used, ("python", other.question, other.name)}
+    evidence = replace(GOOD, patterns=PatternReport((*GOOD.patterns.patterns, other), (), ()), used=everything)
+    for near, expected in ((), ["httpx", "logging module"]), (GOOD.used, ["logging module"]):
+        card = decide(replace(evidence, near=near))
+        assert card.patterns is not None
+        assert [line.partition(" (")[0] for line in card.patterns.do] == expected
 
 
 FILES = [

@@ -212,6 +212,34 @@ def test_questions_about_files(tmp_path: Path) -> None:
         assert len(relations.imported_by) == 3
 
 
+def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path) -> None:
+    """Four files are called utils: a test of that name is about the one that it imports, or whose folders it shares."""
+    sources = {
+        **{f"app/{area}/utils.py": f"def {area}(): pass\n" for area in ("admin", "forms", "mail", "text")},
+        "app/text/shape.py": "def shape(): pass\n",
+        "tests/admin/test_utils.py": "def test_a(): pass\n",
+        "tests/forms_tests/test_utils.py": "def test_a(): pass\n",
+        "tests/other/test_utils.py": "from app.mail.utils import mail\n",
+        "tests/views/test_utils.py": "def test_a(): pass\n",
+        "tests/shapes/tests.py": "from app.text.shape import shape\n",
+        "tests/helper.py": "from app.text.shape import shape\n",
+        "tests/a/test_all.py": "from app.text.shape import shape\nimport tests.helper\n",
+    }
+    root = written(tmp_path, sources)
+    paths = [*(f"app/{area}/utils.py" for area in ("admin", "forms", "mail", "text")), "app/text/shape.py"]
+    with opened(root) as engine:
+        impact = engine.code.impact(ImpactRequest("app/text/shape.py", root=str(root)))
+        assert set(impact.tests) == {"tests/shapes/tests.py", "tests/a/test_all.py"}  # a helper is no test
+        found = engine.code.relations(engine.indexes.of(root), paths)
+        assert [found[path].tests for path in paths] == [
+            ("tests/admin/test_utils.py",),
+            ("tests/forms_tests/test_utils.py",),
+            ("tests/other/test_utils.py",),
+            (),
+            ("tests/shapes/tests.py", "tests/a/test_all.py", "tests/helper.py"),
+        ]
+
+
 def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "tea"\n',

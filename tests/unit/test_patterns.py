@@ -206,6 +206,14 @@ def test_what_most_files_do_is_never_avoided(tmp_path: Path) -> None:
     assert advice(root) == {"Optional[X]": ("Declining", ""), "X | None": ("Rising", "prefer")}
 
 
+def test_an_older_way_is_no_advice_beside_a_common_newer_one(tmp_path: Path) -> None:
+    old, new = 'x = "%s" % y\n', 'x = f"{y}"\n'
+    both = build_history(tmp_path / "both", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 3)))
+    assert advice(both) == {"% formatting": ("Rising", ""), "f-strings": ("Rising", "")}
+    few = build_history(tmp_path / "few", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 1)))
+    assert advice(few)["% formatting"] == ("Rising", "use")
+
+
 def test_the_only_way_does_not_decline(tmp_path: Path) -> None:
     call = "import httpx\n\nclient = httpx.Client()\n"
     root = build_history(tmp_path / "r", (300, "Ann", files("lib", call, 4)), (5, "Ann", {"notes.md": "# Notes\n"}))

@@ -6,14 +6,25 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.knowledge.change import Revision, Version, api_changes, changed_symbols, compare, reviewers, untested
+from codeinfo.knowledge.change import (
+    Revision,
+    Version,
+    api_changes,
+    changed_symbols,
+    compare,
+    reviewers,
+    untested,
+    unusual_patterns,
+)
+from codeinfo.knowledge.detectors import built_in_detectors
 from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition, Import
 from codeinfo.operations.code import ImpactRequest
-from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
+from codeinfo.operations.knowledge import PatternUse, RememberRequest, ReviewRequest
 
 
 def test_a_difference_knows_both_sides() -> None:
@@ -42,6 +53,10 @@ def test_reviewers_wrote_what_was_changed() -> None:
     assert [(r.name, r.lines) for r in reviewers({"a.py": blame}, [change])] == [("Ben", 1), ("Cem", 1)]
     grown = compare("b.py", "1\n2\n", "1\n2\n3\n")
     assert [(r.name, r.lines) for r in reviewers({"b.py": blame[:2]}, [grown])] == [("Ann", 1), ("Ben", 1)]
+    long = [BlameLine(1, "Ann", "")] * 60 + [BlameLine(1, "Ben", "")] * 20 + [BlameLine(1, "some-bot", "")] * 20
+    old = [f"{number}" for number in range(100)]
+    added = compare("c.py", "\n".join(old), "\n".join([*old[:75], "new", "newer", *old[75:]]))
+    assert [(r.name, r.lines) for r in reviewers({"c.py": long}, [added])] == [("Ben", 15)]  # lines 66 to 85, no bot
 
 
 def test_blame_and_log_are_read() -> None:
@@ -365,6 +380,28 @@ def test_a_test_of_the_change_names_what_it_calls_on_an_unknown_value(project: P
     test = project / "tests" / "test_adapter.py"
     test.write_text(test.read_text() + "\n\ndef take():\n    pass\n\n\ndef test_pool(made):\n    made[0].take()\n")
     assert [message for _, _, message in review(project)] == ["Pool.give is new, and no test names it"]
+
+
+BUILT_IN = built_in_detectors()
+
+
+@pytest.mark.parametrize(
+    ("name", "adoption", "guidance", "said"),
+    [
+        ("str.format", 11, "", True),
+        ("str.format", 30, "", False),  # many do so
+        ("f-strings", 11, "", False),  # the way that the language went
+        ("f-strings", 30, "avoid", True),
+    ],
+)
+def test_only_a_rare_way_is_unusual(name: str, adoption: int, guidance: str, said: bool) -> None:
+    position = next(at for at, one in enumerate(BUILT_IN) if (one.language, one.name) == ("python", name))
+    question = BUILT_IN[position].question
+    common = PatternUse("% formatting", "component style", question, "python", 84, 9, 9, "Rising", "2026-01-01", "use")
+    other = replace(common, name=name, adoption=adoption, guidance=guidance)
+    change = compare("a.py", "x\n", "x\ny\n")
+    found = unusual_patterns({"a.py": [(position, 2)]}, [change], BUILT_IN, {"a.py": [common, other]})
+    assert bool(found) is said
 
 
 def test_a_test_with_another_name_is_not_gone(project: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.project import dependencies, frameworks, is_style_file, style_report
-from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
+from codeinfo.knowledge.project import dependencies, describe_project, frameworks, is_style_file, style_report
+from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,20 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
     imported = {"click.core": "fastapi/cli.py:1", "fastapi.routing": "fastapi/a.py:1", "./own": "web/a.ts:1"}
     found = [(one.name, one.version) for one in frameworks(declared, imported, {"fastapi", "web"})]
     assert found == [("Angular", "19"), ("NgRx", "19"), ("Nx", "20"), ("Starlette", ">=0.4"), ("Click", "")]
+    assert frameworks((), {"django.db": "django/db.py:1"}, {"Django"}) == ()
     gradle, _ = dependencies({"build.gradle": "implementation 'org.springframework.boot:spring-boot-starter-webmvc'\n"})
     assert [one.name for one in frameworks(gradle)] == ["Spring Boot"]
+
+
+@pytest.mark.parametrize(("python", "command"), [(9_000, ""), (100, "npm test (grunt)")])
+def test_the_command_for_tests_is_that_of_the_main_language(python: int, command: str) -> None:
+    texts = {"package.json": '{"scripts": {"test": "grunt"}}', "pyproject.toml": '[project]\nname = "shop"\n'}
+    sizes = {
+        "python": LanguageSize(9, python, 9),
+        "javascript": LanguageSize(1, 500, 9),
+        "text": LanguageSize(9, 99_999, 9),
+    }
+    assert describe_project(Path("shop"), texts, sizes, 3, {}).tests.command == command
 
 
 @pytest.mark.parametrize(

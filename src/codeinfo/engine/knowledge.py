@@ -381,6 +381,7 @@ class KnowledgeOperations:
                 memories=result.memories,
                 callers=self._code.callers(project.index, {(h.path, h.symbol) for h in code[:TARGETS] if h.symbol}),
                 files=files,
+                near=project.patterns.used_in(hit.path for hit in code[:TARGETS]),
                 has_vectors=project.index.config.embedding.provider == "builtin",
                 changed_since_index=_changed_since_index(project.index, store),
             )

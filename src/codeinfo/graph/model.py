@@ -14,6 +14,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import astuple, replace
 
 from codeinfo.globs import lies_below
+from codeinfo.languages import is_test_name
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, Import
 
@@ -177,21 +178,31 @@ class Graph(Struct, frozen=True, dict=True):
         return frozenset(path for path, facts in self.files.items() if facts.is_test)
 
     @cached_property
-    def _subjects(self) -> frozenset[tuple[str, str]]:
-        """Folder and stem of what is not a test."""
-        return frozenset((facts.folder, _stem(path)) for path, facts in self.files.items() if not facts.is_test)
+    def _subjects(self) -> Mapping[str, list[str]]:
+        """The folders of what is not a test, by its stem."""
+        found: dict[str, list[str]] = {}
+        for path, facts in self.files.items():
+            if not facts.is_test:
+                found.setdefault(_stem(path), []).append(facts.folder)
+        return found
 
     def tests_named_after(self, path: str) -> list[str]:
-        """Tests that are called after a file, and the file itself where a module of it has tests. One that lies beside
-        a file of that name is about that one."""
+        """Tests that are called after a file, and the file itself where a module of it has tests. Where other files
+        have the same name, those that import it, lie beside it or in folders called like its own, more than like
+        those of the others."""
         stem, folder = _stem(path), path.rpartition("/")[0]
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
-        return [path] * bool(inline) + [
-            test
-            for test in self._tests_by_stem.get(stem, ())
-            if (own := test.rpartition("/")[0]) == folder or (own, stem) not in self._subjects
-        ]
+        subjects = self._subjects.get(stem, [])
+        found = [path] if inline else []
+        for test in self._tests_by_stem.get(stem, ()):
+            own = test.rpartition("/")[0]
+            shared = _shared(own, folder)
+            is_nearest = shared > 0 and all(_shared(own, other) <= shared for other in subjects)
+            is_meant = own == folder or (own not in subjects and (len(subjects) < 2 or is_nearest))
+            if is_meant or any(edge.target == path for edge in self.edges_from(test)):
+                found.append(test)
+        return found
 
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:
@@ -232,6 +243,12 @@ class Graph(Struct, frozen=True, dict=True):
         all_loose = [loose for links in self.links.values() for loose in links.loose]
         external = sum(loose.external for loose in all_loose)
         return external, len(all_loose) - external
+
+
+def _shared(folder: str, other: str) -> int:
+    """How many folders of two paths have the same name, `admin_tests` and `admin` included."""
+    names, others = ({_TEST_MARK.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
+    return len(names & others)
 
 
 def _stem(path: str) -> str:
@@ -294,6 +311,8 @@ class Relations(Struct, frozen=True):
 def relations(graph: Graph, path: str) -> Relations:
     importers = graph.edges_to(path)
     tests = [edge.source for edge in importers if edge.source in graph.tests]
+    # Those called like the file come first, and those that only help tests last.
+    tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
     return Relations(
         imported_by=tuple((edge.source, edge.line) for edge in importers),
         used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),

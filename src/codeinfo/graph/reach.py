@@ -15,9 +15,9 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, kind_of, language_of
+from codeinfo.languages import GRAMMARS, STYLESHEETS, is_test_name
 from codeinfo.languages.model import FileFacts
-from codeinfo.model import Definition, FileKind
+from codeinfo.model import Definition
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
@@ -231,9 +231,8 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
 
 def _tests_behind(graph: Graph, path: str) -> list[str]:
     """A test; of a file that only helps tests, by its name, those that use it. One that helps many says nothing."""
-    name = path.rpartition("/")[2]
     users = [edge.source for edge in graph.edges_to(path) if edge.source in graph.tests]
-    if not users or kind_of(name, language_of(name)) is FileKind.TEST:
+    if not users or is_test_name(path):
         return [path]
     return users if len(users) <= _MOST_HELPED else []
 

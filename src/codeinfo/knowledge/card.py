@@ -171,6 +171,7 @@ class Evidence(Struct, frozen=True):
     memories: Sequence[RelatedMemory]
     callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → calls of it; no tests
     files: Collection[str] = ()  # code of the project, to choose an example from
+    near: Collection[Key] = ()  # patterns that the files of the first results use
     has_vectors: bool = False  # distances are those of the built-in model, whose scale is known
     changed_since_index: int = 0  # files that the index does not know in their present state
 
@@ -206,7 +207,7 @@ def decide(evidence: Evidence) -> Card:
         score=score,
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=tuple(failures[:MOST_LISTED]),
-        patterns=_advice(patterns),
+        patterns=_advice(patterns, evidence.near),
         best_example=_example(evidence, code) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
         what_would_help=helps,
@@ -325,7 +326,7 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
     elif share < RELEVANT:
         reason = f"the results are hardly about the task ({share:.0%}){_lacking(found)}"
-        yield _Doubt("low relevance", reason, _broader(evidence, code if found.names else ()))
+        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is nothing to go on from
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
         yield _Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))
@@ -395,9 +396,11 @@ def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
     return CardImpact(f"{covered}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
 
 
-def _advice(patterns: Sequence[PatternUse]) -> CardPatterns | None:
+def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatterns | None:
+    """What the files to be changed do already comes alone: how the area calls HTTP is nothing for a tooltip."""
     by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
-    do = [p for p in by_share if p.guidance in ("use", "prefer")][:MOST_LISTED]
+    preferred = [p for p in by_share if p.guidance in ("use", "prefer")]
+    do = ([p for p in preferred if (p.language, p.question, p.name) in near] or preferred)[:MOST_LISTED]
     avoid = [p for p in by_share if p.guidance == "avoid"][:MOST_LISTED]
     if not do and not avoid:
         return None

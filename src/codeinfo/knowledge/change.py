@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
-from codeinfo.knowledge.memory import Memory, is_in_scope
+from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
+from codeinfo.knowledge.patterns import CONFLICT_ABOVE
 from codeinfo.languages import language_of
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
@@ -22,6 +23,7 @@ MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as chan
 MOST_NAMED = 6  # functions in one finding
 RENAMED_AT = 0.8  # share of their text that a function and a new one have in common…
 RENAMED_CHARS = 4000  # …of as many characters: comparing more takes long
+NEAR_LINES = 10  # above and below what was added
 MOST_RENAMED = 20  # new functions that one is compared with, the nearest in the file
 
 
@@ -75,19 +77,25 @@ def changed_symbols(change: Difference, definitions: Sequence[Definition]) -> li
 
 
 def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Difference]) -> list[Reviewer]:
-    """Who wrote the lines that were changed or removed; where none were, who wrote the file."""
+    """Who wrote the lines that were changed or removed; where none were, those around what was added. No bots."""
     lines: Counter[str] = Counter()
     files: dict[str, set[str]] = defaultdict(set)
     for change in changes:
         blame = blames.get(change.path, ())
-        wanted = change.removed or range(1, len(blame) + 1)
-        for number in wanted:
-            if number <= len(blame):
+        for number in change.removed or _around(change.added):
+            if 0 < number <= len(blame) and not is_bot(blame[number - 1].author):
                 author = blame[number - 1].author
                 lines[author] += 1
                 files[author].add(change.path)
     ranked = sorted(lines, key=lambda name: (-lines[name], name))
     return [Reviewer(name, lines[name], len(files[name])) for name in ranked]
+
+
+def _around(added: Collection[int]) -> set[int]:
+    """The lines of the file as it was that lie near the lines that were only added to it."""
+    return {
+        line - before + near for before, line in enumerate(sorted(added)) for near in range(-NEAR_LINES, NEAR_LINES)
+    }
 
 
 def unusual_patterns(
@@ -96,8 +104,8 @@ def unusual_patterns(
     detectors: Sequence[Detector],
     patterns: Mapping[str, Collection[PatternUse]],
 ) -> list[str]:
-    """New lines that use what the team avoids, or the lesser of two ways where one is clearly preferred; `patterns` are
-    those of each file's area."""
+    """New lines that use what the team avoids, or a rare way or one that nobody recommends where another is clearly
+    preferred; `patterns` are those of each file's area. The way that a language went is never held against somebody."""
     found = []
     for change in changes:
         own = patterns.get(change.path, ())
@@ -109,7 +117,8 @@ def unusual_patterns(
             better = preferred.get((detector.language, detector.question))
             if line not in change.added or known is None or known.guidance in ("use", "prefer"):
                 continue
-            if known.guidance == "avoid" or better is not None:
+            is_worse = detector.poor or (known.adoption <= CONFLICT_ABOVE and not detector.modern)
+            if known.guidance == "avoid" or (better is not None and is_worse):
                 instead = f"; {better.name} is at {better.adoption} %" if better else ""
                 state = "declining" if known.guidance == "avoid" else f"at {known.adoption} %"
                 found.append(f"{change.path}:{line}: {known.name} ({known.question}) is {state}{instead}")

@@ -516,13 +516,17 @@ def from_log(log: str, now: float) -> tuple[Memory, ...]:
     return tuple(found.values())
 
 
+def is_bot(author: str) -> bool:
+    return _BOT.search(author) is not None
+
+
 def _commit_memory(commit: Commit) -> Memory | None:
     subject, body = _title(commit)
     kinds = {path: kind_of(path, language_of(path)) for path in commit.files}
     code = [path for path, kind in kinds.items() if is_product(path, kind)]
     tests = [path for path, kind in kinds.items() if kind is FileKind.TEST]
     settings = [path for path, kind in kinds.items() if is_manifest(path) or _is_setting(path, kind)]
-    if not subject or _BOT.search(commit.author) or not (code or tests or settings):
+    if not subject or is_bot(commit.author) or not (code or tests or settings):
         return None
     reason = _reason(body)
     if len(set(terms(reason)) - set(terms(subject))) <= _MOST_SAID_AGAIN:

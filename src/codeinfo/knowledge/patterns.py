@@ -258,12 +258,22 @@ def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> lis
         guidance = ""
         if successor and LEAST_SHARE <= one.adoption < PREFER_AT and LEAST_FILES <= one.files < successor.files:
             guidance = "avoid"
-        elif _is_backed(detector, one, people) and not successor and (_leads(one, answers) or one.name in taking):
+        elif (
+            _is_backed(detector, one, people)
+            and not successor
+            and (_leads(one, answers) or one.name in taking)
+            and not _is_overtaken(detector, answers)
+        ):
             guidance = "use" if one.adoption >= USE_AT else "prefer"
         momentum = DECLINING if successor else one.trend
         instead = successor.name if successor and guidance else ""
         advised.append(replace(one, trend=momentum, guidance=guidance, instead=instead))
     return advised
+
+
+def _is_overtaken(detector: Detector, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:
+    """Whether the way that the language or framework went is common already: the older one is nobody's advice then."""
+    return not detector.modern and any(rival.modern and other.adoption > CONFLICT_ABOVE for rival, other in answers)
 
 
 def _leads(one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:

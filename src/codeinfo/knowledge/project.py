@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
-from codeinfo.languages import is_shipped_folder
-from codeinfo.languages.model import strict_json
+from codeinfo.languages import GRAMMARS, is_shipped_folder
+from codeinfo.languages.model import family, strict_json
 from codeinfo.operations.knowledge import (
     Dependency,
     Framework,
@@ -109,7 +109,7 @@ def describe_project(
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
         frameworks=frameworks(declared, imported, set(project_names(texts).values())),
         dependencies=declared,
-        tests=test_setup(declared, texts, test_files),
+        tests=test_setup(declared, texts, test_files, sizes),
         notes=notes,
     )
 
@@ -162,13 +162,14 @@ def frameworks(
     """What the product is built on: dependencies that ship with it, those that its code imports, and what builds it.
     Manifests of tests and examples say nothing about the product, and it is not built on itself."""
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
+    own = {name.lower() for name in own}
     found: dict[str, Framework] = {}
     for item in declared:
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
         group = name.partition(":")[0]  # of Maven: all that it publishes is one framework
         name = group if group in FRAMEWORKS else name
         counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
-        if name in FRAMEWORKS and counts and item.name not in own and is_shipped_folder(folder):
+        if name in FRAMEWORKS and counts and name not in own and is_shipped_folder(folder):
             found.setdefault(FRAMEWORKS[name], Framework(FRAMEWORKS[name], item.version, item.source))
     for package, place in used.items():
         if package in FRAMEWORKS and package not in own:
@@ -186,20 +187,25 @@ def _packages(module: str) -> tuple[str, ...]:
     return module, "/".join(parts[: 2 if module.startswith("@") else 1]), re.split(r"[.:\\]", module)[0]
 
 
-def test_setup(declared: Sequence[Dependency], texts: Mapping[str, str], test_files: int) -> TestSetup:
+def test_setup(
+    declared: Sequence[Dependency], texts: Mapping[str, str], test_files: int, sizes: Mapping[str, LanguageSize]
+) -> TestSetup:
     tools: dict[str, str] = {}
     for item in declared:
         if name := TEST_FRAMEWORKS.get(item.name.lower()):
             tools.setdefault(name, item.source)
-    return TestSetup(test_files, tuple(tools), _command(texts, tools), tuple(tools.values()))
+    # `npm test` of a project in another language tries its pages alone.
+    script_lines = sum(size.lines for name, size in sizes.items() if family(name) == "ecmascript")
+    of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
+    return TestSetup(test_files, tuple(tools), _command(texts, tools, of_scripts), tuple(tools.values()))
 
 
-def _command(texts: Mapping[str, str], tools: Mapping[str, str]) -> str:
+def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool) -> str:
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
         return "make test"
     script = re.search(r"\"test\"\s*:\s*\"([^\"]+)\"", at_top.get("package.json", ""))
-    if script and "no test specified" not in script[1]:
+    if script and of_scripts and "no test specified" not in script[1]:
         return f"npm test ({script[1]})"
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         return "pytest"

@@ -207,6 +207,11 @@ def _in_tests(folder: str) -> bool:
     return any(re.fullmatch(_TEST_FOLDER, part) for part in folder.split("/")) if folder else False
 
 
+def is_test_name(path: str) -> bool:
+    """Whether a file is called like a test, wherever it lies."""
+    return re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None
+
+
 def kind_of(path: str, language: Language | None) -> FileKind:
     """What the file is for. Text of an unknown type is configuration when it is a dot file, else documentation."""
     folder, _, name = path.rpartition("/")
