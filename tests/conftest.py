@@ -69,7 +69,7 @@ def shared_parsers() -> Iterator[None]:
 
     shared = Shared()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexes, "Spares", lambda: shared)
+        patch.setattr(indexes.Indexes, "_waiting_parsers", lambda _: shared)
         yield
     Spares.close(shared)
 

@@ -25,6 +25,12 @@ REFUSED = {
     "difflib": "mistakes in a setting's name",
     "traceback": "--debug",
     "numpy.ma": "nothing: np.unique loads it, which takes 20 ms",
+    "subprocess": "git, changed files",
+    "tempfile": "repositories that are fetched",
+    "zipfile": "commits of a repository",
+    "codeinfo.index.pool": "changed files",
+    "codeinfo.index.syntax": "changed files",
+    "codeinfo.graph.scip": "an index run",
     "codeinfo.sources.masking": "files that are read",
     "unittest": "tests",
 }

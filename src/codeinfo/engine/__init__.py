@@ -16,7 +16,6 @@ from codeinfo.config import Config, use_one_blas_thread
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.globs import lies_below
-from codeinfo.graph.scip import compiler_notes
 from codeinfo.model import CollectionState, Reflects, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
@@ -174,6 +173,8 @@ class Engine:
         return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
 
     def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
+        from codeinfo.graph.scip import compiler_notes
+
         indexes = self._indexes_of(request.paths)
         done = [self.indexes.refresh(index, full=request.full, progress=progress) for index in indexes]
         reports = (

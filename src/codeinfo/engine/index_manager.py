@@ -24,7 +24,6 @@ from codeinfo.config import Config
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.index.pool import ParsePool, Spares
 from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
@@ -47,6 +46,7 @@ from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone, code_facts, read_beside, write_beside
 
 if TYPE_CHECKING:
+    from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.channels import CommitIndex
     from codeinfo.team.store import Reached, TeamStore, TeamTree
 
@@ -373,10 +373,10 @@ class IndexManager:
         source: Source,
         config: Config,
         embedder: Embedder | None,
-        spares: Spares | None = None,
+        spares: Callable[[], Spares] | None = None,
         team: TeamTree | None = None,
     ) -> None:
-        """`spares` are parsers that wait for the next run, of whichever index. With `team` the index is one of a team's
+        """`spares` has parsers that wait for the next run, of whichever index. With `team` the index is one of a team's
         database, and what lies in the cache is a copy of it."""
         self.source = source
         self.config = config
@@ -646,8 +646,10 @@ class IndexManager:
         return outcome
 
     def parsers(self) -> ParsePool:
+        from codeinfo.index.pool import ParsePool  # late: most searches find nothing to parse
+
         workers = self.config.index.workers or available_processors()
-        return ParsePool(chunk_settings(self.config.index), workers, self._spares)
+        return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
 
     def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
         """Other trees to drop: those whose folder is gone, and revisions that nobody asked for lately, are too many, or

@@ -28,7 +28,6 @@ from codeinfo.engine.index_manager import (
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, CodeInfoError, Interrupted, NotFound, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.globs import lies_below
-from codeinfo.index.pool import Spares
 from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import Project
@@ -39,6 +38,7 @@ from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from codeinfo.index.pool import Spares
     from codeinfo.store.user_data import UserData
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.store import TeamTree, TreeRow
@@ -66,7 +66,7 @@ class Indexes:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.models = Models(config)
-        self._spares = Spares()
+        self._spares: Spares | None = None
         self._lock = threading.RLock()
         self._managers: dict[str, IndexManager] = {}
         self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, the last used at the end
@@ -110,7 +110,8 @@ class Indexes:
         if self.team is not None:
             self.team.close()
         self.models.close()
-        self._spares.close()
+        if self._spares is not None:
+            self._spares.close()
 
     def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
         """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
@@ -272,7 +273,14 @@ class Indexes:
 
     def _new(self, source: Source, config: Config, *, shared: bool = True) -> IndexManager:
         team = self._team_tree(source) if shared and self.config.store.url else None
-        return IndexManager(source, config, self.models.embedder(), self._spares, team)
+        return IndexManager(source, config, self.models.embedder(), self._waiting_parsers, team)
+
+    def _waiting_parsers(self) -> Spares:
+        from codeinfo.index.pool import Spares  # late: most searches find nothing to parse
+
+        with self._lock:
+            self._spares = self._spares or Spares()
+            return self._spares
 
     def _team_tree(self, source: Source) -> TeamTree:
         """Which tree of the team a folder here is, or a commit of its repository."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.index.syntax import Scan, Source
 from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from codeinfo.index.syntax import Scan, Source
 
 
 # Node types that belong to what follows them.

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, IndexTarget, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, unwanted_content
 from codeinfo.tokens import path_terms
+
+if TYPE_CHECKING:
+    from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
@@ -156,6 +159,8 @@ class _Reader:
                 yield source
 
     def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
+        from codeinfo.index.pool import ParseTask  # late: to find that nothing changed takes no parser
+
         for source, loaded in self._source.load(files):
             if isinstance(loaded, Skip):
                 self._leave_out(loaded)
@@ -168,7 +173,7 @@ class _Reader:
                 self._reuse(source, loaded.sha256, known)
                 continue
             if self._documents:
-                yield self._document(source, loaded)
+                yield ParseTask(source.path, loaded.data, self._document(source, loaded), FileKind.DOCS)
                 continue
             text = decode(loaded.data)
             if text is None:
@@ -198,12 +203,13 @@ class _Reader:
         if not known.skip:
             self._count(source.path, sha256)
 
-    def _document(self, source: SourceFile, loaded: Loaded) -> ParseTask:
+    def _document(self, source: SourceFile, loaded: Loaded) -> str:
+        """Its format, as the language of what it is parsed to."""
         from codeinfo.sources.documents import document_language
 
         name = document_language(source.path) or "text"
         self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
-        return ParseTask(source.path, loaded.data, name, FileKind.DOCS)
+        return name
 
     def assemble(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
@@ -134,10 +134,9 @@ class Operation(Struct, frozen=True):
 @cache
 def inputs_of(request: type) -> tuple[Input, ...]:
     """The fields of a request, in order."""
-    hints = get_type_hints(request, include_extras=True)
     inputs = []
     for item in fields(request):
-        value_type, described = get_args(hints[item.name])
+        value_type, described = get_args(item.type)
         kind = value_type.__name__ if isinstance(value_type, type) else str(value_type)
         default = None if item.required else item.default
         inputs.append(replace(described, name=item.name, kind=kind, default=default, required=item.required))

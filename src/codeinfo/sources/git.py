@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -381,6 +380,8 @@ def fetch_files(
 def _temporary_clone() -> Iterator[Path]:
     """A folder that is locked while it is used. The kernel gives up the lock of a killed process, so that the next
     fetch can tell such a folder from one in use, and remove it."""
+    import tempfile  # late, as wherever something is fetched: a walk does without
+
     remove_abandoned_clones()
     folder = Path(tempfile.mkdtemp(prefix=_CLONE_PREFIX))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -395,6 +396,8 @@ def _temporary_clone() -> Iterator[Path]:
 
 def remove_abandoned_clones() -> None:
     """Those of this user whose process was killed."""
+    import tempfile
+
     for folder in Path(tempfile.gettempdir()).glob(f"{_CLONE_PREFIX}*"):
         with suppress(OSError, LocksUnsupported):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -474,6 +477,8 @@ def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
 
 def remote_head(remote: Remote) -> str:
     """The branch that a repository's HEAD names, as in refs/heads/main; "" where it names none."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as outside:  # of any repository, whose settings would count
         settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
         arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,6 +35,8 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
 
 def load_commits(folder: Path) -> CommitIndex | None:
     """None where there is none, or one that cannot be read: the zip format checks every column."""
+    import zipfile  # late: a folder outside of git has no commits
+
     try:
         with (folder / FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
