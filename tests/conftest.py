@@ -54,24 +54,20 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def shared_parsers() -> Iterator[None]:
     """Parser processes wait for the next test as they do for the next request of a server: to start one takes longer
     than most tests do. Processes that tests fork or start have their own."""
-    from codeinfo.engine import indexes
-    from codeinfo.index.chunk import ChunkSettings
-    from codeinfo.index.pool import Spares, Worker
+    from codeinfo.engine.index_manager import IndexManager
+    from codeinfo.index.pool import ParsePool, Spares
 
-    owner = os.getpid()
+    owner, shared, parsers = os.getpid(), Spares(), IndexManager.parsers
 
-    class Shared(Spares):
-        def take(self, settings: ChunkSettings) -> Worker | None:
-            return super().take(settings) if os.getpid() == owner else None
+    def shared_or_own(self: IndexManager) -> ParsePool:
+        if os.getpid() == owner:
+            self._spares = lambda: shared
+        return parsers(self)
 
-        def close(self) -> None:
-            """An engine that ends leaves them to the others."""
-
-    shared = Shared()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexes.Indexes, "_waiting_parsers", lambda _: shared)
+        patch.setattr(IndexManager, "parsers", shared_or_own)
         yield
-    Spares.close(shared)
+    shared.close()
 
 
 @contextmanager

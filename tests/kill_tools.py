@@ -132,7 +132,7 @@ class _Load:
                 finally:
                     with self._lock:
                         self._busy[kind] -= 1
-                time.sleep(0.02 if done else 0.1)
+                time.sleep(0.05 if done else 0.1)
 
         self._threads.append(threading.Thread(target=run, name=kind, daemon=True))
         self._threads[-1].start()

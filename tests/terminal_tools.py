@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -16,9 +17,12 @@ import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
-COMMAND = (sys.executable, "-P", "-m", "codeinfo")
+from codeinfo.shells.cli import run
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][0-9A-Za-z]?")
 
 
@@ -33,9 +37,7 @@ class Terminal:
         env: Mapping[str, str],
         columns: int = 80,
         rows: int = 40,
-        quiet: bool = False,
     ) -> None:
-        """`quiet`: only standard output is the terminal, so that no progress is drawn."""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         named = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
@@ -45,7 +47,7 @@ class Terminal:
             env={**env, **named},
             stdin=slave,
             stdout=slave,
-            stderr=subprocess.DEVNULL if quiet else slave,
+            stderr=slave,
             start_new_session=True,
         )
         os.close(slave)
@@ -105,18 +107,30 @@ _VARYING = (
 )
 
 
+class _Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def transcript(lines: Sequence[str], root: Path, home: Path, columns: int) -> str:
     """What a person sees who types these commands in `root`, without colour; what differs from run to run is replaced.
 
     Paths have to be of the same length everywhere, since lines are broken by their length.
     """
-    env = {**os.environ, "NO_COLOR": "1", "CODEINFO_HOME": str(home), "CODEINFO_LLM_DISCOVER": "false"}
+    env = {"NO_COLOR": "1", "CODEINFO_HOME": str(home), "CODEINFO_LLM_DISCOVER": "false", "COLUMNS": str(columns)}
     parts = []
     for line in lines:
-        arguments = shlex.split(line.removeprefix("codeinfo "))
-        screen = Terminal((*COMMAND, *arguments), cwd=root, env=env, columns=columns, quiet=True)
-        code = screen.wait()
-        shown = screen.shown.replace(str(root), f"/{root.name}").replace(str(home), "/home")
+        screen = _Tty()
+        typing = mock.patch.object(sys, "stdin", _Tty())
+        with (
+            mock.patch.dict(os.environ, env),
+            chdir(root),
+            typing,
+            redirect_stdout(screen),
+            redirect_stderr(io.StringIO()),
+        ):
+            code = run(shlex.split(line.removeprefix("codeinfo ")))
+        shown = screen.getvalue().replace(str(root), f"/{root.name}").replace(str(home), "/home")
         for pattern, text in _VARYING:
             shown = pattern.sub(text, shown)
         parts.append(f"$ {line}\n{shown}" + (f"[exit {code}]\n" if code else ""))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RunCli
 from durability_tools import make_project
 
 from codeinfo.errors import CodeInfoError, environment_error
@@ -25,13 +26,12 @@ traced = pytest.mark.skipif(shutil.which("strace") is None, reason="strace injec
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -> Path:
     monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "codeinfo"))
     monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
     project = make_project(tmp_path / "project", 2)
     (project / "harbour.md").write_text("# “Häfen” 😀\n\nHarbour of ships.\n", "utf-8")
-    done = subprocess.run([*COMMAND, "index", str(project)], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert codeinfo("index", str(project)).returncode == 0
     return project
 
 

@@ -147,14 +147,14 @@ def test_a_file_that_takes_too_long_is_indexed_as_text() -> None:
 
 @pytest.mark.parametrize("kills", [1, 2])
 def test_two_killed_workers_cost_one_file_its_syntax_and_no_file_its_place(kills: int) -> None:
-    slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(60_000))
+    slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(30_000))
     with ParsePool(ChunkSettings(parse_timeout_s=60), workers=1) as pool:
         results = pool.run([*files(3), task("slow.py", slow), *(task(f"late{n}.py", "y = 1\n") for n in range(5))])
         found = [next(results) for _ in range(3)]
         killed: set[int] = set()
         while len(killed) < kills:
             ready = pool._feeders[0]._is_ready
-            time.sleep(0.5)
+            time.sleep(0.2)
             for pid in {*worker_pids(pool)} - killed if ready else ():
                 os.kill(pid, signal.SIGSEGV)
                 killed.add(pid)

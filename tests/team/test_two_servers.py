@@ -119,7 +119,7 @@ class Worker(threading.Thread):
             except Exception as error:
                 self.failures.append(f"{type(error).__name__}: {error}"[:500])
                 time.sleep(0.1)
-            time.sleep(0.05)
+            time.sleep(0.2)
 
 
 @pytest.fixture
