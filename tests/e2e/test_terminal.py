@@ -16,7 +16,7 @@ from test_cli import FOUND
 
 from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
-from codeinfo.operations.code import Hotspot, HotspotReport
+from codeinfo.operations.code import CodeMap, Hotspot, HotspotReport, MapArea
 from codeinfo.operations.search import IndexReport, IndexResponse
 from codeinfo.shells import terminal
 from codeinfo.shells.picker import opening
@@ -274,3 +274,13 @@ def test_the_picker_needs_a_terminal(shop: Path, codeinfo: Any) -> None:
 )
 def test_editors_open_the_line_in_their_own_syntax(command: str, expected: list[str]) -> None:
     assert opening(command, "a.py", 3) == expected
+
+
+def test_areas_of_a_long_folder_are_named_from_there() -> None:
+    base = "src/main/java/org/acme/clinic/"
+    areas = (MapArea(f"{base}web", 1, 2, 0.5, {f"{base}model": 3}), MapArea(f"{base}model", 0, 4, 1.0))
+    stream = io.StringIO()
+    render(CodeMap("/r", 6, 3, {"java": 6}, (), (), areas, (), (), 0, 0, 0), Output(stream, colour=False))
+    lines = stream.getvalue().splitlines()
+    assert f"Layers below {base}  upper layers import lower ones" in lines
+    assert [" ".join(line.split()) for line in lines[-2:]] == ["1 web 2 files → model", "0 model 4 files"]

@@ -85,7 +85,7 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
             "codeinfo patterns --category logging",
         ),
         ({"memories": [memory(0.2)]}, "stale memory", "codeinfo memory show abc"),
-        ({"hits": [], "memories": []}, "too few points", "codeinfo search"),
+        ({"hits": [], "memories": []}, "too few points", "codeinfo map"),
     ],
 )
 def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, help: str) -> None:

@@ -18,13 +18,14 @@ from codeinfo.model import Reference
 from codeinfo.operations.code import (
     CallsRequest,
     DefsRequest,
+    ExploreRequest,
     ImpactRequest,
     MapRequest,
     RefsRequest,
     SymbolsRequest,
     UnusedRequest,
 )
-from codeinfo.operations.search import IndexRequest, StatusRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest, StatusRequest
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
@@ -492,6 +493,23 @@ def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> No
         page = engine.code.calls(CallsRequest("Page", str(tmp_path)))
         assert "web/Button.tsx::Button" in [edge.target for edge in page.callees if edge.kind == "CALLS"]
         assert engine.code.references(RefsRequest("Button", str(tmp_path))).notes == ()  # a stylesheet uses no code
+
+
+def test_tests_beside_the_code_are_tests(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n',
+        "src/lib.rs": "pub fn brew() {}\n\npub fn serve() {\n    brew();\n}\n\n#[cfg(test)]\nmod tests {\n"
+        "    use super::*;\n\n    #[test]\n    fn brews() {\n        brew();\n    }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        explored = engine.knowledge.explore(ExploreRequest("brew", str(tmp_path)))
+        assert (explored.callers, explored.tests) == (("src/lib.rs:4 serve",), ("src/lib.rs:13 tests.brews",))
+        found = engine.search(SearchRequest("brew", paths=(str(tmp_path),), context=True)).hits
+        (callers,) = (hit.context.callers for hit in found if hit.symbol == "brew" and hit.context)
+        assert callers == ("src/lib.rs:4 serve",)
+        assert engine.code.callers(engine.indexes.of(tmp_path), {("src/lib.rs", "brew")}) == {
+            ("src/lib.rs", "brew"): [("src/lib.rs", 4)]
+        }
 
 
 def test_what_the_answer_lacks_is_said(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from codeinfo.graph.references import (
     callers,
     find_definitions,
     find_references,
+    is_inline_test,
     list_symbols,
     look_up,
     near_callers,
@@ -150,12 +151,12 @@ class CodeOperations:
         if store is None:
             return {}
         with self.open(index, store) as names:
-            tests = names.index.graph.tests
+            files, tests = names.index.graph.files, names.index.graph.tests
             return {
                 (path, symbol): [
                     (edge.path, edge.line)
                     for edge in callers(names, look_up(names.index, f"{path}::{symbol}"))
-                    if edge.path not in tests
+                    if edge.path not in tests and not is_inline_test(files[edge.path], edge.source.rpartition("::")[2])
                 ]
                 for path, symbol in targets
             }

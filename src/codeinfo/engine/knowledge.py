@@ -21,7 +21,15 @@ from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import relations
 from codeinfo.graph.names import NameResolver
-from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
+from codeinfo.graph.references import (
+    Lookup,
+    callees,
+    find_uses,
+    is_inline_test,
+    look_up_defined,
+    symbol_info,
+    usages,
+)
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.line import edited
 from codeinfo.index.pool import ParseTask
@@ -134,7 +142,8 @@ def _explore_symbol(
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
     uses = _uses(names, lookup)
-    tests = tuple(_described(use) for use in uses if use.file in index.graph.tests)
+    in_tests = {use: _is_in_tests(index, use) for use in uses}
+    tests = tuple(_described(use) for use in uses if in_tests[use])
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
     several = len({one.id for one in listed})
@@ -145,7 +154,7 @@ def _explore_symbol(
         f"{first.path}:{lines[0]}-{lines[1]}",
         tuple(listed),
         code="\n".join(text[:CODE_LINES])[:CODE_CHARS],
-        callers=tuple(_described(use) for use in uses if use.file not in index.graph.tests),
+        callers=tuple(_described(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(
                 edge.target for one, body in lookup.bodies if one == symbol for edge in callees(names, one, body)
@@ -166,6 +175,10 @@ def _uses(names: NameResolver, lookup: Lookup) -> list[Usage]:
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
     central = names.index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
+
+
+def _is_in_tests(index: CodeIndex, use: Usage) -> bool:
+    return use.file in index.graph.tests or is_inline_test(index.graph.files[use.file], use.within)
 
 
 def _described(use: Usage) -> str:

@@ -369,6 +369,8 @@ def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
     if named:
         again = to_run("search", named, purpose=evidence.purpose)
         return NextStep("run ", to_run("refs", named)), NextStep("run ", again)
+    if not evidence.hits:
+        return "name a function or file that the task is about", NextStep("run ", to_run("map"), " to see what is here")
     search = to_run("search", evidence.query, limit=30)
     return (NextStep("run ", search, " without filters, or name a function or file"),)
 

@@ -769,19 +769,31 @@ def _section(title: str, rows: Sequence[tuple[str, str]], out: Output) -> None:
 def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
     if not areas:
         return
-    out.line(("Layers", "bold"), ("  upper layers import lower ones", "dim"))
+    common = _common_folder([area.name for area in areas])
+    below = f" below {common}" if common else ""
+    out.line(("Layers", "bold"), (f"{below}  upper layers import lower ones", "dim"))
     if any(area.in_cycle for area in areas):
         out.line(("  mutual: folders that import each other, directly or through others", "dim"))
     rows: list[tuple[Span, ...]] = []
     for area in sorted(areas, key=lambda area: -area.layer):
-        needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
-        name = (area.name, "red" if area.in_cycle else "cyan")
+        listed = ", ".join(name.removeprefix(common) for name in list(area.needs)[:4])
+        needs = listed + ("…" if len(area.needs) > 4 else "")
+        name = (area.name.removeprefix(common), "red" if area.in_cycle else "cyan")
         mutual = ("mutual" if area.in_cycle else "", "red")
         imports = (f"→ {needs}" if needs else "", "dim")
         rows.append(((f"{area.layer:>2}", "dim"), name, quantity(area.files, "file"), mutual, imports))
     if not any(area.in_cycle for area in areas):
         rows = [(*row[:3], row[4]) for row in rows]
     out.table(rows)
+
+
+LONG_FOLDER = 3  # levels: packages of Java make every line too long to read
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """The folder that all paths begin with, with a slash at its end, where it is a long one."""
+    start = os.path.commonpath([path.rpartition("/")[0] for path in paths])
+    return f"{start}/" if start.count("/") + 1 >= LONG_FOLDER else ""
 
 
 BARS = "▁▂▃▄▅▆▇█"
