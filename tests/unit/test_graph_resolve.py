@@ -41,7 +41,7 @@ CASES = {
             "web/index.ts": "import { a } from './config.js'\nimport b from '@/lib'\n"
             "import { x } from '@acme/kit/extra'\n"
             "import kit from '@acme/kit'\nimport './from/style.css'\nimport c from '#config'\n"
-            "import r from 'react'\nimport './gone'\n",
+            "import r from 'react'\nimport './gone'\nimport f from './Hand.woff2?url'\n",
             "web/lib/index.ts": "export default 1\n",
             "packages/kit/package.json": "\n"
             '{"name": "@acme/kit", "exports": {".": "./dist/index.js", "./*": "./dist/*.js"}}',
@@ -51,7 +51,7 @@ CASES = {
         {
             "web/index.ts": (
                 {"web/config.ts", "web/lib/index.ts", "packages/kit/src/extra.ts", "packages/kit/src/index.ts"},
-                {"external:./from/style.css", "external:react", "unresolved:./gone"},
+                {"external:./from/style.css", "external:react", "unresolved:./gone", "external:./Hand.woff2?url"},
             ),
             "packages/kit/src/index.ts": ({"packages/kit/src/extra.ts"}, set()),
         },

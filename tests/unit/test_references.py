@@ -214,6 +214,10 @@ def test_unused_exports(engine: Engine, tmp_path: Path) -> None:
     assert names["unused_helper"] is False
     assert names["Base"] is True  # only its own file needs it
     assert "Cart" not in names
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "tour.py").write_text("def tour():\n    pass\n")
+    (tmp_path / "gradlew").write_text("#!/bin/sh\napp_home=1\n")
+    assert engine.code.unused(UnusedRequest(str(tmp_path))).symbols == report.symbols  # nobody imports an example
 
 
 OTHERS = {

@@ -15,9 +15,9 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, is_test_name
+from codeinfo.languages import GRAMMARS, STYLESHEETS, is_product, is_test_name
 from codeinfo.languages.model import FileFacts
-from codeinfo.model import Definition
+from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
@@ -332,8 +332,10 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
     examined = 0
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or file.kind != "code" or not lies_below(file.path, below) or not _counts(definition, file):
+        if file is None or not lies_below(file.path, below) or not _counts(definition, file):
             continue
+        if not is_product(file.path, FileKind(file.kind)):
+            continue  # nobody imports an example or a script
         examined += 1
         used_here = definition.name in own.get(file_id, ())
         if users[definition.name] == used_here and not _is_used_otherwise(index, file_id, definition, users):

@@ -235,7 +235,7 @@ _AROUND_NAME = (
     r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
     r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts|.*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+"
-    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|bat|sql)|.*\.gradle(?:\.kts)?"
+    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|bat|sql)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
 )
 _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
 

@@ -99,9 +99,8 @@ class EcmascriptImports(Resolver):
         return module.startswith("#") or self._package_of(module)[0] in self._packages
 
     def _is_code(self, module: str) -> bool:
-        """Styles and pictures are no part of the graph, so their absence says nothing."""
-        last = module.rpartition("/")[2]
-        return not last.endswith((".css", ".scss", ".svg", ".png", ".jpg", ".wasm", ".less", ".txt", ".md", ".mdx"))
+        """Styles, fonts, pictures and sounds are no part of the graph, so their absence says nothing."""
+        return module.partition("?")[0].rpartition(".")[2].lower() not in _ASSETS
 
     def _look(self, folder: str, module: str) -> str | None:
         if module in (".", "..") or module.startswith(("./", "../")):
@@ -297,6 +296,9 @@ _TYPESCRIPT = replace(
     grammar="typescript",
     entry="language_typescript",
     queries=("ecmascript", "typescript"),
+)
+_ASSETS = model.word_set(
+    "css scss sass less svg png jpg jpeg gif webp avif ico woff woff2 ttf otf eot mp3 mp4 webm ogg wav wasm txt md mdx"
 )
 _COMPONENT_IMPORTS = model.ImportRules(
     resolver=EcmascriptImports, configs_above=True, configs=("package.json", "jsconfig.json", "tsconfig*.json")
