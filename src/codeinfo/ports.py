@@ -211,9 +211,14 @@ class Snapshot(FileList, Protocol):
     file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
+    part_count: int  # 1, or of how many indexes it is made
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         """Of the terms that occur."""
+        ...
+
+    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
+        """The same in the parts that have one of these files alone, and the share of all rows that they have."""
         ...
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
@@ -252,8 +257,9 @@ class Snapshot(FileList, Protocol):
         """Definitions that have lines from `first` to `last`, in the order of the file, outer ones first."""
         ...
 
-    def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
-        """Definitions whose name equals one of `names`, ignoring case, in no order that says anything."""
+    def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
+        """Definitions whose name equals one of `names`, ignoring case, in no order that says anything; files are
+        counted from `first_file`."""
         ...
 
     def definition_names(self) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from codeinfo.config import Config
@@ -14,8 +16,11 @@ from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.model import SearchResult
 from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
+from codeinfo.ports import PostingList
+from codeinfo.search import line
 from codeinfo.search.joined import Part, joined
 from codeinfo.search.line import SearchOptions, search
+from codeinfo.store.snapshot import SqliteSnapshot
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 RETRIES = '''"""Retries of requests that failed."""
@@ -136,6 +141,65 @@ def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict
                 together = search(query, joined([Part(str(root), view)]), index_manager.embedder, options)
             assert together.hits == alone.hits
             assert (together.quality, together.dropped) == (alone.quality, alone.dropped)
+
+
+REPORT = """Failed requests are not retried
+
+The policy of retries says how often a request that failed is tried again, and it waits in between. Here the customer of
+an invoice got an error after one attempt, though three attempts are allowed; the total of the lines was never sent.
+"""
+
+
+def test_most_terms_of_a_long_text_are_read_where_the_best_files_are(
+    engine: Engine, roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everywhere = tuple(roots.values())
+    exact = ask(engine, REPORT, *everywhere).hits
+    read = _count_terms_read(monkeypatch)
+    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "SAMPLED_PARTS": 1, "FIRST_TERMS": 6, "BEST": 1}.items():
+        monkeypatch.setattr(line, name, value)
+    monkeypatch.setattr(line, "KEPT_USES", 0)
+    found = ask(engine, REPORT, *everywhere, explain=True).hits
+    assert (found[0].root, found[0].path) == (exact[0].root, exact[0].path) == (str(roots["tests"]), "src/retry.py")
+    assert found[0].score == exact[0].score
+    terms = [sum(len(some) for some in read[root]) for root in roots]
+    assert terms[0] > 6, "the first root is the sample that says how rare they are"
+    assert terms[1] > 6, "it has the best file"
+    assert terms[2] <= 6, "nothing else is read of it"
+
+
+def _count_terms_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sequence[str]]]:
+    """What is asked for in each root, by its name."""
+    asked: dict[str, list[Sequence[str]]] = {root: [] for root in ROOTS}
+    lists = SqliteSnapshot.posting_lists
+
+    def count(view: SqliteSnapshot, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+        asked[next(root for root, files in ROOTS.items() if set(files) == set(view.paths))].append(terms)
+        return lists(view, terms, first_row)
+
+    monkeypatch.setattr(SqliteSnapshot, "posting_lists", count)
+    return asked
+
+
+def test_terms_of_some_files_are_those_of_their_roots(engine: Engine, roots: dict[str, Path]) -> None:
+    with ExitStack() as opened:
+        stores = [engine.indexes.open(engine.indexes.of(root))[0] for root in roots.values()]
+        view = joined(
+            [
+                Part(str(root), opened.enter_context(store.snapshot()))
+                for root, store in zip(roots.values(), stores, strict=True)
+            ]
+        )
+        every, share = view.postings_of(["request", "retri"], np.arange(len(view.paths)))
+        assert {term: one.rows.tolist() for term, one in every.items()} == {
+            term: one.rows.tolist() for term, one in view.postings(["request", "retri"]).items()
+        }
+        assert share == 1
+        file = view.paths.index("invoice.py")
+        some, share = view.postings_of(["request", "retri"], np.array([file]))
+        assert list(some) == ["request"]
+        assert {view.roots[owner] for owner in view.row_file[some["request"].rows]} == {str(roots["billing"])}
+        assert share == np.mean([view.roots[owner] == str(roots["billing"]) for owner in view.row_file])
 
 
 def test_filters_apply_to_the_paths_of_each_root(engine: Engine, roots: dict[str, Path]) -> None:

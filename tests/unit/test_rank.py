@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeinfo.ports import IN_STEM, Posting
+from codeinfo.ports import IN_STEM, Posting, StoredSymbol
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
 from codeinfo.search.channels import (
@@ -227,10 +227,10 @@ def test_a_name_matches_as_well_as_its_worse_half() -> None:
 
 def test_definitions_of_a_bare_name() -> None:
     found = [
-        (0, "Session", "class"),
-        (1, "Session", "function"),
-        (2, "session", "variable"),
-        (2, "session", "function"),
+        StoredSymbol(0, "Session", "class", 1),
+        StoredSymbol(1, "Session", "function", 1),
+        StoredSymbol(2, "session", "variable", 1),
+        StoredSymbol(2, "session", "function", 1),
     ]
     exact, named = boost.definition_scores(read_query("Session"), found, 4)
     assert exact.tolist() == pytest.approx([1, 0.7, 0.35, 0])
@@ -238,13 +238,15 @@ def test_definitions_of_a_bare_name() -> None:
 
 
 def test_what_qualifies_a_name_is_worth_half() -> None:
-    exact, _ = boost.definition_scores(read_query("Session.send"), [(0, "Session", "class"), (1, "send", "method")], 2)
+    found = [StoredSymbol(0, "Session", "class", 1), StoredSymbol(1, "send", "method", 2)]
+    exact, _ = boost.definition_scores(read_query("Session.send"), found, 2)
     assert exact.tolist() == pytest.approx([0.5, 0.7])
 
 
 def test_a_name_in_a_sentence_says_less_the_more_files_define_it() -> None:
     query = read_query("why does the RetryPolicy give up")
-    exact, named = boost.definition_scores(query, [(file, "RetryPolicy", "class") for file in range(4)], 5)
+    found = [StoredSymbol(file, "RetryPolicy", "class", 1) for file in range(4)]
+    exact, named = boost.definition_scores(query, found, 5)
     assert named.tolist() == pytest.approx([0.5, 0.5, 0.5, 0.5, 0])
     assert not exact.any()
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind, Intent, symbol_kind
+from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
 from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
@@ -183,7 +184,7 @@ def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     total, shares = np.zeros(files), keyword.shares
     if field != ANYWHERE:
         met = _met_in(keyword, field)
-        add_at(total, keyword.met_file[met], shares[keyword.met_term[met]])
+        add_at(total, keyword.met_file.take(met), shares.take(keyword.met_term.take(met)))
     else:
         for part, counts in batches([len(uses.files) for uses in keyword.uses]):
             add_at(total, np.concatenate([uses.files for uses in keyword.uses[part]]), shares[part].repeat(counts))
@@ -192,7 +193,8 @@ def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
 
 def _met_in(keyword: KeywordScores, field: int) -> Ints:
     """The entries whose files have the term in one of these fields."""
-    return keyword.named[(keyword.met_fields[keyword.named] & np.uint8(field)) > 0]
+    own = (keyword.met_fields.take(keyword.named) & np.uint8(field)) > 0
+    return keyword.named[own]
 
 
 def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
@@ -200,7 +202,7 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[
 
     `sizes` remembers how many terms each name has, 0 until it is asked for.
     """
-    matched = np.bincount(keyword.met_file[_met_in(keyword, STEM)], minlength=len(paths))
+    matched = np.bincount(keyword.met_file.take(_met_in(keyword, STEM)), minlength=len(paths))
     for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
         sizes[file] = len(stem_terms(paths[file]))
     return (matched / np.maximum(sizes, 1)).astype(np.float32)
@@ -212,15 +214,15 @@ def both(one: Floats, other: Floats) -> Floats:
     return mean
 
 
-def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files: int) -> tuple[Floats, Floats]:
+def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
-    `found` is (file, name, kind). A type counts fully, other definitions less; a name many files define says little.
+    A type counts fully, other definitions less; a name many files define says little.
     """
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}
     alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
-    for file, name, kind in found:
+    for file, name, kind, _ in found:
         if (name, kind) not in alike:
             value = 1.0 if symbol_kind(kind).ranks_as_type else 0.7
             if name not in query.names:
@@ -281,7 +283,7 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     named = np.zeros(files)
     for uses, share in zip(keyword.uses, keyword.shares * counted, strict=True):
         if share:
-            named[uses.files] += share
+            add_at(named, uses.files, np.full(len(uses.files), share))
     return named.astype(np.float32)
 
 

@@ -90,7 +90,7 @@ class KeywordScores(Struct, frozen=True):
             return [(uses.rows, uses.uses) for uses in self.uses]
         wanted = np.zeros(len(self.files), bool)
         wanted[files] = True
-        met = wanted[self.met_file].nonzero()[0]
+        met = wanted.take(self.met_file).nonzero()[0]
         entries = self.entries()
         bounds = met.searchsorted(entries).tolist()
         own = [met[a:b] - first for first, a, b in zip(entries, bounds, bounds[1:], strict=False)]
@@ -166,9 +166,9 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     uses, fields = _uses(whole, w)
     owners = row_file.take(whole.rows)
     starts = first_of_runs(owners, np.array([0, *ends[:-1]]))  # a term in a file
-    met_files = owners[starts]
+    met_files = owners.take(starts)
     in_files: Floats = np.add.reduceat(uses, starts)
-    file_gains: Floats = in_files / (in_files + norms.files[met_files])
+    file_gains: Floats = in_files / (in_files + norms.files.take(met_files))
     met_fields = np.bitwise_or.reduceat(fields, starts)
     firsts = np.append(starts, ends[-1]).astype(np.int32)
     every = TermUses(whole.rows, uses, met_files, firsts, file_gains, met_fields)
@@ -189,13 +189,22 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     return found
 
 
-def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], norms: Norms) -> KeywordScores:
-    """`known` has the terms that occur in the index whose rows and files have these norms."""
+def score_keywords(
+    terms: Mapping[str, float],
+    known: Mapping[str, TermUses],
+    norms: Norms,
+    shares: Mapping[str, float] | None = None,
+) -> KeywordScores:
+    """`known` has the terms that occur in the index whose rows and files have these norms. `shares` says for which
+    share of the index it is known, for terms of which that is not all: they are taken to be as frequent in the rest."""
     rows, files = len(norms.rows), len(norms.files)
     found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
     counts = [len(uses.files) for _, _, uses in found]
-    idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
-    file_worths = [weight * _idf(count, files) for (_, weight, _), count in zip(found, counts, strict=True)]
+    read = [shares.get(term, 1.0) if shares else 1.0 for term, _, _ in found]
+    idf = [_idf(len(uses.rows) / share, rows) for (_, _, uses), share in zip(found, read, strict=True)]
+    file_worths = [
+        weight * _idf(count / share, files) for (_, weight, _), count, share in zip(found, counts, read, strict=True)
+    ]
     scores = np.zeros(files)
     for part, own in batches(counts):
         met, gains = (
@@ -225,10 +234,10 @@ def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
     uses: Floats = np.divide(tenths, np.float32(10), dtype=np.float32)
     fields: NDArray[np.uint8] = path | (((types | names) > 0) * np.uint8(DEFINED))
     named = (fields > 0).nonzero()[0]
-    worths = uses[named]
-    worths += np.float32(w.type_field) * types[named]
-    worths += np.float32(w.name_field) * names[named]
-    worths += _path_worths(w)[path[named]]
+    worths = uses.take(named)
+    worths += np.float32(w.type_field) * types.take(named)
+    worths += np.float32(w.name_field) * names.take(named)
+    worths += _path_worths(w).take(path.take(named))
     uses[named] = worths
     return uses, fields
 
@@ -240,7 +249,7 @@ def _path_worths(w: Weights) -> Floats:
     return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
 
 
-def _idf(having: int, total: int) -> float:
+def _idf(having: float, total: int) -> float:
     return math.log1p((total - having + 0.5) / (having + 0.5))
 
 
@@ -585,14 +594,16 @@ def past_changes(index: CommitIndex, file_of_path: NDArray[np.intp]) -> PastChan
 def score_changes(index: CommitIndex, query: Mapping[str, float], past: PastChanges) -> Floats:
     """What each past change says for its file."""
     count = len(index.lengths)
-    scores = np.zeros(count, np.float32)
-    for term, weight in query.items():
-        at = index.vocabulary.get(term)
-        if at is None:
-            continue
-        span = slice(index.starts[at], index.starts[at + 1])
-        commits, uses = index.commits[span], index.uses[span].astype(np.float32)
-        rarity = math.log1p((count - len(commits) + 0.5) / (len(commits) + 0.5))
-        scores[commits] += np.float32(weight * rarity) * uses / (uses + past.norms[commits])
-    worths: Floats = scores[past.commits] * past.shares
-    return worths
+    found = [(at, weight) for term, weight in query.items() if (at := index.vocabulary.get(term)) is not None]
+    if not found:
+        return np.zeros(len(past.commits), np.float32)
+    ids, weights = map(np.array, zip(*found, strict=True))
+    starts, ends = index.starts[ids], index.starts[ids + 1]
+    having = ends - starts
+    worths = weights * np.log1p((count - having + 0.5) / (having + 0.5))
+    entries = spans(starts, ends)
+    commits, uses = index.commits.take(entries), index.uses.take(entries).astype(np.float32)
+    gains = worths.repeat(having) * (uses / (uses + past.norms.take(commits)))
+    scores = np.bincount(commits, gains, count).astype(np.float32)
+    changes: Floats = scores.take(past.commits) * past.shares
+    return changes

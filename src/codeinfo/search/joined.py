@@ -78,6 +78,7 @@ class Joined:
         self._parts = parts
         self._columns = columns = columns or joined_columns(parts)
         self.generation = 0
+        self.part_count = len(parts)
         self.complete = all(part.view.complete for part in parts)
         self.roots: Sequence[str] = columns.roots
         self.paths: Sequence[str] = columns.paths
@@ -121,6 +122,13 @@ class Joined:
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         return self.read_lists(self.posting_lists(terms)) if self._parts else {}
+
+    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
+        first_row = self._columns.first_row
+        parts = sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
+        lists = chain.from_iterable(self._parts[at].view.posting_lists(terms, first_row[at]) for at in parts)
+        rows = sum(first_row[at + 1] - first_row[at] for at in parts)
+        return self.read_lists(lists), max(rows, 1) / max(first_row[-1], 1)
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
         for part, first in zip(self._parts, self._columns.first_row, strict=False):
@@ -191,12 +199,9 @@ class Joined:
         part = bisect_right(self._columns.first_file, file) - 1
         return self._parts[part].view.extents(file - self._columns.first_file[part], first, last)
 
-    def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
-        return [
-            symbol._replace(file=first + symbol.file)
-            for part, first in zip(self._parts, self._columns.first_file, strict=False)
-            for symbol in part.view.definitions(names)
-        ]
+    def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
+        parts = zip(self._parts, self._columns.first_file, strict=False)
+        return [symbol for part, first in parts for symbol in part.view.definitions(names, first_file + first)]
 
     def definition_names(self) -> str:
         names = (part.view.definition_names().split("\n") for part in self._parts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -61,6 +62,9 @@ CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tr
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 LARGE = 60_000  # chunks: from here on only those of likely files are looked at
+MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
+FIRST_TERMS = 40  # of a query are read in each of so many indexes, and the others in those that have …
+BEST = 50  # … one of the best files by these
 LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
 NEAREST = 100  # files that are likely by their meaning alone
 SIGNS_APART = 20  # one of so many signs: chunks of a file that have more of them wrong than its best are no nearer
@@ -171,17 +175,39 @@ def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None =
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
     """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
-    norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
-    known = _known_terms(query, view, norms, w)
-    keyword = score_keywords(query.terms, known, norms)
+    later = _later_terms(query, view) if _is_large(view, options) else {}
+    known = _known_terms([term for term in query.terms if term not in later], view, w)
+    keyword = score_keywords(query.terms, known, _norms_of(view, w))
     found = view.definitions(query.names) if query.names else []
-    exact, named = boost.definition_scores(query, [(symbol.file, symbol.name, symbol.kind) for symbol in found], files)
-    evidence, none = Evidence(keyword, found), np.zeros(files, np.float32)
+    exact, named = boost.definition_scores(query, found, files)
+    evidence = Evidence(keyword, found)
     evidence.files = {
-        "chunks": none,
-        "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
+        "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
+        **signals_of_words(query, keyword, view, w, options),
+    }
+    if w.exact_text and (rows := quoting_rows(query, keyword, view)):
+        evidence.quoting = rows
+        evidence.files["exact_text"] = np.zeros(files, np.float32)
+        evidence.files["exact_text"][view.row_file[rows]] = 1
+    if options.commits:
+        evidence.files["history"] = _past_changes(query, view, options)
+    if _is_large(view, options):
+        _add_likely_chunks(evidence, query, later, view, embedder, w, options)
+    else:
+        _add_chunks(evidence, _embedded(query, keyword, embedder), view, w)
+    return evidence
+
+
+def signals_of_words(
+    query: Query, keyword: KeywordScores, view: Snapshot, w: Weights, options: SearchOptions
+) -> dict[str, Floats]:
+    files = len(view.paths)
+    none = np.zeros(files, np.float32)
+    return {
+        "chunks": none,
+        "file_bm25": relative(keyword.files),
         "stem_match": boost.both(
             relative(boost.coverage(keyword, STEM, files)),
             relative(boost.stem_precision(keyword, view.paths, _stem_sizes(view))),
@@ -192,22 +218,11 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "title_coverage": boost.title_coverage(query, keyword, files),
         "named_in_text": boost.named_in_text(query, keyword, files),
         "scope_match": boost.scope_match(query, keyword, files),
-        "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
     }
-    if w.exact_text and (rows := quoting_rows(query, keyword, view)):
-        evidence.quoting = rows
-        evidence.files["exact_text"] = np.zeros(files, np.float32)
-        evidence.files["exact_text"][view.row_file[rows]] = 1
-    if options.commits:
-        evidence.files["history"] = _past_changes(query, view, options)
-    _add_chunks(evidence, _embedded(query, keyword, embedder), view, w, options)
-    return evidence
 
 
-def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights, options: SearchOptions) -> None:
-    """What chunks say by their words and by their meaning: of every file, or in a large index of the likely ones."""
-    if _is_large(view, options):
-        return _add_likely_chunks(evidence, asked, view, w, options)
+def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights) -> None:
+    """What the chunks of every file say by their words and by their meaning."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     evidence.rows = evidence.keyword.rows()
@@ -216,32 +231,78 @@ def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: W
     if asked is not None and cosines is not None:
         evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
         evidence.meant = channels.Meant(*asked, cosines, scale)
-    return None
 
 
 def _add_likely_chunks(
-    evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights, options: SearchOptions
+    evidence: Evidence,
+    query: Query,
+    later: Mapping[str, float],
+    view: Snapshot,
+    embedder: Embedder | None,
+    w: Weights,
+    options: SearchOptions,
 ) -> None:
     """The signs of all vectors say which files may be near, and which of their chunks; only those are compared."""
     files = len(view.paths)
+    asked = _embedded(query, evidence.keyword, embedder)
     signs = None if asked is None else view.differing_signs(asked.weighed)
     survey = None if signs is None else Survey.of(view, signs)
-    evidence.likely = _likely_files(evidence, view, survey, w, options)
+    evidence.likely, best = _likely_files(evidence, view, survey, w, options)
+    if later:
+        _add_later_terms(evidence, query, later, best, view, w, options)
+        asked = _embedded(query, evidence.keyword, embedder)
     rows, starts, counts = rows_of(view, evidence.likely)
-    own = runs_of(view.row_file[rows])
+    own = runs_of(view.row_file.take(rows))
     evidence.rows = evidence.keyword.rows(evidence.likely)
-    evidence.files["chunks"] = relative(file_scores(evidence.rows[rows], own, files, w.chunk_decay))
+    evidence.files["chunks"] = relative(file_scores(evidence.rows.take(rows), own, files, w.chunk_decay))
     if asked is None or signs is None or survey is None:
         return
-    most = np.minimum.reduceat(signs[rows], starts) + len(asked.weighed) // SIGNS_APART
-    near = rows[signs[rows] <= most.repeat(counts)]
+    differing = signs.take(rows)
+    most = np.minimum.reduceat(differing, starts) + len(asked.weighed) // SIGNS_APART
+    near = rows[differing <= most.repeat(counts)]
     cosines = view.cosines(asked.weighed, near)
     if cosines is not None:
         usual = survey.usual_cosine(asked.weighed)
-        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs_of(view.row_file[near]), files, usual)
+        own = runs_of(view.row_file.take(near))
+        evidence.files["meaning"], scale = channels.file_meaning(cosines, own, files, usual)
         every = np.full(len(signs), np.nan, np.float32)
         every[near] = cosines
         evidence.meant = channels.Meant(*asked, every, scale)
+
+
+def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
+    """Of a long query to many indexes the terms that weigh least, with how many rows have them by a sample of the
+    indexes: to read them in all of these would take longer than all else."""
+    if view.part_count < MANY_PARTS or len(query.terms) <= FIRST_TERMS:
+        return {}
+    later = sorted(query.terms, key=query.terms.__getitem__, reverse=True)[FIRST_TERMS:]
+    sample = np.linspace(0, len(view.paths) - 1, SAMPLED_PARTS).astype(np.intp)
+    found, share = view.postings_of(later, sample)
+    return {term: len(found[term].rows) / share if term in found else 0.0 for term in later}
+
+
+def _add_later_terms(
+    evidence: Evidence,
+    query: Query,
+    later: Mapping[str, float],
+    best: Ints,
+    view: Snapshot,
+    w: Weights,
+    options: SearchOptions,
+) -> None:
+    """What they say in the indexes that have one of the best files."""
+    found, share = view.postings_of(list(later), best)
+    norms = _norms_of(view, w)
+    known = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
+    known |= read_terms(found, view.row_file, norms, w)
+    shares = {term: min(1.0, len(known[term].rows) / later[term]) if later[term] else share for term in found}
+    evidence.keyword = score_keywords(query.terms, known, norms, shares)
+    evidence.files |= signals_of_words(query, evidence.keyword, view, w, options)
+
+
+def _norms_of(view: Snapshot, w: Weights) -> Norms:
+    make = partial(norms_of, view.row_file, view.row_length, len(view.paths), w)
+    return view.derived(("norms", w.k1, w.b), make)
 
 
 def _is_large(view: Snapshot, options: SearchOptions) -> bool:
@@ -252,19 +313,22 @@ def _is_large(view: Snapshot, options: SearchOptions) -> bool:
 
 def _likely_files(
     evidence: Evidence, view: Snapshot, survey: Survey | None, w: Weights, options: SearchOptions
-) -> Ints:
-    """The files with the best rough scores: all but the chunks' words as they are, which the file as a whole stands in
-    for, and meaning by signs. The files that are nearest by it give it its scale, whatever their words are."""
+) -> tuple[Ints, Ints]:
+    """The files with the best rough scores, and the very best of them. A rough score is all but the chunks' words,
+    which the file as a whole stands in for, and meaning by signs. The files that are nearest by it give it its scale,
+    whatever their words are."""
     scores = fuse(evidence, w) + np.float32(w.chunks) * evidence.files["file_bm25"]
     likely = np.zeros(len(scores), bool)
     if survey is not None:
         near, worth = survey.rough_meaning()
         scores[near] += np.float32(w.meaning) * worth
         likely[near[_among_best(worth, NEAREST)]] = True
-    likely |= _among_best(filtered(scores, options), max(LIKELY, len(scores) // LIKELY_SHARE))
+    allowed = filtered(scores, options)
+    likely |= _among_best(allowed, max(LIKELY, len(scores) // LIKELY_SHARE))
     if options.explain:
         likely |= _among_best(scores, EXPLAINED_DROPS)  # what a filter leaves out
-    return (likely & (view.file_rows > 0)).nonzero()[0]
+    files = (likely & (view.file_rows > 0)).nonzero()[0]
+    return files, files[_among_best(allowed[files], BEST)]
 
 
 def _among_best(scores: Floats, most: int) -> NDArray[np.bool_]:
@@ -298,14 +362,14 @@ def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: Search
     return view.derived(("past changes", root, commits.head), find)
 
 
-def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
-    """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
+def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, TermUses]:
+    """The terms that occur here. Questions about one project share many of them, so they are kept."""
     worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
     room = max(KEPT_USES, KEPT_SHARE * len(view.row_file))
     kept = view.derived(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
-    known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
-    if missing := [term for term in query.terms if term not in known]:
-        for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():
+    known = {term: uses for term in terms if (uses := kept.get(term)) is not None}
+    if missing := [term for term in terms if term not in known]:
+        for term, uses in read_terms(view.postings(missing), view.row_file, _norms_of(view, w), w).items():
             known[term] = kept.add(term, uses)
     return known
 

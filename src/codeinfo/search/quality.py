@@ -68,7 +68,7 @@ def grounds(
     spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
     are_best = np.zeros(len(keyword.files), bool)
     are_best[list(best)] = True
-    theirs = are_best[keyword.met_file]
+    theirs = are_best.take(keyword.met_file).nonzero()[0]
     met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term[theirs]]
     in_names = (keyword.met_fields[theirs] & np.uint8(NAMES)) > 0
     covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))

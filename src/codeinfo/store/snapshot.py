@@ -174,6 +174,8 @@ def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
 class SqliteSnapshot:
     """The Snapshot port over SQLite; valid while its read transaction is open."""
 
+    part_count = 1
+
     def __init__(self, db: apsw.Connection, arrays: Arrays) -> None:
         self._db = db
         self._arrays = arrays
@@ -196,6 +198,9 @@ class SqliteSnapshot:
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         return self.read_lists(self.posting_lists(terms))
+
+    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
+        return self.postings(terms) if len(files) else {}, 1.0
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
         wanted, segments = list(dict.fromkeys(terms)), {segment.id: segment for segment in self._arrays.segments}
@@ -345,7 +350,7 @@ class SqliteSnapshot:
         rows = self._db.execute(query, (int(self._arrays.file_ids[file]), last, first))
         return [Extent(*row) for row in rows]
 
-    def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
+    def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         query = f"SELECT file_id, name, kind, start_line FROM definitions WHERE name_key IN ({_marks(len(keys))})"
         rows: list[Any] = self._db.execute(query, keys).fetchall()
@@ -354,7 +359,7 @@ class SqliteSnapshot:
             return []
         owners, *columns = zip(*rows, strict=True)
         files = np.minimum(known.searchsorted(np.array(owners, np.int32)), len(known) - 1)
-        found = list(map(StoredSymbol, files.tolist(), *columns))
+        found = list(map(StoredSymbol, (files + first_file).tolist(), *columns))
         here = (known[files] == owners).tolist()  # others are in another tree
         return found if all(here) else list(compress(found, here))
 
