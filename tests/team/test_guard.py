@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.testclient import TestClient
 from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_client
 
@@ -21,8 +21,8 @@ from codeinfo.operations import OPERATIONS
 from codeinfo.operations.clients import IngestStatus
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
 from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
-from codeinfo.shells.http_api import path_of
-from codeinfo.shells.http_team import local_address, team_scopes
+from codeinfo.shells.http_api import TeamRoute, path_of
+from codeinfo.shells.http_team import local_address
 from codeinfo.shells.mcp import NOT_OVER_NETWORK
 from codeinfo.shells.mcp_tools import chosen_tools
 from codeinfo.team import access
@@ -92,7 +92,9 @@ def test_every_route_refuses_who_has_no_token(web: TestClient, database: TeamDat
 
 
 def scopes_of(web: TestClient) -> dict[tuple[str, str], str]:
-    return team_scopes(web.app._app.routes)  # type: ignore[attr-defined]
+    """The scope of every route that is offered, by its method and path."""
+    routes: list[BaseRoute] = web.app._app.routes  # type: ignore[attr-defined]
+    return {(one.method, one.path): one.scope for one in routes if isinstance(one, TeamRoute) and one.scope}
 
 
 def test_what_is_not_on_the_list_is_refused_to_everyone(web: TestClient, database: TeamDatabase) -> None:

@@ -43,12 +43,6 @@ BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to
 log = logging.getLogger(__name__)
 
 
-def team_scopes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], str]:
-    """The scope of every route that is offered, by its method and path."""
-    offered = (route for route in routes if isinstance(route, TeamRoute) and route.scope)
-    return {(route.method, route.path): route.scope for route in offered}
-
-
 def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
     """Which scope a request needs, found by the route that will answer it; raises Refused for what is not offered."""
 
