@@ -199,7 +199,7 @@ def serve(folder: Path) -> None:
     from starlette.routing import Route
 
     from codeinfo.config import Config
-    from codeinfo.operations.answers import AgentsRequest
+    from codeinfo.operations.base import EmptyRequest
     from codeinfo.shells.mcp import http_service
     from codeinfo.shells.mcp_tools import Tool, chosen_tools
 
@@ -207,7 +207,7 @@ def serve(folder: Path) -> None:
         done: bool = True
 
     empty = Tool(
-        "nothing", "status", (), "Does nothing.", (), lambda values, project: AgentsRequest(), Nothing,
+        "nothing", "status", (), "Does nothing.", (), lambda values, project: EmptyRequest(), Nothing,
         perform=lambda engine, request, call: Nothing(),
     )  # fmt: skip
     os.chdir(folder)

@@ -41,7 +41,7 @@ from codeinfo.model import (
 )
 from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
-from codeinfo.operations.base import Listener
+from codeinfo.operations.base import EmptyRequest, Listener
 from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
@@ -541,7 +541,7 @@ class AnswerOperations:
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED
 
-    def agents(self, request: ops.AgentsRequest) -> ops.AgentList:
+    def agents(self, request: EmptyRequest) -> ops.AgentList:
         return ops.AgentList(list_agents(self._agent_folders()))
 
     def agent(self, name: str) -> Profile:
@@ -568,7 +568,7 @@ class AnswerOperations:
 
     # --- providers and conversations ---
 
-    def providers(self, request: ops.ProvidersRequest) -> ops.ProviderList:
+    def providers(self, request: EmptyRequest) -> ops.ProviderList:
         return list_providers(self._config)
 
     def conversations(self, request: ops.ConversationsRequest) -> ops.ConversationPage:

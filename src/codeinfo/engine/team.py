@@ -24,6 +24,7 @@ from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
+from codeinfo.operations.base import EmptyRequest
 from codeinfo.ports import Retention, StoredFile
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
@@ -132,7 +133,7 @@ class TeamOperations:
 
     # --- users and groups ---
 
-    def users(self, request: ops.TeamListRequest) -> ops.TeamUsers:
+    def users(self, request: EmptyRequest) -> ops.TeamUsers:
         return self._users("")
 
     def add_user(self, request: ops.TeamUserAddRequest) -> ops.TeamUsers:
@@ -155,7 +156,7 @@ class TeamOperations:
             )
         )
 
-    def groups(self, request: ops.TeamListRequest) -> ops.TeamGroups:
+    def groups(self, request: EmptyRequest) -> ops.TeamGroups:
         return self._groups("")
 
     def add_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:

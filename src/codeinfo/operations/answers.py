@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import Arg, Folders, Operation, Opt
+from codeinfo.operations.base import Arg, EmptyRequest, Folders, Operation, Opt
 
 ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
 ProviderName = Annotated[
@@ -145,10 +145,6 @@ class Answer(Struct, frozen=True):
 # --- providers -------------------------------------------------------------------------------------------------------
 
 
-class ProvidersRequest(Struct, frozen=True):
-    pass
-
-
 class Provider(Struct, frozen=True):
     """A chat endpoint. `state` is ok or the code of what went wrong; `chosen` marks the one that `ask` would use."""
 
@@ -167,10 +163,6 @@ class ProviderList(Struct, frozen=True):
 
 
 # --- agents ----------------------------------------------------------------------------------------------------------
-
-
-class AgentsRequest(Struct, frozen=True):
-    pass
 
 
 class AgentCommand(Struct, frozen=True):
@@ -336,13 +328,13 @@ OPERATIONS = (
     ),
     _Operation(
         "providers",
-        ProvidersRequest,
+        EmptyRequest,
         ProviderList,
         "answers.providers",
         "List the chat endpoints that are configured or found on this machine, with their models.",
     ),
     _Operation(
-        "agents list", AgentsRequest, AgentList, "answers.agents", "List the agents: the built-in ones and your own."
+        "agents list", EmptyRequest, AgentList, "answers.agents", "List the agents: the built-in ones and your own."
     ),
     _Operation(
         "agents run",

@@ -54,6 +54,10 @@ Revision = Annotated[str, Opt("Look in this git revision, without checking it ou
 Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR")]
 
 
+class EmptyRequest(Struct, frozen=True):
+    """There is nothing to ask for."""
+
+
 class Progress(Struct, frozen=True):
     """One step of a long job; `total` is 0 while unknown, `rate` is files a second."""
 

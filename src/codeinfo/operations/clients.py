@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Skip
-from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
+from codeinfo.operations.base import Arg, EmptyRequest, Operation, Opt, Progress, load
 
 CONTRACT_NAMES = {"name": ("symbol", "name", "symbolId"), "path": ("file", "path")}  # of fields, for these clients
 
@@ -50,10 +50,6 @@ class VectorSearchResult(Struct, frozen=True):
     results: tuple[VectorMatch, ...]
     modelId: str | None
     files: tuple[VectorFile, ...]  # sorted by hostPath
-
-
-class ProjectsRequest(Struct, frozen=True):
-    pass
 
 
 class Project(Struct, frozen=True):
@@ -192,7 +188,7 @@ OPERATIONS = (
     ),
     Operation(
         "projects",
-        ProjectsRequest,
+        EmptyRequest,
         ProjectsResult,
         "searches.projects",
         "List the projects that are indexed.",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.base import Arg, Limit, Operation, Opt
+from codeinfo.operations.base import Arg, EmptyRequest, Limit, Operation, Opt
 
 PUSH_STEPS = ("lacking", "files", "tree")  # of an upload, in their order
 HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
@@ -23,10 +23,6 @@ class TeamUserAddRequest(Struct, frozen=True):
 
 class TeamUserRequest(Struct, frozen=True):
     name: Annotated[str, Arg("The user.")]
-
-
-class TeamListRequest(Struct, frozen=True):
-    pass
 
 
 class TeamGroupRequest(Struct, frozen=True):
@@ -276,7 +272,7 @@ OPERATIONS = (
         group="local",
         section="A team's server",
     ),
-    _row("user list", TeamListRequest, TeamUsers, "users", "List the users."),
+    _row("user list", EmptyRequest, TeamUsers, "users", "List the users."),
     _row(
         "user add", TeamUserAddRequest, TeamUsers, "add_user", "Add a user who has tokens only.", writes=True,
         help="Who signs in with the team's sign-in service is added then.",
@@ -286,7 +282,7 @@ OPERATIONS = (
         help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
     ),
     _row("user enable", TeamUserRequest, TeamUsers, "enable_user", "Let a user in again.", writes=True),
-    _row("group list", TeamListRequest, TeamGroups, "groups", "List the groups and who is in them."),
+    _row("group list", EmptyRequest, TeamGroups, "groups", "List the groups and who is in them."),
     _row("group add", TeamGroupRequest, TeamGroups, "add_members", "Make a group, or add users to it.", writes=True),
     _row(
         "group remove", TeamGroupRequest, TeamGroups, "remove_members", "Remove users from a group.", writes=True,

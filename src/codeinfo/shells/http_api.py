@@ -26,7 +26,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
-from codeinfo.operations.base import renamed
+from codeinfo.operations.base import EmptyRequest, renamed
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
@@ -621,7 +621,7 @@ def _stop(state: State, values: Values, call: Call) -> Any:
 
 
 def _models(state: State, values: Values, call: Call) -> Any:
-    found = state.engine.answers.providers(answers.ProvidersRequest())
+    found = state.engine.answers.providers(EmptyRequest())
     shown = [
         {"name": one.name, "state": one.state, "models": one.models, "detail": one.detail, "chosen": one.chosen}
         for one in found.providers

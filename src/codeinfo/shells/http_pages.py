@@ -17,6 +17,7 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
+from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.documents import (
     DocsAddRequest,
@@ -572,7 +573,7 @@ def _chat(visit: Visit) -> str:
 
 
 def _agents(visit: Visit) -> str:
-    agents = visit.state.engine.answers.agents(ops.AgentsRequest()).agents
+    agents = visit.state.engine.answers.agents(EmptyRequest()).agents
     chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
         raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
@@ -607,7 +608,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 
 def _models(visit: Visit) -> str:
     """The models that can be asked. Servers are asked for them, so this comes after the page."""
-    found = visit.state.engine.answers.providers(ops.ProvidersRequest())
+    found = visit.state.engine.answers.providers(EmptyRequest())
     begun = visit.given.get("begun") == "1"  # whether there is a model is known from the first answer
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
+from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, entered_page, plain_page, set_cookie
 from codeinfo.serve.team import (
@@ -218,7 +219,7 @@ ACCOUNT_ACTIONS: dict[str, Action] = {
 
 
 def _admin_values(visit: Visit) -> dict[str, Any]:
-    team, everything = visit.state.engine.team, ops.TeamListRequest()
+    team, everything = visit.state.engine.team, EmptyRequest()
     return {
         "overview": team.overview(),
         "jobs": team.jobs(ops.TeamJobsRequest(SHOWN)),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, documents, inputs_of, search
-from codeinfo.operations.base import renamed
+from codeinfo.operations.base import EmptyRequest, renamed
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
@@ -199,7 +199,7 @@ class Reingest(Struct, frozen=True):
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
     """Only a repository that is indexed, and not being indexed right now."""
     wanted = request.source
-    known = engine.searches.projects(clients.ProjectsRequest()).projects
+    known = engine.searches.projects(EmptyRequest()).projects
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
     if not root:
         names = ", ".join(one.name for one in known) or "none"
