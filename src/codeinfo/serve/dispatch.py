@@ -462,12 +462,19 @@ class Dispatcher:
         self._computing = anyio.CapacityLimiter(COMPUTING)
         self._reserved = anyio.CapacityLimiter(1)
 
+    @contextmanager
+    def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:
+        """The engine for an operation that the current caller may use: every one begins here, observed under its own
+        name or that of the tool, and described for the audit log."""
+        check_offered(operation)
+        describe_use(operation, query_of(values))
+        with self.observe(name or operation, client), self.lease.use() as engine:
+            yield engine
+
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, State]:
         """The result, and the state of the project or the collections that it shows, as far as it is about one as it is
         now."""
-        check_offered(operation.name)
-        describe_use(operation.name, query_of(values))
-        with self.observe(operation.name, "http"), self.lease.use() as engine:
+        with self.performing(operation.name, values, "http") as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.listener("REST"))
             state: State = None

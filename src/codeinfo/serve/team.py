@@ -47,7 +47,6 @@ from codeinfo.team.access import WRITE as WRITE
 from codeinfo.team.access import Caller, Use, current_use
 from codeinfo.team.access import Refused as Refused
 from codeinfo.team.access import current_user as current_user
-from codeinfo.team.access import describe_use as describe_use
 from codeinfo.team.access import end_sessions as end_sessions
 from codeinfo.team.access import request_user as request_user
 from codeinfo.team.access import require_callers as require_callers

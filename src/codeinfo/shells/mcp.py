@@ -48,12 +48,11 @@ from codeinfo.serve.dispatch import (
     Projects,
     check,
     end_by_deadline,
-    query_of,
     shown_collections,
     shown_state,
     unobserved,
 )
-from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, refused_operation, request_user
+from codeinfo.serve.team import TEAM_OPERATIONS, refused_operation, request_user
 from codeinfo.shells.mcp_relay import INSTRUCTIONS, LONGEST_LINE, Handshake, Sink, Source, received_client
 from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, call_of, chosen_tools, listed
@@ -287,9 +286,7 @@ class Service:
         names tools that are `offered`."""
         values = check(tool.arguments(), arguments)
         cursor = values.pop("cursor", "")
-        check_offered(tool.operation)
-        describe_use(tool.operation, query_of(values))
-        with self._dispatcher.observe(tool.name, "mcp"), self.lease.use() as engine:
+        with self._dispatcher.performing(tool.operation, values, "mcp", tool.name) as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             request = self._dispatcher.projects.anchored(tool.make_request(values, project))
             result = tool.run(engine, request, call)
