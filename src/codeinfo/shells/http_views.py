@@ -40,7 +40,7 @@ from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy
 from codeinfo.search.query import read_query
 from codeinfo.serve.dispatch import Call, check_length, property_schema
 from codeinfo.serve.runs import State
-from codeinfo.serve.team import ADMIN, READ, current_user
+from codeinfo.serve.team import current_user
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.terminal import quantity
 from codeinfo.tokens import stem
@@ -616,15 +616,15 @@ def citation_address(one: Citation) -> str:
 # --- a visit ---------------------------------------------------------------------------------------------------------
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
-PAGES = (  # address, name, further addresses that belong to it, the scope that a team's server wants for it
-    ("/", "Search", ("/ui/file",), READ),
-    ("/ui/chat", "Chat", (), READ),
-    ("/ui/agents", "Agents", (), ""),
-    ("/ui/documents", "Documents", (), ""),
-    ("/ui/map", "Map", ("/ui/patterns", "/ui/memories"), READ),
-    ("/ui/projects", "Projects", (), ""),
-    ("/ui/health", "Health", (), ""),
-    ("/ui/admin", "Admin", (), ADMIN),
+PAGES = (  # address, name, further addresses that belong to it
+    ("/", "Search", ("/ui/file",)),
+    ("/ui/chat", "Chat", ()),
+    ("/ui/agents", "Agents", ()),
+    ("/ui/documents", "Documents", ()),
+    ("/ui/map", "Map", ("/ui/patterns", "/ui/memories")),
+    ("/ui/projects", "Projects", ()),
+    ("/ui/health", "Health", ()),
+    ("/ui/admin", "Admin", ()),
 )
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
@@ -689,6 +689,8 @@ class Visit(Struct):
         caller = current_user.get()
         editor = editor_template(self.state.engine.config.web.editor if caller is None else "none")
         beside = self.given.get("panel", "")
+        routes = (route for route in self.request.app.routes if isinstance(route, TeamRoute))
+        offered = {route.path for route in routes if caller is None or route.scope in caller.scopes}
         shared = {
             "token": self.request.state.page_token,
             "here": self.request.url.path,
@@ -697,7 +699,7 @@ class Visit(Struct):
             "served": self.state.projects.here,
             "beside": beside if beside.startswith(PANELS) else "",
             "user": caller.name if caller is not None else "",
-            "pages": [page[:3] for page in PAGES if (page[3] != ADMIN if caller is None else page[3] in caller.scopes)],
+            "pages": [page for page in PAGES if page[0] in offered],
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
         return _environment().get_template(template).render(shared | values)
