@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -246,6 +247,11 @@ class Team:
             self._searched[at].append(time.monotonic())
             time.sleep(0.02)
 
+    def has_resumed(self, killed: float) -> bool:
+        """Whether everybody has searched or written since then, or has failed."""
+        resumed = all(_first_after(times, killed) < math.inf for times in (*self._searched, *self._wrote))
+        return resumed or bool(self.outcome.errors)
+
     def finish(self, killed: float) -> Outcome:
         """Stop, and compare what the database has with what it acknowledged."""
         self._stop.set()
@@ -271,10 +277,10 @@ class Team:
 
 
 def _first_after(times: list[float], moment: float) -> float:
-    return next((time - moment for time in times if time > moment), float("inf"))
+    return next((time - moment for time in times if time > moment), math.inf)
 
 
-def fail_over_under_load(before_s: float = 2.0, after_s: float = 6.0) -> Outcome:
+def fail_over_under_load(before_s: float = 2.0) -> Outcome:
     with cluster() as made, tempfile.TemporaryDirectory(prefix="codeinfo-team-") as folder:
         team = Team(made.url, Path(folder))
         team.start()
@@ -282,5 +288,6 @@ def fail_over_under_load(before_s: float = 2.0, after_s: float = 6.0) -> Outcome
         killed = time.monotonic()
         made.fail_over()
         team.outcome.promoted_s = time.monotonic() - killed
-        time.sleep(after_s)
+        wait_until(lambda: team.has_resumed(killed), 60)
+        time.sleep(1)
         return team.finish(killed)

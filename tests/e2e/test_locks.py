@@ -94,7 +94,10 @@ def test_a_collection_that_is_being_indexed_stays_listed(
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
-def test_an_index_is_not_waited_for(project: Path, codeinfo: RunCli, stopped: bool) -> None:
+def test_an_index_is_not_waited_for(
+    project: Path, codeinfo: RunCli, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.engine.index_manager.PATIENCE_S", 0.5)
     assert codeinfo("index", cwd=project).returncode == 0
     (project / "new.py").write_text("def newcomer():\n    return 1\n")
     with held(index_folder(project).path / "lock", stopped=stopped):

@@ -32,7 +32,9 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.delenv("CODEINFO_MCP_SHARED")
         yield Path(folder)
-        assert not eventually(lambda: not servers(folder), 10), "a server outlived its clients"
+        for server in servers(folder):
+            os.kill(server, signal.SIGTERM)  # that it ends by itself, seconds later, is for some tests to wait for
+        assert not eventually(lambda: not servers(folder), 10), "a server did not end"
 
 
 def servers(folder: str | Path) -> list[int]:
@@ -213,6 +215,7 @@ def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) 
         doomed.communicate()
         assert first_file(session, "payment") == "refund.py"
         assert len(servers(runtime)) == 1
+    assert not eventually(lambda: not servers(runtime), 5)
 
 
 def test_other_settings_have_a_server_of_their_own(
