@@ -439,15 +439,16 @@ def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:
         "Cargo.toml": '[package]\nname = "tea"\n\n[[bin]]\nname = "tea"\npath = "crates/core/main.rs"\n\n'
         '[[test]]\nname = "all"\npath = "tests/all.rs"\n',
         "crates/core/main.rs": "mod flags;\nmod brew;\n\nfn main() {\n    let args = flags::parse();\n"
-        "    args.pot();\n}\n\npub fn stir() {}\n",
+        "    args.pot();\n}\n\npub fn stir() {}\n\nfn brew(args: &flags::Args) {\n    args.pot();\n}\n",
         "crates/core/flags.rs": "pub struct Args;\n\nimpl Args {\n    pub fn pot(&self) -> leaf::Pot {\n"
         "        leaf::Pot::new()\n            .warm()\n    }\n}\n\npub fn parse() -> Args { Args }\n",
         "crates/core/brew.rs": "fn go(args: &crate::flags::Args) {\n    args.pot().warm();\n    crate::stir();\n"
         "    let leaf = 1;\n    leaf.warm();\n}\n",
         "crates/leaf/Cargo.toml": '[package]\nname = "leaf"\n',
         "crates/leaf/src/lib.rs": "mod pot;\npub use crate::{\n    pot::Pot,\n};\n",
-        "crates/leaf/src/pot.rs": "pub struct Pot;\n\nimpl Pot {\n    pub fn new() -> Pot { Pot }\n"
-        "    pub fn warm(self) -> Pot { self }\n}\n",
+        "crates/leaf/src/pot.rs": "pub struct Pot { size: u8 }\n\nimpl Pot {\n    pub fn new() -> Pot { make() }\n"
+        "    pub fn warm(self) -> Pot { self }\n    pub fn size(&mut self, size: u8) -> &mut Pot { self }\n}\n\n"
+        "fn large() {\n    Pot::new().size(9).warm();\n}\n",
         "tests/all.rs": "mod util;\nmod one;\n",
         "tests/util.rs": "pub fn help() {}\n",
         "tests/one.rs": "use crate::util::help;\n\nfn works() {\n    help();\n}\n",
@@ -459,8 +460,12 @@ def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:
             return [f"{use.file}:{use.line}" for use in found if use.confidence == "resolved" and use.edge == "CALLS"]
 
         assert resolved("stir") == ["crates/core/brew.rs:3"]
-        assert resolved("Args.pot") == ["crates/core/brew.rs:2", "crates/core/main.rs:6"]
-        assert resolved("Pot.warm") == ["crates/core/brew.rs:2", "crates/core/flags.rs:6"]
+        # A function may be called like a module of its file.
+        assert resolved("Args.pot") == ["crates/core/brew.rs:2", "crates/core/main.rs:6", "crates/core/main.rs:12"]
+        # A method may be called like a field, too.
+        assert resolved("Pot.warm") == ["crates/core/brew.rs:2", "crates/core/flags.rs:6", "crates/leaf/src/pot.rs:10"]
+        sizes = engine.code.definitions(DefsRequest("Pot.size", str(tmp_path))).definitions
+        assert {one.kind for one in sizes} == {"field", "method"}
         assert resolved("help") == ["tests/one.rs:4"]
         edges = {use.line: use.edge for use in engine.code.references(RefsRequest("Pot", str(tmp_path))).usages}
         assert edges[3] == "EXPORTS"
@@ -476,8 +481,10 @@ def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:
 def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "tea"\n',
-        "src/lib.rs": "#[macro_use]\nmod words;\nmod other;\n\npub fn brew() {\n    say!(1);\n    hidden!(1);\n}\n",
-        "src/words.rs": "macro_rules! say {\n    () => {};\n}\n",
+        "src/lib.rs": "#[macro_use]\n#[doc(hidden)]\nmod words;\nmod other;\n\n"
+        "pub fn brew() {\n    say!(1);\n    hidden!(1);\n}\n",
+        "src/words/mod.rs": "#[macro_use]\nmod loud;\n",
+        "src/words/loud.rs": "macro_rules! say {\n    () => {};\n}\n",
         "src/other.rs": "macro_rules! hidden {\n    () => {};\n}\n",
         "web/Button.tsx": "export type Props = { a: number };\nexport const Button = (props: Props) => <b />;\n"
         "export const Menu = { Item: Button };\n",

@@ -159,9 +159,9 @@ def test_the_command_for_tests_is_that_of_the_main_language(python: int, command
         ),
         (
             "Cargo.toml",
-            '[dependencies]\nserde_json = "1"\nserde = { version = "1" }\n[dev-dependencies]\nrstest = "0.2"\n'
+            '[dependencies]\nserde_json = "1"\nserde = { version = "1" }\n[dev-dependencies]\nrstest = "0.2"\n\n'
             '[dependencies.glob]\nversion = "3"\n',
-            [("serde_json", "1", 2, ""), ("serde", "1", 3, ""), ("glob", "3", 6, ""), ("rstest", "0.2", 5, "dev")],
+            [("serde_json", "1", 2, ""), ("serde", "1", 3, ""), ("glob", "3", 7, ""), ("rstest", "0.2", 5, "dev")],
         ),
         (
             "pom.xml",

@@ -73,7 +73,10 @@ class Unit(Struct, frozen=True, dict=True):
         for definition in self.definitions:
             if definition.kind not in {"package", "namespace"}:
                 name = self.without_namespace(definition.qualified)
-                known[name] = implementation(self.facts, known.get(name), definition)
+                before = known.get(name)
+                if before is not None and before.kind == "module":
+                    before = None  # Rust has names of modules apart: what may be called counts
+                known[name] = implementation(self.facts, before, definition)
         return known
 
     @cached_property

@@ -294,6 +294,8 @@ class Receivers:
         unit = self._binder.unit(symbol.path)
         if unit is None:
             return []
+        if called.startswith("(") and not definition.is_function:
+            definition = self._function(unit, symbol) or definition
         if definition.is_function:
             if called.startswith("(") or definition.kind == "method":
                 found = self._decorated(unit, symbol, called) or self._returns(symbol)
@@ -313,6 +315,8 @@ class Receivers:
         unit, definition = self._binder.unit(symbol.path), self._binder.definition(symbol)
         if unit is None or definition is None:
             return []
+        if not definition.is_function:
+            definition = self._function(unit, symbol) or definition
         rows = [
             row
             for row in self._binder.bindings(unit).inside(RETURNS, definition.qualified)
@@ -320,6 +324,12 @@ class Receivers:
         ]
         typed = [row for row in rows if row.mark == ":"]
         return [value for row in typed[:1] or rows for value in self.of_row(unit, row)]
+
+    def _function(self, unit: Unit, symbol: SymbolId) -> Definition | None:
+        """The method that is called like a field, as builders in Rust have it."""
+        named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
+        same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
+        return next(same, None)
 
     def _decorated(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
         """A decorator that says what it returns makes a function into that."""

@@ -61,7 +61,7 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
 
 class Lookup(Struct, frozen=True):
     """The definitions that a name stands for, and whether others share the plain name. Several with one qualified name
-    are one symbol: overloads, of which `found` has the first, and variants for platforms."""
+    are one symbol: overloads, of which `found` has the first, variants for platforms, a field and its method."""
 
     name: str
     found: Mapping[SymbolId, Definition]
@@ -100,7 +100,8 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
             symbol = _symbol(index, file, definition.qualified)
             known = every.get(symbol)
             every[symbol] = implementation(file, known, definition)
-            if known and definition.is_function and known.kind == definition.kind and not file.rules.names.overloads:
+            only_declares = "prototype" in (known.kind if known else "", definition.kind) or file.rules.names.overloads
+            if known and definition.is_function and not only_declares:
                 overloads.append((symbol, definition))
     found = {
         symbol: definition

@@ -18,6 +18,7 @@ from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
 _MOST_IMPORT_LINES = 60  # of one statement
+_MOST_MODULES = 4  # that pass macros on, one inside of the other
 _MOST_MACROS = 2  # of one name: more are helpers of tests, each seen in its own function only
 
 
@@ -126,9 +127,11 @@ class Binder:
                 return found
             scope = scope.rpartition(".")[0]
         bound = self.bound(unit, name)
-        if module := self._module_file(unit, name):
-            return module
-        if own := unit.by_qualified.get(name):
+        module = self._module_file(unit, name)
+        own = unit.by_qualified.get(name)
+        if module:
+            return [*module, SymbolId(unit.facts.path, name)] if own and own.kind != "module" else module
+        if own:
             # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
             also = bound if own.kind in {"variable", "constant"} else []
             return [SymbolId(unit.facts.path, name), *also]
@@ -138,10 +141,10 @@ class Binder:
 
     def _module_file(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """The file of a module that a name only declares: `mod pool;`."""
-        own = unit.by_qualified.get(name) if unit.facts.rules.names.inline_modules else None
-        if own is None or own.kind != "module":
+        if not unit.facts.rules.names.inline_modules:
             return []
-        declared = [one for one in unit.by_shown.get(name, ()) if one.line == own.start_line and not one.names]
+        lines = {one.start_line for one in unit.by_name.get(name, ()) if one.kind == "module" and one.qualified == name}
+        declared = [one for one in unit.by_shown.get(name, ()) if one.line in lines and not one.names] if lines else []
         targets = [target for one in declared for target in self._index.outcome(unit.facts, one).targets]
         return [ModuleId((target.path,), name) for target in targets if not target.names]
 
@@ -161,19 +164,26 @@ class Binder:
 
     def _shows_macro(self, unit: Unit, owner: Unit, macro: Definition) -> bool:
         """`#[macro_export]` above it, or `#[macro_use]` above its module in the file that both lie below."""
-        lines = self.lines(owner)
-        if any("macro_export" in lines.get(macro.start_line - above, "") for above in (1, 2, 3)):
+        if _has_attribute(self.lines(owner), macro.start_line, "macro_export"):
             return True
+        return self._shows_macros(unit, owner, _MOST_MODULES)
+
+    def _shows_macros(self, unit: Unit, owner: Unit, depth: int) -> bool:
+        """Whether the module above a file shows its macros to itself, or they are passed on further up."""
         parents = {edge.source for edge in self._index.graph.edges_to(owner.facts.path)}
         for parent in (one for path in parents if (one := self._index.unit(path))):
-            declared = [one for one in parent.imports if one.module.startswith("self::") and not one.names]
             text = self.lines(parent)
-            for written in declared if unit.facts.path.startswith(parent.facts.folder) else ():
-                is_shown = "macro_use" in text.get(written.line - 1, "") + text.get(written.line, "")
-                if is_shown and owner.facts.path in {
-                    t.path for t in self._index.outcome(parent.facts, written).targets
-                }:
-                    return True
+            declared = (
+                one
+                for one in parent.imports
+                if one.module.startswith("self::") and not one.names and _has_attribute(text, one.line, "macro_use")
+            )
+            targets = {target.path for one in declared for target in self._index.outcome(parent.facts, one).targets}
+            if owner.facts.path in targets and (
+                unit.facts.path.startswith(parent.facts.folder)
+                or (depth > 0 and self._shows_macros(unit, parent, depth - 1))
+            ):
+                return True
         return False
 
     def path_start(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
@@ -320,10 +330,11 @@ class Binder:
             if known := self._offered.get(current):
                 return known, tried
             unit = self._index.unit(current[0])
-            if unit is not None and (module := self._module_file(unit, current[1])):
-                return module, tried
-            if unit is not None and (offered := unit.offered(current[1])):
-                return [SymbolId(current[0], offered)], tried
+            module = self._module_file(unit, current[1]) if unit is not None else []
+            offered = unit.offered(current[1]) if unit is not None else ""
+            if module or offered:
+                is_module = module and unit is not None and unit.by_qualified[offered].kind == "module"
+                return [*module, *(() if is_module else (SymbolId(current[0], offered),))], tried
             if unit is not None and known is None:
                 waiting += reversed(self._passed_on(unit, current[1]))
         return [], tried
@@ -429,6 +440,14 @@ class Binder:
             return []
         targets = self._index.outcome(unit.facts, inner).targets
         return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []
+
+
+def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
+    """Whether one of Rust's attributes stands on a line or directly above it."""
+    above = line - 1
+    while lines.get(above, "").lstrip().startswith("#["):
+        above -= 1
+    return any(f"#[{name}" in lines.get(at, "") for at in range(above, line + 1))
 
 
 # --- names from outside ---------------------------------------------------------------------------------------------

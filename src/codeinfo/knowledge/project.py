@@ -277,7 +277,7 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
 
 def _cargo_line(text: str, table: str, name: str) -> int:
     """Of `name = …` in a table, or of a table of its own."""
-    own = rf"^\s*\[(?:workspace\.)?{re.escape(table)}"
+    own = rf"^[ \t]*\[(?:workspace\.)?{re.escape(table)}"
     place = re.search(rf"{own}\](?:\n(?!\s*\[).*)*?\n\s*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
     place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
     return text.count("\n", 0, place.end()) + 1 if place else 1
