@@ -430,8 +430,12 @@ def test_a_function_is_found_by_its_module(engine: Engine, tmp_path: Path) -> No
     for name in ("cart.total", "shop.cart.total", "cart::total"):
         found = engine.code.definitions(DefsRequest(name, str(tmp_path))).definitions
         assert [one.path for one in found] == ["shop/cart.py"]
-    found = engine.code.definitions(DefsRequest("shop.total", str(tmp_path))).definitions
-    assert [one.path for one in found] == ["shop/cart.py", "shop/user.py"]
+    for name in ("net_linux.go", "net.go"):
+        (tmp_path / "net").mkdir(exist_ok=True)
+        (tmp_path / "net" / name).write_text("package net\n\nfunc Dial() {}\n")
+    for name, paths in (("shop.total", ["cart.py", "user.py"]), ("net.Dial", ["net.go", "net_linux.go"])):
+        found = engine.code.definitions(DefsRequest(name, str(tmp_path))).definitions
+        assert [one.path.rpartition("/")[2] for one in found] == paths
 
 
 def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:

@@ -129,10 +129,15 @@ def look_up_member(names: NameResolver, asked: str) -> Lookup:
     if not found:
         parts = re.split(r"\.|::|/", owner)
         top = {symbol: one for symbol, one in every.found.items() if symbol.qualified == lookup.name}
-        found = {symbol: one for symbol, one in top.items() if _module_parts(symbol.path)[-len(parts) :] == parts} or {
+        found = {symbol: one for symbol, one in top.items() if _is_module(symbol.path, parts)} or {
             symbol: one for symbol, one in top.items() if parts[-1] in _module_parts(symbol.path)
         }
     return Lookup(lookup.name, found, True, tuple(one for one in every.overloads if one[0] in found))
+
+
+def _is_module(path: str, parts: list[str]) -> bool:
+    """Whether a file is known by the names of a module, or its folder is, as a package of Go."""
+    return parts in (_module_parts(path)[-len(parts) :], path.split("/")[:-1][-len(parts) :])
 
 
 def _module_parts(path: str) -> list[str]:
