@@ -84,6 +84,17 @@ def test_a_fingerprint_is_that_of_the_file_wherever_it_lies(tmp_path: Path) -> N
     assert len(set(found[0].values())) == 3
 
 
+def test_files_with_the_lowest_fingerprints_are_a_fair_sample(tmp_path: Path) -> None:
+    """They lie on either side of every dimension as often as all of them do."""
+    vectors = np.random.default_rng(2).normal(size=(400, 64)).astype(np.float32)
+    store = SqliteStore(tmp_path / "index", "main", recipe="test")
+    store.apply([text_file(f"{at}.txt", vectors[at : at + 1]) for at in range(len(vectors))], (), ())
+    with store.snapshot() as view:
+        lowest = view.vectors(view.file_first[view.file_fingerprints().argsort()[:100]])
+    shares = (lowest >= 0).mean(axis=0)
+    assert (abs(shares - 0.5) < 0.25).all(), shares
+
+
 def test_signs_that_are_not_those_of_the_vectors_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SIGNS_FROM", 1)
     store = stored(tmp_path / "index", np.eye(70, dtype=np.float32))

@@ -53,6 +53,7 @@ from codeinfo.store.segments import (
 _AT_ONCE = 500  # blocks of chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
+_MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, with no pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
@@ -263,6 +264,8 @@ class SqliteSnapshot:
         result = np.zeros(len(self.file_rows), np.uint64)
         starts = np.sort(self.file_first[self.file_rows > 0])
         result[self.row_file[starts]] = np.bitwise_xor.reduceat(self._signs()[0], starts)
+        for _ in range(2):  # or those with the lowest would be files that lie on one side of the first dimensions
+            result = (result ^ result >> np.uint64(32)) * _MIXER
         return result
 
     def _signs(self) -> NDArray[np.uint64]:
