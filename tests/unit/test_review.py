@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.index import pool
 from codeinfo.knowledge.change import (
     Revision,
     Version,
@@ -402,6 +403,22 @@ def test_only_a_rare_way_is_unusual(name: str, adoption: int, guidance: str, sai
     change = compare("a.py", "x\n", "x\ny\n")
     found = unusual_patterns({"a.py": [(position, 2)]}, [change], BUILT_IN, {"a.py": [common, other]})
     assert bool(found) is said
+
+
+def test_a_file_that_could_not_be_parsed_as_it_was_has_nothing_new(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + "\n\ndef more():\n    return 1\n")
+    with engine_of(project) as engine:
+        request = ReviewRequest(path=str(project))
+        before = engine.knowledge.review(request)
+        assert [(one.kind, one.message) for one in before.findings] == [
+            ("untested", "more is new, and no test names it")
+        ]
+        monkeypatch.setattr(pool, "time_limit_s", lambda text, settings: 0.0)  # a machine that is too busy
+        found = engine.knowledge.review(request)
+    assert found.notes == ("pkg/adapter.py was not parsed as it was: what it defined before is unknown",)
+    assert [one.message for one in found.findings] == ["more was changed, and no test was"]
 
 
 def test_a_test_with_another_name_is_not_gone(project: Path) -> None:

@@ -520,7 +520,7 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
         if one.added or one.removed:
             changes.append(one)
             texts[path] = before or "", after or ""
-    old = _parsed(project, {path: before for path, (before, _) in texts.items() if before})
+    old, unread = _parsed(project, {path: before for path, (before, _) in texts.items() if before})
     revisions = []
     for change in changes:
         path, known = change.path, store.symbols(change.path)
@@ -528,23 +528,29 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
         was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
             now = _version(now.text, known.definitions, known.imports, known.references)
+        if path in unread:  # nothing counts as new or gone then
+            was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
-    left_out = f"{len(changed)} files changed; the first {MOST_FILES} are compared"
-    return revisions, [left_out] if len(changed) > MOST_FILES else []
+    notes = [f"{path} was not parsed as it was: what it defined before is unknown" for path in sorted(unread)]
+    if len(changed) > MOST_FILES:
+        notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
+    return revisions, notes
 
 
-def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> dict[str, diff.Version]:
-    """Files as they were, which no index has, by the same parsers."""
+def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
+    """Files as they were, which no index has, by the same parsers, and those of which a parser saw the text alone: it
+    may be busy or ended."""
     tasks = [
         ParseTask(path, text, language.name, kind_of(path, language))
         for path, text in texts.items()
         if (language := language_of(path)) is not None
     ]
     with project.index.parsers() as pool:
-        return {
-            one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references)
-            for one in pool.run(tasks)
-        }
+        done = list(pool.run(tasks))
+    found = {
+        one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references) for one in done
+    }
+    return found, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
 
 
 def _version(
