@@ -98,9 +98,10 @@ def codeinfo() -> RunCli:
 
 @pytest.fixture
 def postgres() -> Iterator[str]:
-    """The URL of an empty database on a real PostgreSQL."""
-    from postgres_tools import drop_database, new_database
+    """The URL of a team's database, still without content, on a real PostgreSQL."""
+    from postgres_tools import drop_database, new_database, skip_syncs
 
+    skip_syncs()
     url = new_database()
     yield url
     drop_database(url)

@@ -49,7 +49,7 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
     content = Content(postgres, tmp_path / "before")
     dump = str(tmp_path / "dump")
     run_program("pg_dump", "-Fc", "-d", postgres, "-f", dump)
-    restored = new_database()
+    restored = new_database(with_tables=False)
     try:
         run_program("pg_restore", "--exit-on-error", "-d", restored, dump)
         content.check(restored, tmp_path / "after")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import psycopg
 import pytest
+from postgres_tools import drop_database, new_database
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, StoreUnavailable, UsageError
 from codeinfo.team.database import TeamDatabase, migrations
@@ -17,8 +19,15 @@ def numbers(url: str) -> list[int]:
         return [row[0] for row in db.execute("SELECT number FROM codeinfo.migrations ORDER BY 1")]
 
 
-def test_migrations_run_once_whichever_process_comes_first(postgres: str) -> None:
-    opened = [TeamDatabase(postgres) for _ in range(6)]
+@pytest.fixture
+def empty() -> Iterator[str]:
+    url = new_database(with_tables=False)
+    yield url
+    drop_database(url)
+
+
+def test_migrations_run_once_whichever_process_comes_first(empty: str) -> None:
+    opened = [TeamDatabase(empty) for _ in range(6)]
     failed: list[BaseException] = []
 
     def start(database: TeamDatabase) -> None:
@@ -35,21 +44,21 @@ def test_migrations_run_once_whichever_process_comes_first(postgres: str) -> Non
     for database in opened:
         database.close()
     assert not failed
-    assert numbers(postgres) == [migration.number for migration in migrations()]
+    assert numbers(empty) == [migration.number for migration in migrations()]
 
 
-def test_a_failed_migration_leaves_nothing_and_is_made_again(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_leaves_nothing_and_is_made_again(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from codeinfo.team import database as module
 
     broken = [*migrations(), module.Migration(9999, "broken", 1, "CREATE TABLE half(); SELECT 1/0")]
     monkeypatch.setattr(module, "migrations", lambda: broken)
     with pytest.raises(psycopg.errors.DivisionByZero):
-        TeamDatabase(postgres).open()
+        TeamDatabase(empty).open()
     monkeypatch.undo()
-    database = TeamDatabase(postgres)
+    database = TeamDatabase(empty)
     database.open()
     database.close()
-    assert 9999 not in numbers(postgres)
+    assert 9999 not in numbers(empty)
 
 
 def test_a_newer_schema_is_refused_only_where_it_says_so(postgres: str) -> None:
