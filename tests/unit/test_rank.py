@@ -333,6 +333,7 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
         ("test_retry.py", "secondary"),
         ("examples/a.py", "secondary"),
         ("benchmarks/a.py", "secondary"),
+        ("app/src/main/java/org/acme/tests/Retries.java", "secondary"),
         ("vendor/a.go", "vendored"),
         ("third_party/a.c", "vendored"),
         ("a.d.ts", "type_stub"),
@@ -341,11 +342,21 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
 )
 def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     assert factors("retry policy of requests", path) == pytest.approx(
-        {"depth": math.exp(-W.depth * path.count("/")), factor: getattr(W, factor)}
+        {"depth": math.exp(-W.depth * min(path.count("/"), boost.DEEPEST)), factor: getattr(W, factor)}
     )
 
 
-@pytest.mark.parametrize("path", ["src/retry.py", "contest.py", "latest/a.py", "src/protest.go", "goldfish.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/retry.py",
+        "contest.py",
+        "latest/a.py",
+        "src/protest.go",
+        "goldfish.py",
+        "app/src/main/java/org/acme/samples/external/Retry.java",  # a package may be called like anything
+    ],
+)
 def test_ordinary_files_do_not(path: str) -> None:
     assert list(factors("retry policy", path)) == ["depth"]
 

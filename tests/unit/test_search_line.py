@@ -520,3 +520,19 @@ def test_a_report_may_list_a_file_twice_and_a_question_may_not(tmp_path: Path) -
         with Engine(Config.load(settings, root)) as engine:
             found = paths(searcher(engine, root)(query))
         assert found.count("retry.py") == most, (settings, query)
+
+
+def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
+    """As Rust has them: the file is product code, and the chunk that repeats the words of the query is a test."""
+    steps = "\n".join(f"    steps.push({number});" for number in range(60))
+    asserts = "\n".join(
+        f"        assert_eq!(limit(columns), {number}); // the limit of columns" for number in range(40)
+    )
+    (tmp_path / "flags.rs").write_text(
+        f"/// Limits columns.\npub fn limit(columns: usize) -> usize {{\n{steps}\n    80\n}}\n\n"
+        f"#[cfg(test)]\nmod tests {{\n    #[test]\n    fn the_limit_of_columns() {{\n{asserts}\n    }}\n}}\n"
+    )
+    with Engine(Config.load({}, tmp_path)) as engine:
+        search = searcher(engine, tmp_path)
+        assert search("where is the limit of columns set").hits[0].symbol == "limit"
+        assert search("tests of the limit of columns").hits[0].symbol == "tests.the_limit_of_columns"

@@ -33,7 +33,6 @@ from codeinfo.graph.references import (
     callers,
     find_definitions,
     find_references,
-    is_inline_test,
     list_symbols,
     look_up,
     near_callers,
@@ -42,6 +41,7 @@ from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.card import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
+from codeinfo.languages.model import is_inline_test
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, decoded, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
@@ -156,7 +156,8 @@ class CodeOperations:
                 (path, symbol): [
                     (edge.path, edge.line)
                     for edge in callers(names, look_up(names.index, f"{path}::{symbol}"))
-                    if edge.path not in tests and not is_inline_test(files[edge.path], edge.source.rpartition("::")[2])
+                    if edge.path not in tests
+                    and not is_inline_test(files[edge.path].language, edge.source.rpartition("::")[2])
                 ]
                 for path, symbol in targets
             }

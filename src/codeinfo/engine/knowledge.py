@@ -25,7 +25,6 @@ from codeinfo.graph.references import (
     Lookup,
     callees,
     find_uses,
-    is_inline_test,
     look_up_defined,
     symbol_info,
     usages,
@@ -51,6 +50,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import dependencies, describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, kind_of, language_named, language_of
+from codeinfo.languages.model import is_inline_test
 from codeinfo.model import Card, Definition, FileKind, Hit, Import, NextStep, RelatedMemory, SearchResult, to_run
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
@@ -178,7 +178,7 @@ def _uses(names: NameResolver, lookup: Lookup) -> list[Usage]:
 
 
 def _is_in_tests(index: CodeIndex, use: Usage) -> bool:
-    return use.file in index.graph.tests or is_inline_test(index.graph.files[use.file], use.within)
+    return use.file in index.graph.tests or is_inline_test(index.graph.files[use.file].language, use.within)
 
 
 def _described(use: Usage) -> str:

@@ -21,7 +21,7 @@ from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Que
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS
-from codeinfo.languages.model import FileFacts, family
+from codeinfo.languages.model import FileFacts, family, is_inline_test
 from codeinfo.model import Definition, Import, NextStep, Reference, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -385,11 +385,6 @@ def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolu
     return replace(use, role="call") if re.search(mark, text) else use
 
 
-def is_inline_test(file: FileFacts, within: str) -> bool:
-    """Whether a definition is a test beside the code, in a module of that name, as Rust has it."""
-    return file.rules.names.inline_modules and not {"test", "tests"}.isdisjoint(within.split("."))
-
-
 def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> list[Use]:
     """A line that has a name twice is one use of it, a call where one of them is; `import a as b` has both names."""
     found: dict[tuple[int, int], Use] = {}
@@ -684,7 +679,7 @@ def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBu
             continue
         for use, resolution in resolved_uses(names, file, definition.name):
             resolved = symbol in resolution.symbols
-            if is_inline_test(file, use.within):
+            if is_inline_test(file.language, use.within):
                 continue
             if use.role == "call" and (resolved or (resolution.possible and is_only)):
                 key = (not resolved, file.path, use.within)

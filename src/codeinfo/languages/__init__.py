@@ -240,10 +240,14 @@ _AROUND_NAME = (
 _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
 
 
+def telling_folders(folder: str) -> str:
+    """Without those that stand for a package: `org/acme/samples` says nothing about what its code is for."""
+    return _PACKAGE_FOLDERS.sub("", folder)
+
+
 @lru_cache(maxsize=20_000)
 def _is_around(folder: str) -> bool:
-    """Folders that stand for a package, as `org/acme/samples`, say nothing about what their code is for."""
-    parts = _PACKAGE_FOLDERS.sub("", folder).split("/")
+    parts = telling_folders(folder).split("/")
     if re.fullmatch(_AROUND_TOP_FOLDER, parts[0]):
         return True
     return any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)

@@ -228,6 +228,15 @@ def named(name: str) -> Language:
     return BY_NAME.get(name, _UNKNOWN)
 
 
+def may_have_inline_tests(language: str) -> bool:
+    return named(language).names.inline_modules
+
+
+def is_inline_test(language: str, qualified: str) -> bool:
+    """Whether a definition is a test beside the code, in a module of that name, as Rust has it."""
+    return may_have_inline_tests(language) and not {"test", "tests"}.isdisjoint(qualified.split("."))
+
+
 def family(name: str) -> str:
     return named(name).family or name
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.languages import telling_folders
 from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
@@ -38,6 +39,7 @@ _SECONDARY = re.compile(
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
+_TEST_PACKAGE = re.compile(r"/src/main/\w+/.*?(/tests?/)")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
@@ -154,7 +156,9 @@ class Layout:
 @lru_cache(maxsize=65_536)
 def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
     """The terms that make its files tests, examples…, and whether they are somebody else's code."""
-    return _secondary_terms(folder), _VENDORED.search(folder) is not None
+    telling = telling_folders(folder)  # without `com/example/demo`, but a package called tests is one
+    secondary = _secondary_terms(telling) or _secondary_terms("".join(_TEST_PACKAGE.findall(folder)))
+    return secondary, _VENDORED.search(telling) is not None
 
 
 def _secondary_terms(path: str) -> tuple[str, ...]:

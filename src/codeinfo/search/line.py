@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
+from codeinfo.languages.model import is_inline_test, may_have_inline_tests
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.search import boost, channels
@@ -83,6 +84,7 @@ REPORT_RESULTS = 2  # of one file: a fault is often in two places
 NEXT_CHUNK = 0.65  # what the next chunk of a file is worth beside its best one, as a result of its own
 TINY = 60  # weighted terms
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
+READ_PAST_TESTS = 8  # where tests stand beside the code
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
 SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
@@ -531,10 +533,16 @@ def _candidates(
         cosines = None
         if evidence.meant is not None:
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
-        rows = best_rows(view, files, evidence.rows, cosines, asked, most)
+        past_tests = not query.about_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
+        read = max(most, READ_PAST_TESTS) if past_tests and most is not None else most
+        rows = best_rows(view, files, evidence.rows, cosines, asked, read)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
+        if past_tests:
+            for _, own in chosen:
+                own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
+                del own[most:]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
 
 
