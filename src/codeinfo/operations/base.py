@@ -147,6 +147,12 @@ def inputs_of(request: type) -> tuple[Input, ...]:
     return tuple(inputs)
 
 
+def folder_field(request: type) -> str:
+    """The field that names the project's folder, "" where there is none. A path that is required is a file of it."""
+    optional = {item.name for item in inputs_of(request) if not item.required}
+    return next((name for name in ("root", "paths", "path", "working_folder") if name in optional), "")
+
+
 def renamed(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
     """A field under other names: the first is shown, the others are accepted."""
     shown, *aliases = names.get(item.name, (item.name,))

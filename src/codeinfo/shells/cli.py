@@ -27,7 +27,7 @@ from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
-from codeinfo.operations.base import Listener
+from codeinfo.operations.base import Listener, folder_field
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
 from codeinfo.settings import all_settings
@@ -160,7 +160,7 @@ LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
 def command(operation: Operation) -> click.Command:
     fields = {item.name: item for item in inputs_of(operation.request)}
     params = [_parameter(item) for item in fields.values()]
-    if "root" not in fields and any(name in fields and not fields[name].required for name in PLACES):
+    if folder_field(operation.request) in PLACES:
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in inputs_of(GrepRequest) if item.name in EXACTLY]

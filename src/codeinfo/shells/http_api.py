@@ -26,7 +26,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
-from codeinfo.operations.base import EmptyRequest, renamed
+from codeinfo.operations.base import EmptyRequest, folder_field, renamed
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
@@ -371,8 +371,7 @@ def _renamed_route(
 ) -> Api:
     """An operation under the path and with the arguments of the contract. A folder is named as a repository."""
     one = OPERATIONS[name]
-    own = {item.name for item in inputs_of(one.request)}
-    folder = next((field for field in ("root", "path") if field in own), "")
+    folder = folder_field(one.request)
     kept = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
     fields = {renamed(item, names).name: item.name for item in kept}
     inputs = (*(renamed(item, names) for item in kept), *((_REPOSITORY,) if folder else ()))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, documents, inputs_of, search
-from codeinfo.operations.base import EmptyRequest, renamed
+from codeinfo.operations.base import EmptyRequest, folder_field, renamed
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
@@ -130,7 +130,7 @@ def direct(
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
     """The tool that does a step, with its arguments; the command where none of these tools can."""
     one = OPERATIONS[step.operation]
-    wanted, folder = one.fields_of(step), _folder_field(one.request)
+    wanted, folder = one.fields_of(step), folder_field(one.request)
     for tool in tools:
         inputs = {tool.renamed.get(item.name, item.name): item for item in tool.inputs}
         inputs |= {folder: tool.project} if tool.project else {}
@@ -146,7 +146,7 @@ def _argument(item: Input, value: Any) -> str:
 
 def placed(request: type, project: str) -> Values:
     """The field that names the folder, filled in; nothing where no project is given."""
-    folder = _folder_field(request)
+    folder = folder_field(request)
     if not project or not folder:
         return {}
     many = next(item.kind for item in inputs_of(request) if item.name == folder).startswith("tuple")
@@ -155,7 +155,7 @@ def placed(request: type, project: str) -> Values:
 
 def plain_tool(one: Operation) -> Tool:
     """An operation as it is. The field that names the folder becomes `project`."""
-    folder = _folder_field(one.request)
+    folder = folder_field(one.request)
     inputs = tuple(item for item in inputs_of(one.request) if item.name != folder)
     return Tool(
         name=one.name.replace(" ", "_").replace("-", "_"),
@@ -166,14 +166,6 @@ def plain_tool(one: Operation) -> Tool:
         project=PROJECT if folder else None,
         open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
     )
-
-
-def _folder_field(request: type) -> str:
-    """The name of the field that holds the project's folder, "" where there is none."""
-    for item in inputs_of(request):
-        if item.name in ("paths", "path", "working_folder") and item.default in (".", "", ()):
-            return item.name
-    return next((item.name for item in inputs_of(request) if item.name == "root"), "")
 
 
 def listed(tool: Tool) -> dict[str, Any]:
