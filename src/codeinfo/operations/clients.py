@@ -5,6 +5,7 @@ Vector search and projects keep the contract's own field names.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -177,6 +178,8 @@ def _failed(report: InstallReport) -> bool:
     return any(change.action == "failed" for change in report.changes)
 
 
+_Clients = partial(Operation, section="For agents and browsers")
+
 OPERATIONS = (
     Operation(
         "vector-search",
@@ -194,16 +197,15 @@ OPERATIONS = (
         "List the projects that are indexed.",
         section="The index",
     ),
-    Operation(
+    _Clients(
         "savings",
         SavingsRequest,
         SavingsReport,
         "savings.report",
         "Show the tokens that agents saved, by day and tool.",
         help="Compares what tools returned with reading the whole files. Counted on this machine only.",
-        section="For agents and browsers",
     ),
-    Operation(
+    _Clients(
         "install",
         InstallRequest,
         InstallReport,
@@ -213,9 +215,8 @@ OPERATIONS = (
         read_only=False,
         group="local",
         falls_short=_failed,
-        section="For agents and browsers",
     ),
-    Operation(
+    _Clients(
         "uninstall",
         UninstallRequest,
         InstallReport,
@@ -225,6 +226,5 @@ OPERATIONS = (
         read_only=False,
         group="local",
         falls_short=_failed,
-        section="For agents and browsers",
     ),
 )

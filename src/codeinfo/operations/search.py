@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -394,8 +395,11 @@ class AnswerEvalReport(Struct, frozen=True):
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
+_Search = partial(Operation, section="Search and ask")
+_Index = partial(Operation, section="The index")
+
 OPERATIONS = (
-    Operation(
+    _Search(
         "search",
         SearchRequest,
         SearchResult,
@@ -403,9 +407,8 @@ OPERATIONS = (
         "Find the code and documents that answer a query.",
         help="The first search in a folder indexes it; later ones only look at what changed. A query in quotes of its "
         "own, '\"like this\"', or between slashes, '/like \\w+/', or with -E, -w or -i, finds every line that has it.",
-        section="Search and ask",
     ),
-    Operation(
+    _Search(
         "grep",
         GrepRequest,
         GrepResult,
@@ -413,18 +416,16 @@ OPERATIONS = (
         "Find every line that has a text or matches a regular expression.",
         help="All text files of the project, generated and changed ones included; secrets are masked. Expressions are "
         "those of RE2, within one line.",
-        section="Search and ask",
     ),
-    Operation(
+    _Search(
         "similar",
         SimilarRequest,
         SearchResult,
         "searches.similar",
         "Find code similar to the code at a location.",
         help="By its words and its meaning; useful before writing something that may exist already.",
-        section="Search and ask",
     ),
-    Operation(
+    _Index(
         "index",
         IndexRequest,
         IndexResponse,
@@ -432,26 +433,23 @@ OPERATIONS = (
         "Build or refresh the index of a folder.",
         help="Only what changed is indexed again. Interrupt it at any time: the next run continues where it stopped.",
         falls_short=skipped_something,
-        section="The index",
     ),
-    Operation(
+    _Index(
         "status",
         StatusRequest,
         StatusReport,
         "status",
         "Show what is indexed and whether it is up to date.",
-        section="The index",
     ),
-    Operation(
+    _Index(
         "why",
         WhyRequest,
         WhyReport,
         "why",
         "Show why a file is, or is not, in the index.",
         help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
-        section="The index",
     ),
-    Operation(
+    _Index(
         "clear",
         ClearRequest,
         ClearReport,
@@ -461,9 +459,8 @@ OPERATIONS = (
         read_only=False,
         group="admin",
         confirm="Delete the index of {paths}?",
-        section="The index",
     ),
-    Operation(
+    _Index(
         "doctor",
         DoctorRequest,
         DoctorReport,
@@ -473,7 +470,6 @@ OPERATIONS = (
         "Check that everything CodeInfo needs is installed and works.",
         group="admin",
         falls_short=lambda report: any(check.state == "fail" for check in report.checks),
-        section="The index",
     ),
     Operation(
         "eval",
