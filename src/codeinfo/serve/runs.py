@@ -17,7 +17,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -327,7 +327,6 @@ class Runs:
 
 LOG_LINES = 1000
 MOST_FOLDERS = 500  # listed at once
-Done = TypeVar("Done")
 
 
 class LogLines(logging.Handler):
@@ -372,12 +371,6 @@ class State(Struct):
     def projects(self) -> Projects:
         return self.dispatcher.projects
 
-    def root_of(self, name: str) -> str:
-        return self.projects.root_of(name)
-
-    async def run(self, work: Callable[[Call], Done], *, reserved: bool = False) -> Done:
-        return await self.dispatcher.run(work, reserved=reserved)
-
     # --- projects ---
 
     def addable(self, given: str) -> Path:
@@ -403,10 +396,10 @@ class State(Struct):
         return self.ingest.add(check_root(project if allowed else folder), full=full)
 
     def refresh_project(self, name: str, *, full: bool) -> IngestRun:
-        return self.ingest.add(Path(self.root_of(name)), full=full)
+        return self.ingest.add(Path(self.projects.root_of(name)), full=full)
 
     def remove_project(self, name: str) -> ClearReport:
-        root = self.root_of(name)
+        root = self.projects.root_of(name)
         if self.ingest.is_busy(Path(root)):
             raise Busy(f"{root} is being indexed", next_step="Cancel that first")
         cleared = self.engine.clear(ClearRequest((root,)))

@@ -87,7 +87,9 @@ class Api(Struct, frozen=True):
                 return await self.stream(state, values, request)
             assert self.handler is not None
             handler = self.handler
-            return json_response(await state.run(lambda call: handler(state, values, call), reserved=self.reserved))
+            return json_response(
+                await state.dispatcher.run(lambda call: handler(state, values, call), reserved=self.reserved)
+            )
 
         scope = self.team or TEAM_OPERATIONS.get(self.operation, "")
         return TeamRoute(self.path, answer, self.method, scope, self.operation)
@@ -446,7 +448,7 @@ async def _queue_changes(state: State) -> AsyncIterator[dict[str, str]]:
     with state.queue_bell.listening() as news:
         while not state.draining:
             news.clear()
-            yield {"event": "queue", "data": dumps(await state.run(lambda call: state.ingest.status()))}
+            yield {"event": "queue", "data": dumps(await state.dispatcher.run(lambda call: state.ingest.status()))}
             await asyncio.sleep(REST_SECONDS)
             await news.wait()
 
@@ -549,7 +551,7 @@ def ask_request(state: State, values: Values) -> answers.AskRequest:
         state.engine.answers.conversation(answers.ConversationRequest(values["conversationId"]))
     return answers.AskRequest(
         values["message"],
-        tuple(state.root_of(name) for name in values.get("projects") or ("",)),
+        tuple(state.projects.root_of(name) for name in values.get("projects") or ("",)),
         values.get("conversationId", ""),
         values.get("provider", ""),
         values.get("model", ""),
@@ -565,7 +567,7 @@ def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRe
     return answers.AgentRunRequest(
         name,
         values.get("instruction", ""),
-        state.root_of(values.get("working_folder", "")),
+        state.projects.root_of(values.get("working_folder", "")),
         values.get("command", ""),
         values.get("conversationId", ""),
         values.get("provider", ""),
@@ -574,12 +576,14 @@ def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRe
 
 
 async def _chat(state: State, values: Values, request: Request) -> Response:
-    return await _reply(await state.run(lambda call: state.runs.start(ask_request(state, values))), values["stream"])
+    return await _reply(
+        await state.dispatcher.run(lambda call: state.runs.start(ask_request(state, values))), values["stream"]
+    )
 
 
 async def _run_agent(state: State, values: Values, request: Request) -> Response:
     asked = partial(agent_request, state, values["name"], values)
-    return await _reply(await state.run(lambda call: state.runs.start(asked())), values["stream"])
+    return await _reply(await state.dispatcher.run(lambda call: state.runs.start(asked())), values["stream"])
 
 
 async def _reply(run: AnswerRun, stream: bool) -> Response:

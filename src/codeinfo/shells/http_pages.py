@@ -644,7 +644,7 @@ async def _start(request: Request) -> Response:
     state = state_of(request)
     given = dict(await json_body(request))
     agent = str(given.pop("agent", ""))
-    run = await state.run(lambda call: _start_run(state, agent, given))
+    run = await state.dispatcher.run(lambda call: _start_run(state, agent, given))
     return json_response({"runId": run.id, "conversationId": run.conversation}, 202)
 
 

@@ -79,12 +79,12 @@ def origin_of(access: Access) -> str:
 def receiving_routes() -> list[Route]:
     async def hook(kind: str, request: Request) -> Response:
         state, body, headers = state_of(request), await request.body(), dict(request.headers)
-        said = await state.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
+        said = await state.dispatcher.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
         return json_response({"status": said}, 202)
 
     async def upload(step: str, request: Request) -> Response:
         state, body = state_of(request), await request.body()
-        answer = await state.run(lambda call: state.engine.team.receive_push(step, body))
+        answer = await state.dispatcher.run(lambda call: state.engine.team.receive_push(step, body))
         return Response(answer, media_type="application/msgpack")
 
     return [

@@ -662,7 +662,7 @@ class Visit(Struct):
     @property
     def root(self) -> str:
         """The project that the page is about."""
-        return self.state.root_of(self.given.get("project", ""))
+        return self.state.projects.root_of(self.given.get("project", ""))
 
     @property
     def query(self) -> str:
@@ -721,7 +721,7 @@ def page(
                 return frame(visit) if frame is not None and not visit.is_fragment else make(visit)
 
         try:
-            return HTMLResponse(await state.run(work))
+            return HTMLResponse(await state.dispatcher.run(work))
         except CodeInfoError as error:
             return _error_page(request, error)
 
