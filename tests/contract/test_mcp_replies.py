@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -124,6 +125,7 @@ def test_replies_about_documents_name_the_state_of_each_collection(service: Serv
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "apples.md").write_text("# Apples\n\nApples are kept in the cellar.\n")
+    os.utime(notes / "apples.md", (1, 1))  # what was written a moment ago is looked at again
     with service.lease.use() as engine:
         (report,) = engine.documents.add(DocsAddRequest((str(notes),), name="fruit")).reports
     asked = {"collection": report.collection, "document": "apples.md"}

@@ -291,7 +291,7 @@ def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> N
     assert failed["isError"]
     assert 'Try search_codebase(query="nowhere")' in failed["content"][0]["text"]
     assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase(query="nowhere")'
-    assert 'search_codebase(query="unheard of things", limit=30)' in str(reply_of(prepared)["preflight"])
+    assert "run get_codebase_map()" in str(reply_of(prepared)["preflight"])
     offered = chosen_tools(["code", "docs"])
     assert call_of(to_run("index", "/a b", full=True), offered) == 'refresh_index(project="/a b", full=true)'
     assert call_of(to_run("docs list", "guides"), offered) == 'documents_list_documents(collection="guides")'

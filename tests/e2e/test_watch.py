@@ -58,6 +58,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
     (root / "lib").mkdir(parents=True)
     for name in ("alpha", "beta", "gamma"):
         (root / "lib" / f"{name}.py").write_text(CODE.format(name=name))
+        os.utime(root / "lib" / f"{name}.py", (1, 1))  # what was written a moment ago is looked at again
     (root / ".gitignore").write_text("*.log\n")
     if request.param == "git":
         subprocess.run(["git", "init", "-q", str(root)], check=True)

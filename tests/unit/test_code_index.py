@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def root(tmp_path: Path) -> Path:
     for path, text in SOURCES.items():
         (tmp_path / "tree" / path).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / "tree" / path).write_text(text)
+        os.utime(tmp_path / "tree" / path, (1, 1))  # what was written a moment ago is looked at again
     return tmp_path / "tree"
 
 

@@ -283,7 +283,11 @@ class TeamDatabase:
                     held = True
                 else:
                     held = db.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchall()[0][0]
-            yield held
+            try:
+                yield held
+            finally:
+                with suppress(psycopg.Error):  # the server notices the end of a connection only a moment later
+                    db.execute("SELECT pg_advisory_unlock_all()")
 
     def problem(self) -> str:
         """Why requests cannot be answered now; "" where they can. Takes a few seconds at most."""
