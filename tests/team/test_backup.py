@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from failover_tools import Node, indexed
-from postgres_tools import drop_database, new_database, run_program, team_store
+from postgres_tools import caller_of, drop_database, new_database, run_program, team_store
 
 from codeinfo.store.user_data import ConversationStore
-from codeinfo.team.access import authenticate, create_token, create_user
+from codeinfo.team.access import create_token, create_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.user_data import TeamUserData
 
@@ -38,7 +38,7 @@ class Content:
             store = team_store(database, folder)
             assert store.pull()
             assert store.digest() == self.digest
-            caller = authenticate(database, self.token)
+            caller = caller_of(database, self.token)
             assert caller is not None
             assert caller.name == "ann"
             assert ConversationStore(TeamUserData(database)).turns(self.conversation) == self.turns

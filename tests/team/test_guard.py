@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from postgres_tools import caller_of
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.testclient import TestClient
 from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_client
@@ -253,7 +254,7 @@ def test_refused_tokens_are_audited_and_a_flood_is_not(
     web: TestClient, database: TeamDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, unknown = person(database, "ann"), bearer("cit_" + "A" * 43)
-    caller = access.authenticate(database, ann["Authorization"].removeprefix("Bearer "))
+    caller = caller_of(database, ann["Authorization"].removeprefix("Bearer "))
     assert caller is not None
     access.revoke_token(database, caller.token_id)
     for _ in range(50):
@@ -286,15 +287,15 @@ def test_own_tokens_are_for_browsers_and_give_no_more_than_one_has(web: TestClie
     assert "You do not have the scope write here" in refused
     made = web.post("/ui/account", headers=own, data=form).text
     (new,) = re.findall(r'id="new-token">(cit_[\w-]+)<', made)
-    assert access.authenticate(database, new) is not None
-    other = access.authenticate(database, person(database, "bob")["Authorization"].removeprefix("Bearer "))
+    assert caller_of(database, new) is not None
+    other = caller_of(database, person(database, "bob")["Authorization"].removeprefix("Bearer "))
     assert other is not None
     stolen = {"action": "revoke", "token": str(other.token_id)}
     assert "There is no token" in web.post("/ui/account", headers=own, data=stolen).text
     with database.transaction() as db:
         parent = db.execute("SELECT made_with FROM tokens WHERE made_with IS NOT NULL").fetchall()[0][0]
     access.revoke_token(database, parent)
-    assert access.authenticate(database, new) is None  # it ends with the one that it was made with
+    assert caller_of(database, new) is None  # it ends with the one that it was made with
 
 
 def test_a_session_works_on_every_server_and_ends_with_its_token(

@@ -335,11 +335,6 @@ def identify(database: TeamDatabase, token: str) -> Caller | RefusedToken:
     return RefusedToken(reason, row[0], row[4]) if reason else _caller(*caller)
 
 
-def authenticate(database: TeamDatabase, token: str) -> Caller | None:
-    found = identify(database, token)
-    return found if isinstance(found, Caller) else None
-
-
 def audit_refusal(database: TeamDatabase, refused: RefusedToken, count: int) -> None:
     """`count` is how often, since the last line about it."""
     detail = {"reason": refused.reason, "count": count} | ({"token": refused.token} if refused.token else {})
