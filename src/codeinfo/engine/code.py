@@ -23,7 +23,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import Relations, dumps, loads, part_of, relations
+from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
@@ -293,7 +293,7 @@ def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: C
 
 
 def _stamp(store: SqliteStore, root: Path) -> str:
-    return f"{store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
+    return f"{FORMAT} {store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
 
 
 def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
