@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from git_server import GitServer, serving
 from msgspec.structs import replace
+from postgres_tools import caller_of
 from repository_tools import Repository
 from worker_tools import Team
 
@@ -112,7 +113,7 @@ def test_what_a_developer_has_is_uploaded_and_theirs_alone(
 
     with pytest.raises(UsageError, match=r"you may read .* and not push to it"):
         push(bob, mine.folder, web)
-    caller = access.authenticate(team.database, (tmp_path / "bob" / "token").read_text())
+    caller = caller_of(team.database, (tmp_path / "bob" / "token").read_text())
     assert caller is not None
     assert open_tree(team.database, caller.user_id, project, "work/ann/mine") is None
     (mine.folder / "m3.py").write_text("def part_3():\n    return 3\n")
