@@ -154,8 +154,9 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
     folder = project(tmp_path / "one", "refund")
     relay = subprocess.Popen(command(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with relay:
-        ProcessLines(relay).request("initialize", INITIALIZE)
-        assert ProcessLines(relay).request("tools/list")["result"]
+        session = ProcessLines(relay)
+        session.request("initialize", INITIALIZE)
+        assert session.request("tools/list")["result"]
         relay.kill()
         assert relay.stdout is not None
         assert relay.stdout.read() == b""
