@@ -334,6 +334,7 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
         ("examples/a.py", "secondary"),
         ("benchmarks/a.py", "secondary"),
         ("app/src/main/java/org/acme/tests/Retries.java", "secondary"),
+        ("src/main/kotlin/test/Retries.kt", "secondary"),
         ("vendor/a.go", "vendored"),
         ("third_party/a.c", "vendored"),
         ("a.d.ts", "type_stub"),

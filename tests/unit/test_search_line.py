@@ -536,3 +536,4 @@ def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
         search = searcher(engine, tmp_path)
         assert search("where is the limit of columns set").hits[0].symbol == "limit"
         assert search("tests of the limit of columns").hits[0].symbol == "tests.the_limit_of_columns"
+        assert search("the limit of columns", symbol_kinds=("function",)).hits[0].symbol == "limit"

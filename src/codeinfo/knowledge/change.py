@@ -16,6 +16,7 @@ from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE
 from codeinfo.languages import language_of
+from codeinfo.languages.model import in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -316,13 +317,13 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
         if revision.is_product
     }
     tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
-        _is_inline_test(name) for names in touched.values() for name in names
+        in_test_module(name) for names in touched.values() for name in names
     )
     called = {
         use.name
         for revision in revisions
         for use in revision.after.references
-        if use.line in revision.code.added and (revision.is_test or _is_inline_test(use.within))
+        if use.line in revision.code.added and (revision.is_test or in_test_module(use.within))
     }
     found = []
     for revision in revisions:
@@ -332,7 +333,7 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
         new: list[Definition] = []
         changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
-            if one.qualified not in touched[revision.path] or not one.is_function or _is_inline_test(one.qualified):
+            if one.qualified not in touched[revision.path] or not one.is_function or in_test_module(one.qualified):
                 continue
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
@@ -377,13 +378,8 @@ def _unnamed_text(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
-def _is_inline_test(qualified: str) -> bool:
-    """Rust and others keep tests beside the code, in a module of that name."""
-    return not {"test", "tests"}.isdisjoint(qualified.split("."))
-
-
 def has_inline_tests(definitions: Iterable[Definition]) -> bool:
-    return any(one.kind == "module" and _is_inline_test(one.name) for one in definitions)
+    return any(one.kind == "module" and in_test_module(one.name) for one in definitions)
 
 
 def new_dependencies(

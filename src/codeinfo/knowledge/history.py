@@ -317,7 +317,7 @@ class History:
         listed = list(git.read_log(log, 2))
         texts = ("\0".join((text, *names)) for (_, text), names in listed)
         masked = mask("\x02".join(texts))[0].split("\x02")  # without ids, which look like keys
-        for ((commit, _), _), entry in zip(listed, masked, strict=False):
+        for ((commit, _), _), entry in zip(listed, masked, strict=True) if listed else ():
             text, *names = entry.split("\0")
             yield commit, text, tuple(names)
 

@@ -234,7 +234,11 @@ def may_have_inline_tests(language: str) -> bool:
 
 def is_inline_test(language: str, qualified: str) -> bool:
     """Whether a definition is a test beside the code, in a module of that name, as Rust has it."""
-    return may_have_inline_tests(language) and not {"test", "tests"}.isdisjoint(qualified.split("."))
+    return may_have_inline_tests(language) and in_test_module(qualified)
+
+
+def in_test_module(qualified: str) -> bool:
+    return not {"test", "tests"}.isdisjoint(qualified.split("."))
 
 
 def family(name: str) -> str:

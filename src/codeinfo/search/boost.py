@@ -39,7 +39,7 @@ _SECONDARY = re.compile(
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
-_TEST_PACKAGE = re.compile(r"/src/main/\w+/.*?(/tests?/)")
+_TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
@@ -157,7 +157,7 @@ class Layout:
 def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
     """The terms that make its files tests, examples…, and whether they are somebody else's code."""
     telling = telling_folders(folder)  # without `com/example/demo`, but a package called tests is one
-    secondary = _secondary_terms(telling) or _secondary_terms("".join(_TEST_PACKAGE.findall(folder)))
+    secondary = _secondary_terms(telling) or (("test",) if _TEST_PACKAGE.search(folder) else ())
     return secondary, _VENDORED.search(telling) is not None
 
 

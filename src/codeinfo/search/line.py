@@ -534,7 +534,7 @@ def _candidates(
         if evidence.meant is not None:
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
         past_tests = not query.about_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
-        read = max(most, READ_PAST_TESTS) if past_tests and most is not None else most
+        read = most if most is None or not past_tests else max(most, READ_PAST_TESTS)
         rows = best_rows(view, files, evidence.rows, cosines, asked, read)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
@@ -542,7 +542,7 @@ def _candidates(
         if past_tests:
             for _, own in chosen:
                 own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
-                del own[most:]
+                del own[len(own) if most is None else most :]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
 
 
