@@ -33,9 +33,10 @@ LEAST_REPEATED = 3  # files
 
 # The group that matches is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
-    r"(?:^|/)(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|examples?|samples?|demos?|"
-    r"playgrounds?|bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|"
-    r"single_include|amalgamat\w+)(?:/|$)|^(man|website|tools?|scripts?|project|hack|\.[\w-]+)/|"
+    r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|"
+    r"examples?(?:-\w+)?|samples?|demos?|(?:\w+\.)?playgrounds?|bench(?:es|marks?)?|legacy|deprecated|compat|old|"
+    r"docs?|docs?_src|single_include|amalgamat\w+))(?:/|$)|"
+    r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
