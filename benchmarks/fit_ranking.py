@@ -82,6 +82,7 @@ FACTORS = (
     "config",
     "secondary",
     "asked_secondary",
+    "test_topic",
     "vendored",
     "type_stub",
     "older_copy",

@@ -333,6 +333,11 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
         ("test_retry.py", "secondary"),
         ("examples/a.py", "secondary"),
         ("benchmarks/a.py", "secondary"),
+        ("Tests/Retries.swift", "secondary"),
+        ("Example-iOS/Retries.swift", "secondary"),
+        ("Retries.playground/Contents.swift", "secondary"),
+        ("sandbox/Retries.cs", "secondary"),
+        ("documentation-website/snippets/Retries.kt", "secondary"),
         ("app/src/main/java/org/acme/tests/Retries.java", "secondary"),
         ("src/main/kotlin/test/Retries.kt", "secondary"),
         ("vendor/a.go", "vendored"),
@@ -355,6 +360,7 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
         "latest/a.py",
         "src/protest.go",
         "goldfish.py",
+        "pkg/kubelet/sandbox/retry.go",  # what a product calls so
         "app/src/main/java/org/acme/samples/external/Retry.java",  # a package may be called like anything
     ],
 )
@@ -372,7 +378,12 @@ def test_ordinary_files_do_not(path: str) -> None:
     ],
 )
 def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
-    assert "secondary" not in factors(text, path)
+    assert "asked_secondary" in factors(text, path)
+
+
+@pytest.mark.parametrize("text", ["how does the test client retry", "test runner for commands in isolation"])
+def test_a_part_of_the_product_that_is_about_testing_comes_before_tests(text: str) -> None:
+    assert factors(text, "tests/test_client.py")["test_topic"] == W.test_topic < W.asked_secondary
 
 
 # --- meaning -------------------------------------------------------------------------------------------------------
@@ -519,6 +530,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 25, "15 signals and 10 factors"
+    assert len(rows) == 26, "15 signals and 11 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

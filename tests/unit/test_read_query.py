@@ -227,6 +227,21 @@ def test_a_query_about_tests_says_so() -> None:
     assert not read_query("the retry policy").about_tests
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("tests of the retry policy", True),
+        ("where is the retry policy tested", True),
+        ("unit test for retries", True),
+        ("how does the test client retry", False),
+        ("test runner for commands in isolation", False),
+    ],
+)
+def test_a_query_that_speaks_of_tests_need_not_want_them(text: str, wanted: bool) -> None:
+    query = read_query(text)
+    assert (query.about_tests, query.wants_tests) == (True, wanted)
+
+
 HOSTILE = ("a", "a-", "a.", "a/", "a->b#", "::", ".", "../", "é", "7", "A_b ", "\0", "\n", "\ud800", "FooBar.baz ")
 
 

@@ -33,9 +33,9 @@ LEAST_REPEATED = 3  # files
 
 # The group that matches is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
-    r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|"
-    r"examples?(?:-\w+)?|samples?|demos?|(?:\w+\.)?playgrounds?|bench(?:es|marks?)?|legacy|deprecated|compat|old|"
-    r"docs?|docs?_src|single_include|amalgamat\w+))(?:/|$)|"
+    r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
+    r"bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|single_include|amalgamat\w+)|"
+    r"(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
@@ -334,9 +334,12 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
     if facts.secondary and kind != FileKind.DOCS:
-        asked = query.about_tests or any(term in query.title for term in facts.secondary)
-        name = "asked_secondary" if asked else "secondary"
-        factors[name] = getattr(w, name)
+        if query.about_tests and not query.wants_tests:
+            factors["test_topic"] = w.test_topic
+        elif query.about_tests or any(term in query.title for term in facts.secondary):
+            factors["asked_secondary"] = w.asked_secondary
+        else:
+            factors["secondary"] = w.secondary
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:

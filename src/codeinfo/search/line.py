@@ -533,7 +533,7 @@ def _candidates(
         cosines = None
         if evidence.meant is not None:
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
-        past_tests = not query.about_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
+        past_tests = not query.wants_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
         read = most if most is None or not past_tests else max(most, READ_PAST_TESTS)
         rows = best_rows(view, files, evidence.rows, cosines, asked, read)
         flat = [row for own in rows for row in own]

@@ -79,6 +79,7 @@ class Query(Struct, frozen=True):
     title: frozenset[str]  # index terms of the first line: what the text says of itself
     scope: frozenset[str]  # index terms of the part of the project that it opens with, as in "http client: …"
     about_tests: bool
+    wants_tests: bool  # not only what they are about: "tests of the client", not "the test client"
     about_docs: bool
     names_version: bool  # it names a version or an older edition
     quotation: Quotation | None
@@ -114,6 +115,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
         scope=frozenset(terms(scope)),
         about_tests=not _TEST_WORDS.isdisjoint(title_words),
+        wants_tests=_WANTED_TESTS.search(_first_line(prose)) is not None,
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
         quotation=_quotation(prose),
@@ -204,7 +206,11 @@ def _quotation(text: str) -> Quotation | None:
     return Quotation(line, is_guess=True) if " " in line and not _QUESTION.match(line) else None
 
 
-_TEST_WORDS = frozenset("test tests testing spec specs".split())
+_TEST_WORDS = frozenset("test tests tested testing spec specs".split())
+_WANTED_TESTS = re.compile(
+    r"\b(?:tests|tested|specs|(?:unit|integration|e2e|regression)[ -]test|test(?:ing)? (?:for|of|that|case|suite))\b",
+    re.IGNORECASE,
+)
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
 _VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
 _CONFIG_WORDS = frozenset(
