@@ -290,7 +290,8 @@ def test_elixir_knows_modules_by_their_whole_names(tmp_path: Path) -> None:
         "scope.ex": "defmodule Shop.Scope do\n  def push(x), do: x\n  def pop(x) do\n    push = x\n    push(push)\n"
         "    Other.Scope.push(x)\n  end\nend\n",
         "router.ex": "defmodule Shop.Router do\n  alias Shop.{Scope, Plug}\n  import Shop.Helper\n"
-        "  def run(x) do\n    Scope.push(x)\n    Shop.Scope.Inner.push(x)\n    x.push\n    help(x)\n  end\nend\n",
+        "  def run(x) do\n    Scope.push(x)\n    Shop.Scope.Inner.push(x)\n    x.push()\n    help(x)\n"
+        "    x.push\n  end\nend\n",
         "full.ex": "defmodule Shop.Full do\n  def run(x), do: Shop.Scope.push(x)\nend\n",
         "helper.ex": "defmodule Shop.Helper do\n  def help(x), do: x\nend\n",
         "java/Cart.java": "package shop;\n\nclass Cart {}\n",
@@ -316,6 +317,50 @@ def test_elixir_knows_modules_by_their_whole_names(tmp_path: Path) -> None:
         assert {edge.source for edge in called.callers} >= {"router.ex::Shop.Router.run", "full.ex::Shop.Full.run"}
         imported = engine.code.references(RefsRequest("Cart", str(tmp_path)))
         assert [(usage.file, usage.edge) for usage in imported.usages] == [("java/Use.java", "IMPORTS")]
+
+
+def test_elixir_calls_without_brackets_what_use_imports(tmp_path: Path) -> None:
+    sources = {
+        "router.ex": "defmodule Web.Router do\n  defmacro __using__(_) do\n    quote do\n      import Web.Router\n"
+        "    end\n  end\n\n  defmacro scope(path, do: block) do\n    {path, block}\n  end\n  def halt(x), do: x\nend\n",
+        "shop.ex": 'defmodule Shop do\n  use Web.Router\n\n  scope "/" do\n    scope = 1\n'
+        "    x = scope and scope.default\n    x |> halt\n    %{scope: scope}\n  end\nend\n",
+        "other.ex": 'defmodule Other do\n  scope "/" do\n  end\nend\n',
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "Web.Router.scope") == {
+            ("shop.ex", 4, "resolved"),
+            ("other.ex", 2, "syntactic"),
+        }
+        assert uses(engine, tmp_path, "halt") == {("shop.ex", 7, "resolved")}
+        callers = engine.code.calls(CallsRequest("Web.Router.scope", str(tmp_path))).callers
+        assert [(edge.path, edge.line) for edge in callers if edge.confidence == "resolved"] == [("shop.ex", 4)]
+
+
+def test_ruby_knows_constants_by_the_modules_around(tmp_path: Path) -> None:
+    sources = {
+        "base.rb": "module Rack\n  module Guard\n    class Base\n      def drop(env)\n        throw :drop, env\n"
+        "      end\n    end\n  end\nend\n",
+        "other.rb": "class Base\nend\n",
+        "helpers.rb": "module Rack\n  module Helpers\n    def stop(code)\n      code\n    end\n  end\nend\n",
+        "token.rb": "module Rack\n  module Guard\n    class Token < Base\n      include Helpers\n\n"
+        "      def call(env)\n        drop env\n        stop 404\n        react(drop: :drop)\n"
+        "      end\n    end\n  end\nend\n",
+        "app.rb": "Rack::Guard::Base.new.drop(1)\nBase.new\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "Rack::Guard::Base") == {("token.rb", 3, "resolved"), ("app.rb", 1, "resolved")}
+        assert uses(engine, tmp_path, "other.rb::Base") == {("app.rb", 2, "resolved")}
+        assert uses(engine, tmp_path, "stop") == {("token.rb", 8, "resolved")}
+        symbols = {("base.rb", 5, "syntactic"), ("token.rb", 9, "syntactic")}
+        assert uses(engine, tmp_path, "drop") - {("app.rb", 1, "syntactic")} == symbols | {("token.rb", 7, "resolved")}
+        callers = engine.code.calls(CallsRequest("drop", str(tmp_path))).callers
+        assert ("token.rb", 7) in {(edge.path, edge.line) for edge in callers}
+        assert not {5, 9} & {edge.line for edge in callers}
 
 
 def test_two_projects_of_one_engine_stay_apart(tmp_path: Path) -> None:

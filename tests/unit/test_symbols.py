@@ -277,6 +277,18 @@ def test_packed_references_come_back_as_they_were() -> None:
     assert not list(all_references(unpack(b"")[0]))
 
 
+def test_a_condition_that_the_grammar_takes_for_a_function_is_none() -> None:
+    branch = "#if NEW\n      else if (b != null) { return b.Count; }\n#endif\n      else { return 0; }"
+    text = (
+        "class A {\n  public int Count {\n    get {\n      if (a != null) { return 1; }\n"
+        + branch
+        + "\n    }\n  }\n}\n"
+    )
+    names = [entry.name for entry in parse("csharp", text).definitions]
+    assert "Count" in names
+    assert "if" not in names
+
+
 def test_a_variable_of_go_is_a_variable_in_upper_case_too() -> None:
     """Go has `const`; elsewhere upper case is all there is to mark a constant."""
     kinds = {one.name: one.kind for one in parse("go", "package a\n\nconst MAX = 3\nvar JSON = 4\n").definitions}

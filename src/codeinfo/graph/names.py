@@ -487,6 +487,8 @@ class NameResolver:
                 return proven
         if unit.facts.rules.names.whole_modules:
             return self._in_module(unit, use)
+        if unit.facts.rules.names.symbols and self.is_symbol(unit, use):
+            return _UNKNOWN
         if use.receiver:
             return self._imported(unit, use) or self._with_receiver(unit, use)
         if self._binder.local_rows(unit, use.name, use):
@@ -546,6 +548,14 @@ class NameResolver:
             if meant is None or self._foreign.only(use.name):
                 best = _UNKNOWN
         return best
+
+    def is_symbol(self, unit: Unit, use: Reference) -> bool:
+        """Whether a name without a receiver is only a value on its line, as `:halt` and `halt:` are."""
+        text = self.index.lines(unit.facts.file_id).get(use.line, "")
+        around = ((text[max(start - 2, 0) : start], text[end : end + 2]) for start, end in _words(text, use.name))
+        bare = [(before, after) for before, after in around if not before.endswith((".", "::"))]
+        marked = [before.endswith(":") or (after.startswith(":") and after != "::") for before, after in bare]
+        return bool(marked) and all(marked) and not use.receiver
 
     def _without_receiver(self, unit: Unit, use: Reference) -> Resolution:
         found = self._binder.bare(unit, use.name, use.within)

@@ -22,7 +22,7 @@ from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS
 from codeinfo.languages.model import FileFacts, family, is_inline_test
-from codeinfo.model import Definition, Import, NextStep, Reference, to_run
+from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
@@ -372,11 +372,16 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
 
 
 def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
-    """A macro and a component are called without a bracket behind their names: `warn!(…)`, `<Button …>`."""
+    """A macro, a component and in some languages any function are called without a bracket behind their names:
+    `warn!(…)`, `<Button …>`, `halt 404`."""
     rules = unit.facts.rules.names
-    if use.role == "call" or not resolution.symbols or not (rules.macros or rules.elements):
+    if use.role == "call" or not (rules.macros or rules.elements or rules.bare_calls):
         return use
-    meant = names.definition(resolution.symbols[0])
+    meant = names.definition(resolution.symbols[0]) if resolution.symbols else None
+    if rules.bare_calls:
+        is_method = rules.symbols and use.name[:1].islower() and not names.is_symbol(unit, use)  # or a variable, known
+        is_called = symbol_kind(meant.kind).is_callable if meant else resolution.possible and is_method
+        return replace(use, role="call") if is_called else use
     if meant is None or (rules.macros and meant.kind != "macro") or meant.kind in ("interface", "type"):
         return use
     text = names.index.lines(unit.facts.file_id).get(use.line, "")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.uses import EMBEDS, Bindings, Row, written_types
-from codeinfo.model import Definition, Import, Reference
+from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
@@ -121,6 +121,8 @@ class Binder:
         return found
 
     def _look_up(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
+        if unit.facts.rules.names.constants and name[:1].isupper():
+            return self._constant(name, within)
         scope = unit.without_namespace(within)
         while scope:
             if found := self._in_scope(unit, scope, name) or self._imported_in(unit, scope, name):
@@ -138,6 +140,17 @@ class Binder:
         if bound:
             return bound
         return self._beside(unit, name) or self._macro(unit, name)
+
+    def _constant(self, name: str, within: str) -> list[SymbolId | ModuleId]:
+        """What a constant of Ruby means: that of the innermost module around which any file gives one of the name."""
+        defining = [one for path in sorted(self._index.defining(name)) if (one := self._index.unit(path))]
+        scopes = [within] if within else []
+        while scopes and "." in scopes[-1]:
+            scopes.append(scopes[-1].rpartition(".")[0])
+        for qualified in (*(f"{scope}.{name}" for scope in scopes), name):
+            if found := [SymbolId(one.facts.path, qualified) for one in defining if qualified in one.by_qualified]:
+                return list(found)
+        return []
 
     def _module_file(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """The file of a module that a name only declares: `mod pool;`."""
@@ -373,8 +386,9 @@ class Binder:
             return [SymbolId(owner.path, inner)]
         if not unit.facts.rules.names.open_types:
             return []
-        defining = self._index.defining(name)
-        others = (self._index.unit(path) for path in self._index.visible(unit.facts) if path in defining)
+        defining, is_known_by_name = self._index.defining(name), unit.facts.rules.names.constants
+        seen = sorted(defining) if is_known_by_name else self._index.visible(unit.facts)
+        others = (self._index.unit(path) for path in seen if path in defining)
         return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
 
     def bases(self, owner: SymbolId) -> list[SymbolId]:
@@ -488,7 +502,18 @@ _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stand
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
 _LONGER = re.compile(r"\.[A-Z]")
 _WORD = re.compile(r"\s*(\w+)")
+_STATEMENT = re.compile(r"\s*|.*(?:->|<-|=|\bdo:|\belse:|;)\s*")  # what a call without brackets may follow
+_ARGUMENT = re.compile(
+    r"[ \t]+(?!(?:and|or|in|not|when|do|end|else|after|rescue|catch)\b)(?:[\w\"'{\[%@]|:(?!:)|&(?!&)|~[A-Za-z]|<<(?!<))"
+)
+_BLOCK = re.compile(r"[ \t]+do\s*\Z")
 _MODULES = frozenset({"module", "protocol", "impl"})
+
+
+def _is_command(before: str, after: str) -> bool:
+    """Whether what stands around a name makes it a call without brackets: `scope "/", Shop do`, `|> run`."""
+    has_argument = _ARGUMENT.match(after) or (not before.strip() and _BLOCK.match(after))
+    return bool(has_argument and _STATEMENT.fullmatch(before)) or before.rstrip().endswith("|>")
 
 
 class ModuleNames:
@@ -503,7 +528,7 @@ class ModuleNames:
         """The symbols meant, none where something else is, None where that is unknown."""
         chain = _CHAIN.search(before)
         if chain is None and before.endswith((".", "@")):
-            return None if before.endswith(".") else ()
+            return None if before.endswith(".") and after.startswith("(") else ()  # else it is a field or an attribute
         parts = chain.group().split(".")[:-1] if chain else []
         if use.name[:1].isupper():
             return () if _LONGER.match(after) else self._module(unit, [*parts, use.name], use)
@@ -525,13 +550,25 @@ class ModuleNames:
     def _own_function(self, unit: Unit, use: Reference, before: str, after: str) -> tuple[SymbolId, ...] | None:
         if before.endswith(":") or after.startswith(":") or _DECLARED.search(before):
             return ()  # an atom, a key, or the function itself
-        if use.role != "call" and not before.endswith("&"):
-            return ()  # without brackets it is a variable
-        for module in (self._around(unit, use.within), *(one.module for one in self._written(unit, "import"))):
+        if use.role != "call" and not before.endswith("&") and not _is_command(before, after):
+            return ()  # without brackets and arguments it is a variable
+        imported = [one.module for one in self._written(unit, "import")]
+        used = [module for one in self._written(unit, "use") for module in self._brought_by(unit, one.module)]
+        for module in (self._around(unit, use.within), *imported, *used):
             found = self._function(unit, module, use.name) if module else None
             if found:
                 return found
         return None
+
+    def _brought_by(self, unit: Unit, module: str) -> list[str]:
+        """The modules that `use` imports: those whose import the used one writes inside of its functions."""
+        found = []
+        for other in filter(None, map(self._index.unit, self._files(unit, module))):
+            callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
+            for written in self._written(other, "import"):
+                if any(one.start_line < written.line <= one.end_line for one in callables):
+                    found.append(written.module)
+        return found
 
     # --- modules ---
 

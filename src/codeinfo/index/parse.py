@@ -34,6 +34,7 @@ _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
+_CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost its way, as between `#if` and `#endif`
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
@@ -94,7 +95,7 @@ class _Reader:
         if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
-        if not name or self._repeats(name, parent, span[0]):
+        if not name or name in _CONDITIONS or self._repeats(name, parent, span[0]):
             return
         self.named.add(span[0])
         if "scope" in candidate.captures:
@@ -360,7 +361,6 @@ def _without_brackets(text: str) -> str:
 # --- imports -------------------------------------------------------------------------------------------------------
 
 
-_DYNAMIC = re.compile(r"\bimport\(")
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
@@ -421,7 +421,7 @@ def _called(search: str, code: str) -> Iterator[Import]:
         line += code.count("\n", position, start)
         position = start
         module = ("./" if groups.get("relative") else "") + match["module"]
-        timing = "lazy" if _DYNAMIC.search(match.group()) else ""
+        timing = "lazy" if groups.get("lazy") else ""
         if groups.get("names"):
             parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
             taken = [(name.strip(), alias.strip()) for name, _, alias in parts]

@@ -309,7 +309,7 @@ _IMPORTS = replace(
     timed=True,
     calls=(
         r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
-        r"\b(?:require|import)\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
+        r"\b(?:require|(?P<lazy>import))\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
     ),
 )
 _NAMES = model.NameRules(

@@ -144,7 +144,8 @@ def last_name(written: Import) -> tuple[str, ...]:
 
 class ImportRules(Struct, frozen=True, kw_only=True):
     """How imports are written and where they lead. `calls` finds imports that call a function; its groups are `module`
-    (what is loaded), `alias` and `names` (what it is bound to), `relative` (a keyword that means "beside me")."""
+    (what is loaded), `alias` and `names` (what it is bound to), `relative` (a keyword that means "beside me"), `lazy`
+    (one that means "when it is needed")."""
 
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
@@ -202,6 +203,9 @@ class NameRules(Struct, frozen=True, kw_only=True):
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods by those
     called_by_platform: bool = False  # functions of modules, many of which no code calls
+    constants: bool = False  # a name with a capital is looked up in the modules around, which any file may open
+    bare_calls: bool = False  # a function is also called without brackets
+    symbols: bool = False  # `:name` and `name:` are values; one may name a method
 
 
 class Language(Struct, frozen=True, kw_only=True):

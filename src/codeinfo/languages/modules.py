@@ -407,12 +407,13 @@ RUBY = model.Language(
     ),
     imports=model.ImportRules(
         calls=(
-            r"^[ \t]*(?:require|(?P<relative>require_relative)|load|autoload[ (]+:(?P<alias>\w+),)[ (]+"
+            r"^[ \t]*(?:require|(?P<relative>require_relative)|load|(?P<lazy>autoload)[ (]+:(?P<alias>\w+),)[ (]+"
             r"[\"'](?P<module>[^\"'\n#]+)[\"']"
         ),
+        timed=True,
         resolver=RubyImports,
     ),
-    names=model.NameRules(implicit_self=True, open_types=True),
+    names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=True),
 )
 LUA = model.Language(
     name="lua",
@@ -552,7 +553,7 @@ ELIXIR = model.Language(
         whole_names=True,
         binds_last=True,
     ),
-    names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True),
+    names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True, bare_calls=True),
 )
 HASKELL = model.Language(
     name="haskell",
