@@ -98,7 +98,7 @@ def copy_index(cache: Path, source: Path, target: Path, copy: int, rounds: int =
             "SELECT id, row_count, file_ids, lengths, vector_file, dimension FROM segments"
         ).fetchall()
         step = db.execute("SELECT max(id) FROM files").fetchone()[0]
-        blocks = list(map(Block._make, db.execute("SELECT * FROM chunks")))
+        blocks: list[Block] = db.execute("SELECT * FROM chunks").fetchall()
         paths = dict(db.execute("SELECT id, path FROM files"))
         for round_ in range(rounds):
             if round_:
@@ -142,10 +142,9 @@ def _add_rows(db: sqlite3.Connection, copy: int, step: int, blocks: list[Block],
 def _moved_blocks(blocks: list[Block], first: int, prefix: str, paths: dict[int, str]) -> Iterator[Block]:
     file_step = chunk_id(first, 0)
     per_file = chunk_id(1, 0)
-    for block in blocks:
-        moved = block._replace(id=block.id + file_step, data=block.data[4:])
-        checksum = _block_checksum(prefix + paths[block.id // per_file], moved)
-        yield moved._replace(data=checksum + moved.data)
+    for block, start_line, end_line, data in blocks:
+        moved = (block + file_step, start_line, end_line)
+        yield (*moved, _block_checksum(prefix + paths[block // per_file], *moved, data[4:]) + data[4:])
 
 
 def other_term(term: str, copy: int) -> str:

@@ -130,7 +130,7 @@ class Llm(Protocol):
     ) -> Iterator[Delta]: ...
 
 
-class ChunkRow(NamedTuple):
+class ChunkRow(Struct, frozen=True, gc=False):
     """A stored chunk, with the file it belongs to."""
 
     chunk_id: int
@@ -145,7 +145,7 @@ class ChunkRow(NamedTuple):
     breadcrumb: str
 
 
-class StoredSymbol(NamedTuple):
+class StoredSymbol(Struct, frozen=True, gc=False):
     """As much of a definition as ranking looks at: a common name has thousands."""
 
     file: int  # its position in the columns of the snapshot
@@ -334,7 +334,7 @@ class CodeFile(Struct, frozen=True):
     notes: str
 
 
-class Extent(NamedTuple):
+class Extent(Struct, frozen=True, gc=False):
     """The lines of a definition, from 1."""
 
     qualified: str

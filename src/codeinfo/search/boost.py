@@ -227,15 +227,16 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}
     alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
-    for file, name, kind, _ in found:
-        if (name, kind) not in alike:
-            value = 1.0 if symbol_kind(kind).ranks_as_type else 0.7
-            if name not in query.names:
+    for symbol in found:
+        spelled = symbol.name, symbol.kind
+        if spelled not in alike:
+            value = 1.0 if symbol_kind(symbol.kind).ranks_as_type else 0.7
+            if symbol.name not in query.names:
                 value *= 0.5  # same letters, other case: `session` for `Session`
-            alike[name, kind] = by_name.setdefault(name.lower(), {}), value
-        places, value = alike[name, kind]
-        if value > places.get(file, 0.0):
-            places[file] = value
+            alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
+        places, value = alike[spelled]
+        if value > places.get(symbol.file, 0.0):
+            places[symbol.file] = value
     wanted = [name.lower() for name in query.names]
     for key in sorted(by_name):  # sums do not depend on the order of what was found
         places = by_name[key]

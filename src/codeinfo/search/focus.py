@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -108,32 +108,24 @@ def answering_definition(
     in these lines; the first of equals. Where none has anything of it: the one that the shown part begins with, and
     None at the beginning of the chunk."""
     named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
-    found = finder.found_in(text)
-    lines_found = {start: at for at, start in enumerate(found.starts)}
-    met = dict[tuple[Extent, str], None]()
-    owners = dict[Extent, None]()
-    lines = text.split("\n") if named else []  # as lines are counted everywhere: a form feed ends none
-    starts = accumulate((len(line) + 1 for line in lines), initial=0)
-    for at, (line, start) in enumerate(zip(lines, starts, strict=False)):
-        if shown.first <= at <= shown.last and line.strip():
-            number = first_line + at
-            owner = _owner(named, number, number + text.count("\n", start, _led_to(text, start)))
+    if not named:
+        return None
+    reading = finder.read(text)
+    met: dict[Extent, list[str]] = {}  # the terms in the lines of each
+    for line in range(shown.first, shown.last + 1):
+        if reading.lines[line].strip():
+            owner = _owner(named, first_line + line, first_line + reading.leads_to(line))
             if owner is not None:
-                owners[owner] = None
-                terms = found.terms_of(lines_found[start]) if start in lines_found else ()
-                met |= dict.fromkeys((owner, term) for _, term in terms)
+                met.setdefault(owner, []).extend(reading.terms.get(line, ()))
     middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
-    worths = dict[Extent, float]()
-    for extent in owners:  # not one of which the last lines show only the beginning
+    best, best_worth = None, 0.0
+    for extent, own in met.items():  # not one of which the last lines show only the beginning
         if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line:
-            worths[extent] = sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights)
-    for owner, term in met:
-        if owner in worths:
-            worths[owner] += finder.weights[term]
-    best = max(worths, key=worths.__getitem__, default=None)
-    if best is not None and worths[best]:
-        return best
-    return next(iter(owners), None) if shown.first else None
+            in_name = (term for _, term in finder.places(extent.qualified.rpartition(".")[2]))
+            worth = finder.weigh(own, finder.weigh(in_name))
+            if worth > best_worth:
+                best, best_worth = extent, worth
+    return next(iter(met), None) if best is None and shown.first else best
 
 
 def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
@@ -151,23 +143,11 @@ def _innermost(named: Sequence[Extent], line: int) -> Extent | None:
     return found
 
 
-def _led_to(text: str, start: int) -> int:
-    """Where the line starts that a comment or attribute, which starts here, stands above; other lines stand for
-    themselves."""
-    at = start
-    while at < len(text):
-        line = text[at : _line_end(text, at)]
-        if line.lstrip()[:1] not in _MAY_LEAD or line_kind(line) not in _ABOVE_A_LINE:
-            break
-        at += len(line) + 1
-    return at if at < len(text) else start
-
-
 LINE_READ = 200  # characters of a line that tell what it is
 MODIFIERS_READ = 6  # words before the one that says what is defined
 
 
-class LineKind(Enum):
+class LineKind(StrEnum):
     BLANK = "blank"
     IMPORT = "import"
     COMMENT = "comment"
@@ -178,7 +158,7 @@ class LineKind(Enum):
 
 _ATTRIBUTES = ("@", "#[", "#![", "template<", "template <")
 _COMMENTS = ("//", "/*", "* ", "*/", "#", "--", ";", "%", '"""', "'''", "<!--", "{-")
-_MAY_LEAD = frozenset({"", *(mark[0] for mark in (*_ATTRIBUTES, *_COMMENTS))})  # how such a line may begin
+_MARKS = frozenset(mark[0] for mark in (*_ATTRIBUTES, *_COMMENTS))  # how such a line may begin
 _IMPORTS = frozenset("import use require require_relative require_once include package alias #include".split())
 _MAY_IMPORT = frozenset("from using const let var export".split())
 _DEFINERS = frozenset(
@@ -206,12 +186,13 @@ def line_kind(line: str) -> LineKind:
     bare = line[:LINE_READ].strip()
     if not bare:
         return LineKind.BLANK
-    if bare.startswith(_ATTRIBUTES):
+    is_marked = bare[0] in _MARKS
+    if is_marked and bare.startswith(_ATTRIBUTES):
         return LineKind.ATTRIBUTE
     first = _word(bare.split(None, 1)[0])
     if first in _IMPORTS or (first in _MAY_IMPORT and _imports(first, bare)):
         return LineKind.IMPORT
-    if bare == "*" or (bare.startswith(_COMMENTS) and first != "#define"):
+    if is_marked and (bare == "*" or (bare.startswith(_COMMENTS) and first != "#define")):
         return LineKind.COMMENT
     return LineKind.DEFINITION if _defines(first, bare, line[0].isspace()) else LineKind.OTHER
 
@@ -274,22 +255,8 @@ class Shown(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
-    """Where a query's terms are in a text, in order, and the lines that have any."""
-
-    places: list[tuple[int, str]]  # where a term starts
-    starts: list[int]  # of each such line
-    firsts: list[int]  # position in `places` of its first term
-    weights: list[float]  # of its different terms
-
-    def terms_of(self, line: int) -> list[tuple[int, str]]:
-        """The places on one of these lines."""
-        last = self.firsts[line + 1] if line + 1 < len(self.firsts) else len(self.places)
-        return self.places[self.firsts[line] : last]
-
-
 class Finder:
-    """Finds a query's terms in a text, line by line; made once a query.
+    """Finds a query's terms in a text; made once a query.
 
     A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and a plain search for
     each instead of cutting every line into terms.
@@ -304,37 +271,20 @@ class Finder:
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
         self._terms = sorted(self.weights, key=len)
-        self._last = ("", Found([], [], [], []))
+        self._last: Reading | None = None
 
-    def found_in(self, text: str) -> Found:
-        if text != self._last[0]:  # what is shown of a chunk and what it is called are asked one after the other
-            self._last = text, self._find_in(text)
-        return self._last[1]
+    def read(self, text: str) -> Reading:
+        """What is shown of a chunk and what it is called are asked one after the other."""
+        if self._last is None or text != self._last.text:
+            self._last = Reading(text, self)
+        return self._last
 
-    def _find_in(self, text: str) -> Found:
-        found = Found([], [], [], [])
-        places, starts, firsts, weights = found
-        line_end = seen_to = -1
-        terms_here: set[str] = set()
-        for place in self._places(text):
-            start, term = place
-            if start < seen_to:
-                continue  # part of a longer one
-            seen_to = start + len(term)
-            if start > line_end:
-                starts.append(text.rfind("\n", 0, start) + 1)
-                firsts.append(len(places))
-                weights.append(0.0)
-                line_end = _line_end(text, start)
-                terms_here.clear()
-            if term not in terms_here:
-                terms_here.add(term)
-                weights[-1] += self.weights[term]
-            places.append(place)
-        return found
+    def weigh(self, terms: Iterable[str], before: float = 0.0) -> float:
+        """The weights of the different ones, added to those before."""
+        return sum(map(self.weights.__getitem__, dict.fromkeys(terms)), before)
 
-    def _places(self, text: str) -> list[tuple[int, str]]:
-        """Every place where a term starts, in order; the longest where several start."""
+    def places(self, text: str) -> list[tuple[int, str]]:
+        """Every place where a term starts, in order; the longest where several start or lie in each other."""
         lowered = text.lower()
         if len(lowered) != len(text):  # a few capitals have longer small letters, and places would no longer agree
             lowered = text
@@ -345,12 +295,96 @@ class Finder:
             while start >= 0:
                 term_at[start] = term
                 start = find(term, start + 1)
-        return sorted(term_at.items())
+        places, seen_to = [], 0
+        for start, term in sorted(term_at.items()):
+            if start >= seen_to:  # else part of a longer one
+                seen_to = start + len(term)
+                places.append((start, term))
+        return places
 
 
 def _beginning(term: str) -> str:
     """The letters that a stem shares with its word: `retri` of "retry" ends in a letter of its own."""
     return term.removesuffix("i")[:PREFIX] or term
+
+
+class _Kinds(dict[int, LineKind]):
+    """The kinds of lines by their number, each found out when it is first asked for."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+
+    def __missing__(self, line: int) -> LineKind:
+        kind = self[line] = line_kind(self._lines[line])
+        return kind
+
+
+class Reading:
+    """A text line by line: where each starts, which of a query's terms it has, and of what kind it is."""
+
+    def __init__(self, text: str, finder: Finder) -> None:
+        self.text = text
+        self.lines = text.split("\n")  # as lines are counted everywhere: a form feed ends none
+        self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
+        self.terms: dict[int, list[str]] = {}  # by line, of those that have any
+        self.kinds = _Kinds(self.lines)
+        end = 0
+        for start, term in finder.places(text):
+            if start >= end:
+                line = bisect_right(self.starts, start) - 1
+                end = self.starts[line + 1]
+                self.terms[line] = []
+            self.terms[line].append(term)
+
+    def worth(self, line: int, body: int) -> float:
+        """Of a term in this line, where imports and comments at the head of the text end at `body`."""
+        worth = LINE_WORTHS.get(self.kinds[line], 1.0)
+        return min(worth, IN_HEAD) if line < body else worth
+
+    def body_start(self) -> tuple[int, bool]:
+        """Where imports and comments at the head of the text end, and whether a definition begins there; comments that
+        lead to a definition belong to it."""
+        leading = -1
+        for line in range(len(self.lines)):
+            kind = self.kinds[line]
+            if kind in _LEADING:
+                leading = line if leading < 0 else leading
+            elif kind is LineKind.IMPORT or kind is LineKind.BLANK:
+                leading = -1
+            else:
+                is_head = kind is LineKind.DEFINITION
+                return (leading if is_head and leading >= 0 else line), is_head
+        return 0, False
+
+    def definition_around(self, line: int, room: int) -> int | None:
+        """Where the definition begins that holds this line, with the comments and attributes that lead to it; None
+        where that is here, or more than `room` characters above."""
+        head, most = line, self._indent(line)
+        least = self.starts[line] - room
+        if self.kinds[line] is not LineKind.DEFINITION:
+            while self._indent(head) >= most or self.kinds[head] is not LineKind.DEFINITION:
+                if not most or not head or self.starts[head] < least:
+                    return None
+                head -= 1
+        while head and self.starts[head - 1] >= least and self.kinds[head - 1] in _LEADING:
+            head -= 1
+        return head if head < line and self.starts[head] >= least else None
+
+    def leads_to(self, line: int) -> int:
+        """The line that a comment or attribute stands above; other lines stand for themselves."""
+        for below in range(line, len(self.lines)):
+            if self.lines[below].lstrip()[:1] not in _MAY_LEAD or self.kinds[below] not in _ABOVE_A_LINE:
+                return below
+        return line
+
+    def _indent(self, line: int) -> int:
+        text = self.lines[line]
+        return len(text) - len(text.lstrip())
+
+
+_LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
+_ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
+_MAY_LEAD = _MARKS | {""}
 
 
 def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Shown:
@@ -363,137 +397,72 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
     """
     if len(text) <= budget:
         return Shown(0, text.count("\n"), text)
-    found = finder.found_in(text)
-    factors, starts = _read_prose(found) if prose else _read_code(found, text, budget)
+    reading = finder.read(text)
+    factors, starts = _read_prose(reading, finder) if prose else _read_code(reading, finder, int(ABOVE * budget))
     best, best_end, best_worth = 0, 0, -1.0
-    for start, is_head in starts.items():
-        end = _run_end(text, start, budget)
-        worth = _worth(found, factors, start, end, finder.weights)
+    for first, is_head in starts.items():
+        end = _run_end(reading, first, budget)
+        worth = _worth(reading, factors, first, end, finder.weights)
         if is_head:
             worth += HEAD_SHARE * finder.total
         if worth > best_worth:
-            best, best_end, best_worth = start, end, worth
-    first = text.count("\n", 0, best)
-    chosen = text[best:best_end].rstrip("\n")
+            best, best_end, best_worth = first, end, worth
+    chosen = text[reading.starts[best] : reading.starts[best_end] - 1].rstrip("\n")
     shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
-    return Shown(first, first + chosen.count("\n"), shown)
+    return Shown(best, best + chosen.count("\n"), shown)
 
 
-def _read_prose(found: Found) -> tuple[list[float], dict[int, bool]]:
+def _read_prose(reading: Reading, finder: Finder) -> tuple[dict[int, float], dict[int, bool]]:
     """What a term is worth in each line that has any, and where to start, with whether that is the head."""
-    factors = [1.0] * len(found.starts)
-    return factors, {0: True} | {start: False for start in _heaviest(found, factors) if start}
+    factors = dict.fromkeys(reading.terms, 1.0)
+    return factors, {0: True} | {line: False for line in _heaviest(reading, factors, finder) if line}
 
 
-def _read_code(found: Found, text: str, budget: int) -> tuple[list[float], dict[int, bool]]:
+def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, float], dict[int, bool]]:
     """As of prose. The best runs start at one of the heaviest lines, or where the definition around it begins."""
-    lines, room = _Lines(text), int(ABOVE * budget)
-    body, defines = lines.body_start()
-    factors = [lines.worth(start, body) for start in found.starts]
+    body, defines = reading.body_start()
+    factors = {line: reading.worth(line, body) for line in reading.terms}
     starts = {body: defines}
-    for start in _heaviest(found, factors):
-        starts.setdefault(start, lines.kind(start) is LineKind.DEFINITION)
-        if (head := lines.definition_around(start, room)) is not None:
+    for line in _heaviest(reading, factors, finder):
+        starts.setdefault(line, reading.kinds[line] is LineKind.DEFINITION)
+        if (head := reading.definition_around(line, room)) is not None:
             starts[head] = True
     return factors, starts
 
 
-def _heaviest(found: Found, factors: Sequence[float]) -> list[int]:
+def _heaviest(reading: Reading, factors: Mapping[int, float], finder: Finder) -> list[int]:
     """The heaviest lines, and of each term the first line where it is worth the most."""
-    weights = [weight * factor for weight, factor in zip(found.weights, factors, strict=True)]
-    order = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)
-    chosen = dict.fromkeys(order[:STARTS_TRIED])
+    weights = {line: finder.weigh(own) * factors[line] for line, own in reading.terms.items()}
+    chosen = dict.fromkeys(sorted(weights, key=weights.__getitem__, reverse=True)[:STARTS_TRIED])
     best_line: dict[str, int] = {}
-    for line, factor in enumerate(factors):
-        for _, term in found.terms_of(line):
-            known = best_line.setdefault(term, line)
-            if factor > factors[known]:
+    for line, own in reading.terms.items():
+        for term in own:
+            if factors[line] > factors[best_line.setdefault(term, line)]:
                 best_line[term] = line
     chosen |= dict.fromkeys(best_line.values())
-    return [found.starts[line] for line in list(chosen)[:MOST_STARTS] if weights[line] > 0]
+    return [line for line in list(chosen)[:MOST_STARTS] if weights[line] > 0]
 
 
-class _Lines:
-    """The lines of a text by where they start, each read once."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._kinds: dict[int, LineKind] = {}
-
-    def kind(self, start: int) -> LineKind:
-        known = self._kinds.get(start)
-        if known is None:
-            known = self._kinds[start] = line_kind(self._text[start : _line_end(self._text, start)])
-        return known
-
-    def worth(self, start: int, body: int) -> float:
-        """Of a term in the line that starts here, where imports and comments at the head of the text end at `body`."""
-        worth = LINE_WORTHS.get(self.kind(start), 1.0)
-        return min(worth, IN_HEAD) if start < body else worth
-
-    def body_start(self) -> tuple[int, bool]:
-        """Where imports and comments at the head of the text end, and whether a definition begins there; comments that
-        lead to a definition belong to it."""
-        start, leading = 0, -1
-        while start < len(self._text):
-            kind = self.kind(start)
-            if kind in _LEADING:
-                leading = start if leading < 0 else leading
-            elif kind in (LineKind.IMPORT, LineKind.BLANK):
-                leading = -1
-            else:
-                is_head = kind is LineKind.DEFINITION
-                return (leading if is_head and leading >= 0 else start), is_head
-            start = _line_end(self._text, start) + 1
-        return 0, False
-
-    def definition_around(self, start: int, room: int) -> int | None:
-        """Where the definition begins that holds the line which starts here, with the comments and attributes that lead
-        to it; None where that is here, or more than `room` characters above."""
-        head, indent = start, self._indent(start)
-        while not (self.kind(head) is LineKind.DEFINITION and (head == start or self._indent(head) < indent)):
-            if head == 0 or start - head > room:
-                return None
-            head = self._above(head)
-        while head > 0 and self.kind(above := self._above(head)) in _LEADING and start - above <= room:
-            head = above
-        return head if start - room <= head < start else None
-
-    def _above(self, start: int) -> int:
-        return self._text.rfind("\n", 0, start - 1) + 1
-
-    def _indent(self, start: int) -> int:
-        line = self._text[start : _line_end(self._text, start)]
-        return len(line) - len(line.lstrip())
+def _run_end(reading: Reading, first: int, budget: int) -> int:
+    """The line after the last one that still fits when showing starts with `first`, at least the next."""
+    return max(bisect_right(reading.starts, reading.starts[first] + budget + 1) - 1, first + 1)
 
 
-_LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
-_ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    return end if end >= 0 else len(text)
-
-
-def _run_end(text: str, start: int, budget: int) -> int:
-    """Where the last whole line ends that still fits when showing starts at `start`."""
-    if start + budget >= len(text):
-        return len(text)
-    end = text.rfind("\n", start, start + budget + 1)
-    return end if end >= 0 else _line_end(text, start)
-
-
-def _worth(found: Found, factors: Sequence[float], start: int, end: int, weights: Mapping[str, float]) -> float:
-    """Of the terms from `start` to `end`: each as much as its best line makes it, and a tenth for every other use."""
+def _worth(reading: Reading, factors: Mapping[int, float], first: int, end: int, weights: Mapping[str, float]) -> float:
+    """Of the terms in lines from `first` to `end`: each as much as its best line makes it, and a tenth for every other
+    use."""
     best: dict[str, float] = {}
     worth = 0.0
-    for line in range(bisect_left(found.starts, start), bisect_left(found.starts, end)):
+    for line, own in reading.terms.items():
         factor = factors[line]
-        for place, term in found.terms_of(line) if factor else ():
-            if place >= end:
-                break
-            if term in best:
+        if line < first or not factor:
+            continue
+        if line >= end:
+            break
+        for term in own:
+            known = best.get(term, 0.0)
+            if known:
                 worth += REPEATED * weights[term]
-            best[term] = max(factor, best.get(term, 0.0))
+            if factor > known:
+                best[term] = factor
     return worth + sum(weights[term] * factor for term, factor in best.items())

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -131,7 +130,7 @@ class Evidence(Struct):
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
 
-class Ranked(NamedTuple):
+class Ranked(Struct, frozen=True, gc=False):
     """A file in its place, with the product of the factors that moved it."""
 
     file: int
@@ -464,8 +463,9 @@ def tiny_files(view: Snapshot) -> NDArray[np.bool_]:
 
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
-    paths = view.paths
-    return sorted(ranked, key=lambda item: (-round(item.score, TIE_DIGITS), paths[item.file]))
+    scores = np.rint(np.array([-item.score for item in ranked]) * 10**TIE_DIGITS).tolist()
+    order = sorted(zip(scores, [view.paths[item.file] for item in ranked], range(len(ranked)), strict=True))
+    return [ranked[at] for *_, at in order]
 
 
 def read_paths(
@@ -549,7 +549,7 @@ def _candidates(
 def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
     """The next chunks of each file as results of their own, each worth less than the one before."""
     spread = [
-        (item._replace(score=item.score * NEXT_CHUNK**place), own[place:] if place == 0 else own[place : place + 1])
+        (replace(item, score=item.score * NEXT_CHUNK**place), own[place:] if place == 0 else own[place : place + 1])
         for item, own in chosen
         for place in range(min(per_file, len(own)))
     ]

@@ -516,7 +516,8 @@ _PLACE_BITS = 20
 _FASTEST = 1
 
 
-_BLOCKS = msgpack.Decoder(list[tuple[int, int, str, str, str, str]])
+ChunkFields = tuple[int, int, str, str, str, str]  # of a `Chunk`, in their order
+_BLOCKS = msgpack.Decoder(list[ChunkFields])
 
 
 def chunk_id(file_id: int, place: int) -> int:
@@ -527,13 +528,7 @@ def block_of(chunk: int) -> int:
     return chunk - chunk % CHUNKS_PER_BLOCK
 
 
-class Block(NamedTuple):
-    """A row of `chunks`."""
-
-    id: int
-    start_line: int
-    end_line: int
-    data: bytes
+Block = tuple[int, int, int, bytes]  # a row of `chunks`
 
 
 def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
@@ -541,31 +536,32 @@ def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[B
         some = chunks[first : first + CHUNKS_PER_BLOCK]
         data = zlib.compress(msgpack.encode(list(map(astuple, some))), _FASTEST)
         lines = min(c.start_line for c in some), max(c.end_line for c in some)
-        block = Block(chunk_id(file_id, first), *lines, data)
-        yield block._replace(data=_block_checksum(path, block) + data)
+        block = chunk_id(file_id, first)
+        yield (block, *lines, _block_checksum(path, block, *lines, data) + data)
 
 
-def read_block(path: str, block: Block) -> list[Chunk]:
+def read_block(path: str, block: Block) -> list[ChunkFields]:
     """SQLite does not notice a flipped bit inside a value: this does, before a text is shown as evidence.
 
     The path is part of the checksum: chunks that damage handed to another file are noticed as well.
     """
-    checksum, data = block.data[:4], block.data[4:]
-    if _block_checksum(path, block._replace(data=data)) != checksum:
+    first, start_line, end_line, stored = block
+    data = memoryview(stored)[4:]
+    if _block_checksum(path, first, start_line, end_line, data) != stored[:4]:
         raise Damage(f"chunks of {path} fail their checksum")
-    return [Chunk(*fields) for fields in _BLOCKS.decode(zlib.decompress(data))]
+    return _BLOCKS.decode(zlib.decompress(data))
 
 
-def _block_checksum(path: str, block: Block) -> bytes:
-    about = f"{path}\0{block.id}\0{block.start_line}\0{block.end_line}"
-    return crc32(block.data, crc32(about.encode("utf-8", "surrogatepass"))).to_bytes(4, "little")
+def _block_checksum(path: str, block: int, start_line: int, end_line: int, data: bytes | memoryview) -> bytes:
+    about = f"{path}\0{block}\0{start_line}\0{end_line}"
+    return crc32(data, crc32(about.encode("utf-8", "surrogatepass"))).to_bytes(4, "little")
 
 
 def read_chunks(db: apsw.Connection, file_id: int, path: str) -> list[Chunk]:
     """All of a file, in their order."""
     query = "SELECT * FROM chunks WHERE id >= ? AND id < ? ORDER BY id"
-    blocks = map(Block._make, db.execute(query, (chunk_id(file_id, 0), chunk_id(file_id + 1, 0))))
-    return [chunk for block in blocks for chunk in read_block(path, block)]
+    blocks = db.execute(query, (chunk_id(file_id, 0), chunk_id(file_id + 1, 0)))
+    return [Chunk(*fields) for block in blocks for fields in read_block(path, block)]
 
 
 def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:

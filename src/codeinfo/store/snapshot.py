@@ -17,14 +17,14 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from codeinfo.model import Chunk, FileKind
+from codeinfo.model import FileKind
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, StoredSymbol
 from codeinfo.store.database import (
     CHUNKS_PER_BLOCK,
     ODD,
     TABLES,
-    Block,
     BuildDamaged,
+    ChunkFields,
     Damage,
     Version,
     block_of,
@@ -189,7 +189,7 @@ class SqliteSnapshot:
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows
         self.row_length = arrays.row_length
-        self._blocks: dict[int, list[Chunk]] = {}
+        self._blocks: dict[int, list[ChunkFields]] = {}
 
     def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._arrays.derived
@@ -322,8 +322,8 @@ class SqliteSnapshot:
         missing = [block for block in files if block not in self._blocks]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
-            for block in map(Block._make, self._db.execute(_block_query(len(some)), some)):
-                self._blocks[block.id] = read_block(self.paths[files[block.id]], block)
+            for row in self._db.execute(_block_query(len(some)), some):
+                self._blocks[row[0]] = read_block(self.paths[files[row[0]]], row)
 
     def _chunk(self, file: int, one: int) -> ChunkRow:
         path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
@@ -331,7 +331,7 @@ class SqliteSnapshot:
         chunks = self._blocks.get(block, ())
         if one - block >= len(chunks):
             raise Damage(f"a chunk of {path} is missing")
-        return ChunkRow(one, path, language, file_kind, *astuple(chunks[one - block]))
+        return ChunkRow(one, path, language, file_kind, *chunks[one - block])
 
     def _chunk_id(self, file: int, place: int) -> int:
         return chunk_id(int(self._arrays.file_ids[file]), place)
@@ -342,8 +342,8 @@ class SqliteSnapshot:
         blocks: list[Any] = self._db.execute(query, (first, end, line, line)).fetchall()
         for (block,) in blocks:
             self._read_blocks({block: file})
-            for place, chunk in enumerate(self._blocks[block], block - first):
-                if chunk.start_line <= line <= chunk.end_line:
+            for place, (start_line, end_line, *_) in enumerate(self._blocks[block], block - first):
+                if start_line <= line <= end_line:
                     return int(self.file_first[file]) + place
         return None
 
