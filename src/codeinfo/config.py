@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
-from codeinfo.settings import SECTIONS, Row, Sections, all_settings
+from codeinfo.settings import SECTIONS, SETTINGS, Row, Sections
 
 PROJECT_FILE = ".codeinfo.toml"
 MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries have half of it
@@ -49,7 +49,7 @@ class Config(Sections, frozen=True):
     ) -> Config:
         """Read every source that applies in `cwd`. `flags` maps "section.field" to a value or its text."""
         env = dict(os.environ if env is None else env)
-        named = {key: env[row.env] for key, row in all_settings().items() if env.get(row.env)}
+        named = {key: env[row.env] for key, row in SETTINGS.items() if env.get(row.env)}
         user = _toml_layer("user file", user_file(env))
         layers = (Layer("flag", flags or {}), Layer("environment", named), user)
         return _resolve(layers, _project_layer(Path.cwd() if cwd is None else cwd), env)
@@ -149,8 +149,8 @@ def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any
             raise _unknown(section, SECTIONS, origin, text, what="section")
         for name, value in content.items():
             key = f"{section}.{name}"
-            if key not in all_settings():
-                raise _unknown(key, all_settings(), origin, text, what="setting")
+            if key not in SETTINGS:
+                raise _unknown(key, SETTINGS, origin, text, what="setting")
             values[key] = value
     return values
 
@@ -247,14 +247,14 @@ def deciding_environment(env: Mapping[str, str] | None = None) -> list[tuple[str
 def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) -> Config:
     flags, environment, user = layers
     for key in flags.values:
-        if key not in all_settings():
-            raise _unknown(key, all_settings(), "--set", "", what="setting")
+        if key not in SETTINGS:
+            raise _unknown(key, SETTINGS, "--set", "", what="setting")
     project, notes = _admit(found, layers)
     values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
-    origins = dict.fromkeys(all_settings(), "default")
+    origins = dict.fromkeys(SETTINGS, "default")
     for layer in (user, project, environment, flags):
         for key, raw in layer.values.items():
-            row = all_settings()[key]
+            row = SETTINGS[key]
             origin = f"{layer.origin} {row.env}" if layer is environment else layer.origin
             try:
                 values[key] = _parse(row, raw)
@@ -285,7 +285,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
 
 def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]:
     """The project file's values that may count, and a note on those that may not."""
-    refused = [key for key in project.values if not all_settings()[key].project]
+    refused = [key for key in project.values if not SETTINGS[key].project]
     path = Path(project.origin.removeprefix("project file "))
     if not refused or _trusted(path.parent, layers):
         return project, []

@@ -6,8 +6,7 @@ A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwis
 """
 
 # Annotations are values here, not text that every start would have to evaluate.
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -385,15 +384,13 @@ class Sections(Struct, frozen=True):
 SECTIONS: Mapping[str, type[Any]] = Sections.__annotations__
 
 
-@cache
-def all_settings() -> dict[str, Row]:
-    """Every setting by its key."""
-    table: dict[str, Row] = {}
+def _rows() -> Iterator[Row]:
     for section, kind in SECTIONS.items():
         for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
             value_type, setting = get_args(kind.__annotations__[name])
-            key, written = f"{section}.{name}", asdict(setting)
-            written["env"] = setting.env or f"CODEINFO_{section}_{name}".upper()
+            written = asdict(setting) | {"env": setting.env or f"CODEINFO_{section}_{name}".upper()}
             shown = value_type.__name__ if isinstance(value_type, type) else str(value_type)
-            table[key] = Row(**written, key=key, kind=shown, default=default)
-    return table
+            yield Row(**written, key=f"{section}.{name}", kind=shown, default=default)
+
+
+SETTINGS: Mapping[str, Row] = {row.key: row for row in _rows()}

@@ -17,7 +17,7 @@ import pytest
 import codeinfo
 from codeinfo.languages import GRAMMARS
 from codeinfo.operations import AREAS, OPERATIONS, Operation, inputs_of
-from codeinfo.settings import all_settings
+from codeinfo.settings import SETTINGS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -217,7 +217,7 @@ def test_every_setting_is_read_somewhere() -> None:
         (path.read_text(), {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}) for path in files
     ]
     unread = []
-    for key in all_settings():
+    for key in SETTINGS:
         section, _, field = key.partition(".")
         if section == "trust":
             continue  # read where settings are resolved
@@ -229,7 +229,7 @@ def test_every_setting_is_read_somewhere() -> None:
 
 def test_every_setting_is_documented() -> None:
     page = (REPOSITORY / "docs" / "configuration.md").read_text()
-    for row in all_settings().values():
+    for row in SETTINGS.values():
         (line,) = (line for line in page.splitlines() if f"`{row.env}`" in line and line.startswith("|"))
         assert f"| `{row.key.partition('.')[2]}` |" in line
         assert row.help in line

@@ -15,7 +15,7 @@ from codeinfo import Config
 from codeinfo.engine.maintenance import examine
 from codeinfo.engine.models import Models
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.shells.install import server_check, with_server_checked
+from codeinfo.shells.install import with_server_checked
 
 
 def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Check:
@@ -47,7 +47,7 @@ def test_an_endpoint_that_answers_is_well(tmp_path: Path) -> None:
 
 
 def test_a_slow_server_is_a_warning_with_the_time_it_was_given() -> None:
-    check = server_check(0.01)
+    (check,) = with_server_checked(lambda: DoctorReport(()), 0.01).checks
     assert (check.state, check.detail) == ("warn", "the server was not ready within 0.01 s")
     assert check.next_step
 

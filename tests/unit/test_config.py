@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo.config import Config, colour_refused, user_file
 from codeinfo.errors import UsageError
-from codeinfo.settings import all_settings
+from codeinfo.settings import SETTINGS
 
 CONTRACT = {
     "CODEINFO_RETRIEVAL_DISTANCE_CUTOFF": ("retrieval.distance_cutoff", 1.4),
@@ -38,7 +38,7 @@ def test_contract_settings_have_their_names_and_defaults(
     env: str, expected: tuple[str, object], tmp_path: Path
 ) -> None:
     key, default = expected
-    assert all_settings()[key].env == env
+    assert SETTINGS[key].env == env
     assert Config.load(cwd=tmp_path, env={}).value(key) == default
 
 
@@ -122,7 +122,7 @@ def test_each_root_has_its_own_project_file(tmp_path: Path) -> None:
 def test_a_repository_cannot_redirect_text_keys_or_files(line: str, tmp_path: Path) -> None:
     plain = Config.load(cwd=tmp_path, env={"HOME": str(tmp_path)})
     config = Config.load(cwd=project(tmp_path, line), env={"HOME": str(tmp_path)})
-    assert all(config.value(key) == plain.value(key) for key in all_settings())
+    assert all(config.value(key) == plain.value(key) for key in SETTINGS)
     (note,) = config.notes
     assert "may not decide" in note
 

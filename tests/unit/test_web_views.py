@@ -19,10 +19,10 @@ from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.shells.http_api import error_body
 from codeinfo.shells.http_views import (
+    ENVIRONMENT,
     HEIGHT,
     WIDTH,
     ChartView,
-    _environment,
     area_name,
     calls_of,
     decay_chart,
@@ -55,10 +55,8 @@ def test_citations_are_deduplicated_within_a_file_and_the_two_closest_stay() -> 
 
 
 def test_a_turn_without_anything_is_shown() -> None:
-    html = (
-        _environment()
-        .get_template("turns.html")
-        .render(turns=[Turn(1, "c", "assistant", "", "failed", "now", error="it <broke>")], root="")
+    html = ENVIRONMENT.get_template("turns.html").render(
+        turns=[Turn(1, "c", "assistant", "", "failed", "now", error="it <broke>")], root=""
     )
     assert "It &lt;broke&gt;" in html
 
@@ -81,7 +79,7 @@ def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
         ("outline", True, 0),
     ]
     assert [(file.path, file.lowest) for file in calls[0].files] == [("a.py", 0.3), ("b.py", None)]
-    html = _environment().get_template("turns.html").render(turns=[turn], root="/elsewhere")
+    html = ENVIRONMENT.get_template("turns.html").render(turns=[turn], root="/elsewhere")
     assert "b = &lt;script&gt;" in html
 
 

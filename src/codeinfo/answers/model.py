@@ -9,7 +9,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from importlib import resources
 from itertools import islice
 from typing import Any
@@ -143,7 +142,6 @@ def _close(replies: Iterator[Delta]) -> None:
         getattr(replies, "close", lambda: None)()
 
 
-@lru_cache
 def prompt(name: str) -> str:
     """A prompt of the folder `prompts`; its comment lines (`<!-- … -->`) are for readers."""
     text = resources.files("codeinfo.answers").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")

@@ -93,12 +93,15 @@ class Engine:
     def answers(self) -> AnswerOperations:
         """Questions, conversations and agents."""
         from codeinfo.engine.answers import AnswerOperations, LookupOperations
+        from codeinfo.store.user_data import ConversationStore
 
         def make() -> AnswerOperations:
             lookup = LookupOperations(
                 self.indexes, self.search, lambda request: self.code.references(request), lambda: self.documents
             )
-            return AnswerOperations(lookup)
+            return AnswerOperations(
+                lookup, lambda: self._area(ConversationStore, lambda: ConversationStore(self.indexes.user_data))
+            )
 
         return self._area(AnswerOperations, make)
 

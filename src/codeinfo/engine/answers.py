@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -333,23 +332,16 @@ def _hit(found: DocumentHit, root: str) -> Hit:
 
 
 class AnswerOperations:
-    def __init__(self, operations: LookupOperations) -> None:
+    """`open_store` gives the conversations, which are opened when they are first needed."""
+
+    def __init__(self, operations: LookupOperations, open_store: Callable[[], ConversationStore]) -> None:
         self._config = operations.indexes.config
         self._operations = operations
-        self._lock = threading.Lock()
-        self._store: ConversationStore | None = None
-
-    def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._open_store = open_store
 
     @property
     def store(self) -> ConversationStore:
-        with self._lock:
-            if self._store is None:
-                self._store = ConversationStore(self._operations.indexes.user_data)
-            return self._store
+        return self._open_store()
 
     @property
     def shared(self) -> SharedAnswers | None:

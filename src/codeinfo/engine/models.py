@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,31 +24,28 @@ NO_CHAT_MODEL = "no chat model is set up and none was found on this machine, so 
 
 
 class Models:
+    """Two threads that ask at once may make a model twice, of which one is used: none loads or connects until then."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._lock = threading.Lock()
-        self._embedder: Embedder | None = None
-        self._reranker: Reranker | None = None
+        self._embedders: dict[str, Embedder] = {}  # by provider: none or one
+        self._rerankers: dict[str, Reranker] = {}
 
     def close(self) -> None:
-        with self._lock:
-            reranker, self._reranker = self._reranker, None
-        if reranker is not None:
-            reranker.close()
+        while self._rerankers:
+            self._rerankers.popitem()[1].close()
 
     def reranker(self) -> Reranker:
         """The configured reranker; only for those who know that there is one."""
-        with self._lock:
-            if self._reranker is None:
-                self._reranker = self._make_reranker()
-            return self._reranker
+        provider = self.config.rerank.provider
+        return self._rerankers.get(provider) or self._rerankers.setdefault(provider, self._make_reranker())
 
     def embedder(self) -> Embedder | None:
         """The configured embedder, or None where the user chose keyword search only."""
-        with self._lock:
-            if self._embedder is None and self.config.embedding.provider != "none":
-                self._embedder = self._make_embedder()
-            return self._embedder
+        provider = self.config.embedding.provider
+        if provider == "none":
+            return None
+        return self._embedders.get(provider) or self._embedders.setdefault(provider, self._make_embedder())
 
     def embedder_within(self, seconds: float) -> Embedder | None:
         """The same for one look: an endpoint is asked once and given up after `seconds`."""

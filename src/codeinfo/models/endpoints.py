@@ -24,6 +24,7 @@ import stat
 import threading
 import time
 import urllib.request
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -580,6 +581,50 @@ def with_retries(attempt: Callable[[], _Result], limits: Limits, cancelled: thre
             raise Fault(Kind.CANCELLED)
         wait *= 2
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+class EndpointClient:
+    """JSON questions to one endpoint, for an embedder or a reranker; `role` begins the codes of its errors. Safe to
+    share between threads: each call takes an idle connection or opens one, so that nobody waits in line."""
+
+    def __init__(self, role: str, endpoint: Endpoint, default_path: str = "/v1") -> None:
+        self.target = parse_target(endpoint.base_url, default_path)
+        self._role = role
+        self._endpoint = endpoint
+        self._idle: list[Connection] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    def ask(self, path: str, payload: dict[str, Any], read: Callable[[Any], _Result], largest: int) -> _Result:
+        """What `read` makes of the reply; it raises a Fault where that makes no sense."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = Connection(self.target, self._endpoint.key, self._endpoint.limits)
+
+        def attempt() -> _Result:
+            connection.post(path, payload)
+            return read(connection.read_json(largest))
+
+        try:
+            answer = with_retries(attempt, self._endpoint.limits)
+        except Fault as fault:
+            connection.close()
+            where, model = self.target.shown, self._endpoint.model
+            raise provider_error(fault, role=self._role, where=where, model=model) from fault
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return answer
+
+    def close(self) -> None:
+        """Give idle connections up; the next call opens another."""
+        _close_all(self._idle)
+
+
+def _close_all(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _dial(target: Target, seconds: float) -> http.client.HTTPConnection:

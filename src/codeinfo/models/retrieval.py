@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,15 +20,12 @@ from msgspec import Struct
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import (
     TEXT_CHARS,
-    Connection,
     CrossEncoderFolder,
     EmbeddingEndpoint,
+    EndpointClient,
     Fault,
     Kind,
     RerankEndpoint,
-    parse_target,
-    provider_error,
-    with_retries,
 )
 from codeinfo.tokens import stem, words
 
@@ -70,7 +66,7 @@ def known_prefixes(model: str) -> tuple[str, str]:
 
 
 class OpenAIEmbedder:
-    """Asks the endpoint in batches, over one open connection; safe to share between threads (they take turns)."""
+    """Asks the endpoint in batches; safe to share between threads."""
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
@@ -79,10 +75,7 @@ class OpenAIEmbedder:
                 next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
             )
         self._endpoint = endpoint
-        self._target = parse_target(endpoint.base_url)
-        self._connection = Connection(self._target, endpoint.key, endpoint.limits)
-        self._close = weakref.finalize(self, self._connection.close)
-        self._lock = threading.Lock()
+        self._client = EndpointClient("EMBEDDING", endpoint)
         self._dimension = endpoint.dimension
         self._query_prefix, self._document_prefix = known_prefixes(endpoint.model)
 
@@ -115,9 +108,7 @@ class OpenAIEmbedder:
         return row
 
     def close(self) -> None:
-        """Give the connection up; the next call would open another."""
-        with self._lock:
-            self._connection.close()
+        self._client.close()
 
     def _cut(self, text: str) -> str:
         return text[: self._endpoint.text_chars] or " "  # endpoints refuse the empty string
@@ -139,20 +130,13 @@ class OpenAIEmbedder:
         payload: dict[str, Any] = {"model": self._endpoint.model, "input": batch, "encoding_format": "float"}
         if self._endpoint.dimension:
             payload["dimensions"] = self._endpoint.dimension
-        try:
-            with self._lock:
-                reply = with_retries(lambda: self._ask(payload), self._endpoint.limits)
-                vectors = _unit_rows(_rows_in_order(reply, len(batch)), self._dimension)
-                self._dimension = vectors.shape[1]
-        except Fault as fault:
-            raise provider_error(
-                fault, role="EMBEDDING", where=self._target.shown, model=self._endpoint.model
-            ) from fault
-        return vectors
 
-    def _ask(self, payload: dict[str, Any]) -> Any:
-        self._connection.post("/embeddings", payload)
-        return self._connection.read_json(_LARGEST_EMBEDDINGS)
+        def read(reply: Any) -> Vectors:
+            return _unit_rows(_rows_in_order(reply, len(batch)), self._dimension)
+
+        vectors = self._client.ask("/embeddings", payload, read, _LARGEST_EMBEDDINGS)
+        self._dimension = vectors.shape[1]
+        return vectors
 
 
 def _rows_in_order(reply: Any, count: int) -> list[list[Any]]:
@@ -238,7 +222,7 @@ _LARGEST_SCORES = 8_000_000  # bytes; some endpoints send the documents back
 
 
 class EndpointReranker:
-    """Safe to share between threads: each call takes an idle connection or opens one, so that nobody waits in line.
+    """Safe to share between threads.
 
     Most endpoints return relevances from 0 to 1, llama.cpp returns logits, and no field tells which. A reply with a
     score outside 0..1 can only be logits; from then on every reply of the endpoint is read as logits. Either way the
@@ -247,57 +231,31 @@ class EndpointReranker:
 
     def __init__(self, endpoint: RerankEndpoint) -> None:
         self._endpoint = endpoint
-        self._target = parse_target(endpoint.base_url, "/v1" if endpoint.model else "")
+        self._client = EndpointClient("RERANK", endpoint, "/v1" if endpoint.model else "")
         self._sends_logits = False
-        self._idle: list[Connection] = []
-        weakref.finalize(self, _close_all, self._idle)
 
     @property
     def model_id(self) -> str:
-        return f"endpoint:{self._endpoint.model or self._target.shown}"
+        return f"endpoint:{self._endpoint.model or self._client.target.shown}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
         payload = self._payload(query, [text[: self._endpoint.text_chars] or " " for text in texts])
-        try:
-            scores = self._ask(payload, len(texts))
-        except Fault as fault:
-            raise provider_error(fault, role="RERANK", where=self._target.shown, model=self._endpoint.model) from fault
+        scores = self._client.ask(
+            "/rerank", payload, lambda reply: _scores_in_order(reply, len(texts)), _LARGEST_SCORES
+        )
         self._sends_logits = self._sends_logits or any(not 0 <= score <= 1 for score in scores)
         return [sigmoid(score) for score in scores] if self._sends_logits else scores
 
     def close(self) -> None:
-        _close_all(self._idle)
+        self._client.close()
 
     def _payload(self, query: str, texts: list[str]) -> dict[str, Any]:
         query = query[: self._endpoint.text_chars]
         if not self._endpoint.model:
             return {"query": query, "texts": texts, "truncate": True}
         return {"model": self._endpoint.model, "query": query, "documents": texts, "top_n": len(texts)}
-
-    def _ask(self, payload: dict[str, Any], count: int) -> list[float]:
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = Connection(self._target, self._endpoint.key, self._endpoint.limits)
-
-        def attempt() -> list[float]:
-            connection.post("/rerank", payload)
-            return _scores_in_order(connection.read_json(_LARGEST_SCORES), count)
-
-        try:
-            scores = with_retries(attempt, self._endpoint.limits)
-        except BaseException:
-            connection.close()
-            raise
-        self._idle.append(connection)
-        return scores
-
-
-def _close_all(connections: list[Connection]) -> None:
-    while connections:
-        connections.pop().close()
 
 
 def _scores_in_order(reply: Any, count: int) -> list[float]:

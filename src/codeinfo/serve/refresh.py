@@ -189,7 +189,7 @@ class ServerIndexes(Indexes):
         self._stopped = threading.Event()
         self._listening = False
         self._patience_s = config.mcp.patience_s
-        self._roots_lock = threading.Lock()  # guards the roots, their jobs, and who waits for these
+        self._roots_lock = threading.Lock()  # guards the roots, which job of each is the latest, and who waits for it
         self._roots: dict[int, _Root] = {}
 
     def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
@@ -206,14 +206,18 @@ class ServerIndexes(Indexes):
         root = self._root(index)
         arrived = time.monotonic()
         while True:
-            with root.lock:
-                job = root.job
-                if job is None or job.done.is_set():  # while one runs, clean means only that it will have seen it all
-                    if not full and not wait and root.watch.is_clean() and index.live_store() is not None:
-                        return None
-                    if job is not None:
-                        job.is_latest = False
-                    job = root.job = _Job(index, root.watch, full, None if full or wait else job)
+            job = root.job
+            if job is None or job.done.is_set():
+                clean = not full and not wait and root.watch.is_clean() and index.live_store() is not None
+                with self._roots_lock:
+                    if root.job is job:  # else one has begun: clean means only that it will have seen it all
+                        if clean:
+                            return None
+                        if job is not None:
+                            job.is_latest = False
+                        root.job = _Job(index, root.watch, full, None if full or wait else job)
+                    job = root.job
+                assert job is not None
             self._join(job, None if wait else arrived + self._patience_s, progress)
             if job.started >= arrived and job.full == full and not job.stopped and not (wait and job.before):
                 return job.outcome()
@@ -306,7 +310,6 @@ class ServerIndexes(Indexes):
 class _Root:
     def __init__(self, index: IndexManager) -> None:
         self.index = index  # also keeps its identity from being given to another
-        self.lock = threading.Lock()
         self.watch = Watch(index.root)
         self.job: _Job | None = None
 

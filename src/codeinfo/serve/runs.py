@@ -51,29 +51,29 @@ log = logging.getLogger(__name__)
 
 
 class Bell:
-    """Rung from any thread; each listener's event is set on its own loop. Rings in between are one ring."""
+    """Rung from any thread; listeners are tasks of the server's event loop. Rings in between are one ring."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: set[asyncio.Event] = set()  # changed and read on the loop alone
 
     def ring(self) -> None:
-        with self._lock:
-            listeners = list(self._listeners.items())
-        for event, loop in listeners:
-            with contextlib.suppress(RuntimeError):  # its loop has just ended
-                loop.call_soon_threadsafe(event.set)
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has just ended
+                self._loop.call_soon_threadsafe(self._ring)
+
+    def _ring(self) -> None:
+        for event in self._listeners:
+            event.set()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        event = asyncio.Event()
-        with self._lock:
-            self._listeners[event] = asyncio.get_running_loop()
+        event, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        self._listeners.add(event)
         try:
             yield event
         finally:
-            with self._lock:
-                del self._listeners[event]
+            self._listeners.remove(event)
 
 
 class RunEvent(Struct, frozen=True):

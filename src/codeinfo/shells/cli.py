@@ -30,7 +30,7 @@ from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.base import Listener, folder_field
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
-from codeinfo.settings import all_settings
+from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
 if TYPE_CHECKING:
@@ -546,7 +546,7 @@ def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> No
     if as_json:
         rows = [
             {"key": key, "value": loaded.value(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
-            for key, row in all_settings().items()
+            for key, row in SETTINGS.items()
         ]
         write_json({"settings": rows, "notes": loaded.notes})
     else:

@@ -78,10 +78,10 @@ from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import READ, require_callers, team_gate
 from codeinfo.serve.workers import ENDING, serve_with_workers
 from codeinfo.shells.http_api import (
+    API_ROUTES,
     EXCEPTION_HANDLERS,
     LOG_PLACE,
     TeamRoute,
-    api_routes,
     json_response,
     openapi_document,
     read_paths,
@@ -372,7 +372,7 @@ def make_app(
     state = _state(config, allowed, watch, observe)
     started(state)
     mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects, observe)
-    rows = api_routes()
+    rows = API_ROUTES
 
     async def document(request: Request) -> Response:
         return json_response(openapi_document(rows))

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -328,11 +328,6 @@ def _described(row: Api, result: Schema) -> dict[str, Any]:
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def api_routes() -> tuple[Api, ...]:
-    return (*(_operation_route(one) for one in filter(is_served, OPERATIONS.values())), *CONTRACT, *INGEST, *CHAT)
 
 
 def read_paths() -> frozenset[str]:
@@ -664,3 +659,4 @@ CHAT = (
     _conversation_route("POST", "/conversations/restore", "conversations restore"),
     _conversation_route("POST", "/conversations/delete", "conversations delete"),
 )
+API_ROUTES = (*map(_operation_route, filter(is_served, OPERATIONS.values())), *CONTRACT, *INGEST, *CHAT)

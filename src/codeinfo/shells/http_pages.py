@@ -38,12 +38,12 @@ from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
 from codeinfo.shells.http_api import (
     AGENT_INPUTS,
+    API_ROUTES,
     CHAT_INPUTS,
     LEVELS,
     Api,
     TeamRoute,
     agent_request,
-    api_routes,
     ask_request,
     json_body,
     json_response,
@@ -560,7 +560,7 @@ def _checks(visit: Visit) -> str:
 
 def _docs(visit: Visit) -> str:
     groups: dict[str, list[Api]] = {}
-    for row in api_routes():
+    for row in API_ROUTES:
         groups.setdefault(row.tag, []).append(row)
     return visit.render("docs.html", groups=groups)
 

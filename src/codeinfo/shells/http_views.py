@@ -24,6 +24,10 @@ from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import replace
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
+from pygments.util import ClassNotFound
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -55,6 +59,7 @@ _TAGS = frozenset(
     "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
 )
 _CLASSED = {"class"}
+_FORMATTER = HtmlFormatter(nowrap=True)
 _ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
     ("span", "pre", "code"), _CLASSED
 )
@@ -67,29 +72,16 @@ def code_lines(text: str, path: str) -> list[Markup]:
     """Each line as HTML, coloured where a lexer knows the file, or the language that is given instead."""
     if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
         return [Markup(escape(line)) for line in text.split("\n")]
-    from pygments import highlight
-
-    lexer, formatter = _lexer(path.rpartition("/")[2]), _formatter()
-    lines = highlight(text, lexer, formatter).split("\n")[: text.count("\n") + 1]
+    lines = highlight(text, _lexer(path.rpartition("/")[2]), _FORMATTER).split("\n")[: text.count("\n") + 1]
     return [Markup(line) for line in lines]  # the formatter escapes
 
 
 @lru_cache(maxsize=256)
 def _lexer(name: str) -> Any:
-    from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
-    from pygments.util import ClassNotFound
-
     for find in (get_lexer_for_filename, get_lexer_by_name):
         with suppress(ClassNotFound):
             return find(name, stripnl=False, ensurenl=False)
     return TextLexer(stripnl=False, ensurenl=False)
-
-
-@lru_cache(maxsize=1)
-def _formatter() -> Any:
-    from pygments.formatters import HtmlFormatter
-
-    return HtmlFormatter(nowrap=True)
 
 
 _PIECE = re.compile(r"<[^>]*>|&[^;]+;|[^<&]")
@@ -135,8 +127,7 @@ def without_anchors(text: str) -> str:
 
 def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
     """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
-    parser = _parser()
-    tokens = parser.parse(text)
+    tokens = _PARSER.parse(text)
     cited = ""
     for token in tokens:
         cited = token.content if token.type == "inline" else cited
@@ -144,7 +135,7 @@ def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> 
             token.info = place[1]  # a passage is coloured as the file it is quoted from
         if token.children:
             token.children = [part for child in token.children for part in _with_citations(child, link)]
-    html = parser.renderer.render(tokens, parser.options, {})
+    html = _PARSER.renderer.render(tokens, _PARSER.options, {})
     return Markup(
         nh3.clean(
             html,
@@ -156,13 +147,6 @@ def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> 
     )
 
 
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable("table").enable("strikethrough")
-    parser.inline.ruler.at("emphasis", _emphasis)
-    return parser.disable("image")
-
-
 def _emphasis(state: StateInline, silent: bool) -> bool:
     """By asterisks alone: in answers about code an underscore belongs to a name, such as `__init__.py`."""
     return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
@@ -171,6 +155,10 @@ def _emphasis(state: StateInline, silent: bool) -> bool:
 def _fenced(code: str, language: str, _: str) -> str:
     lines = code_lines(code.rstrip("\n"), language)
     return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
+
+
+_PARSER = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable(["table", "strikethrough"])
+_PARSER.disable("image").inline.ruler.at("emphasis", _emphasis)
 
 
 def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
@@ -629,28 +617,6 @@ PAGES = (  # address, name, further addresses that belong to it
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
 
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-        "quantity": quantity, "area_name": area_name, "marked": marked, "heading": without_anchors,
-    }  # fmt: skip
-    environment.globals |= {
-        "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
-        "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
-        "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
-        "calls_of": calls_of, "property_schema": property_schema, "version": __version__,
-    }  # fmt: skip
-    return environment
-
-
 class Visit(Struct):
     """`given` are the parameters of the address, or the fields of the form."""
 
@@ -702,7 +668,7 @@ class Visit(Struct):
             "pages": [page for page in PAGES if page[0] in offered],
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
-        return _environment().get_template(template).render(shared | values)
+        return ENVIRONMENT.get_template(template).render(shared | values)
 
 
 def page(
@@ -771,3 +737,22 @@ def _size(count: float) -> str:
 
 def _distance(value: float | None) -> str:
     return "no distance" if value is None else f"{value:.3f}"
+
+
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+ENVIRONMENT.filters |= {
+    "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+    "quantity": quantity, "area_name": area_name, "marked": marked, "heading": without_anchors,
+}  # fmt: skip
+ENVIRONMENT.globals |= {
+    "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
+    "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
+    "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
+    "calls_of": calls_of, "property_schema": property_schema, "version": __version__,
+}  # fmt: skip

@@ -13,12 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -654,46 +653,41 @@ _HELLO = {
 }
 
 
-def with_server_checked(examine: Callable[[], DoctorReport]) -> DoctorReport:
-    """The report, and that the server starts: found out while the report is made."""
-    with ThreadPoolExecutor(1) as pool:
-        server = pool.submit(server_check)
-        report = examine()
-        return replace(report, checks=(*report.checks, server.result()))
-
-
-def server_check(patience_s: float = PATIENCE_S) -> Check:
-    """Handshake and list of tools, in an empty folder."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
-        started = time.monotonic()
-        server = subprocess.Popen(
-            [sys.executable, "-m", "codeinfo", "mcp"],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-        )
-        patience = threading.Timer(patience_s, server.kill)  # a server that hangs is ended, which ends the reading
-        patience.start()
+def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float = PATIENCE_S) -> DoctorReport:
+    """The report, and that the server starts, in an empty folder: found out while the report is made."""
+    command, pipe = [sys.executable, "-m", "codeinfo", "mcp"], subprocess.PIPE
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors, ThreadPoolExecutor(1) as pool:
+        until = time.monotonic() + patience_s
+        server = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=errors)
         try:
-            hello = _ask(server, 1, "initialize", _HELLO)
-            took = time.monotonic() - started
-            tools = _ask(server, 2, "tools/list", {})["tools"]
-            detail = f"protocol {hello['protocolVersion']}, {len(tools)} tools, ready after {took:.1f} s"
-            return Check("mcp", "ok", detail)
-        except (OSError, ValueError, KeyError):
-            if time.monotonic() - started >= patience_s:
-                again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
-                return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
-            errors.seek(0)
-            output = errors.read().decode("utf-8", "replace").strip().splitlines()
-            return Check(
-                "mcp", "fail", output[-1] if output else "the server did not answer", "Run `codeinfo mcp` by hand"
-            )
+            greeted = pool.submit(_greet, server)
+            report = examine()
+            check = _server_check(greeted, until, patience_s, errors)
         finally:
-            patience.cancel()
-            server.kill()
+            server.kill()  # one that hangs is ended, which ends the reading
             server.communicate()
+        return replace(report, checks=(*report.checks, check))
+
+
+def _server_check(greeted: Future[str], until: float, patience_s: float, errors: IO[bytes]) -> Check:
+    try:
+        return Check("mcp", "ok", greeted.result(max(0.0, until - time.monotonic())))
+    except TimeoutError:
+        again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
+        return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
+    except (OSError, ValueError, KeyError):
+        errors.seek(0)
+        output = errors.read().decode("utf-8", "replace").strip().splitlines()
+        return Check("mcp", "fail", output[-1] if output else "the server did not answer", "Run `codeinfo mcp` by hand")
+
+
+def _greet(server: subprocess.Popen[bytes]) -> str:
+    """Handshake and list of tools, in words."""
+    started = time.monotonic()
+    hello = _ask(server, 1, "initialize", _HELLO)
+    took = time.monotonic() - started
+    tools = _ask(server, 2, "tools/list", {})["tools"]
+    return f"protocol {hello['protocolVersion']}, {len(tools)} tools, ready after {took:.1f} s"
 
 
 def _ask(server: subprocess.Popen[bytes], number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:

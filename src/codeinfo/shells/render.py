@@ -14,7 +14,7 @@ from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemo
 from codeinfo.operations import code, knowledge, search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.search import EvalReport
-from codeinfo.settings import all_settings
+from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
 
 FIRST_LINES = 36  # of the first hit, which is read
@@ -386,7 +386,7 @@ def _doctor(report: search.DoctorReport, out: Output) -> None:
 @render.register
 def _config(config: Config, out: Output) -> None:
     section = ""
-    for key in all_settings():
+    for key in SETTINGS:
         name, _, field = key.partition(".")
         if name != section:
             out.line((f"[{name}]", "bold cyan"))

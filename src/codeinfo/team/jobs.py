@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +74,12 @@ log = logging.getLogger(__name__)
 # --- deferring -----------------------------------------------------------------------------------------------------
 
 
-@cache
-def _deferring() -> procrastinate.App:
-    return procrastinate.App(connector=procrastinate.SyncPsycopgConnector())  # the connection is always a caller's
+_DEFERRING = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())  # the connection is always a caller's
 
 
 def defer(db: Connection, job: str, arguments: Mapping[str, Any], *, key: str = "", queue: str = QUEUE) -> None:
     """Queue a job in the caller's transaction. Of jobs with one `key` one waits and one runs at a time."""
-    configured = _deferring().configure_task(
+    configured = _DEFERRING.configure_task(
         job, queue=queue, lock=key or None, queueing_lock=key or None, connection=db, allow_unknown=True
     )
     try:

@@ -10,7 +10,6 @@ import json
 import logging
 import re
 import secrets
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -73,7 +72,6 @@ class SignInService:
         self._secret = secret
         self._redirect = redirect
         self._audience = audience
-        self._lock = threading.Lock()
         self._metadata: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
         self._keys: tuple[float, KeySet | None] = (float("-inf"), None)
 
@@ -182,15 +180,15 @@ class SignInService:
     # --- what the service says of itself ---
 
     def _known(self, name: str, default: Any = None) -> Any:
-        with self._lock:
-            if time.monotonic() - self._metadata[0] > _KNOWN_S:
-                found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
-                if str(found.get("issuer", "")).rstrip("/") != self.issuer:
-                    raise ProviderError(
-                        f"{self.issuer} calls itself {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
-                    )
-                self._metadata = time.monotonic(), found
-            value = self._metadata[1].get(name, default)
+        read, found = self._metadata  # replaced as a whole: two threads that ask at once do no harm
+        if time.monotonic() - read > _KNOWN_S:
+            found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
+            if str(found.get("issuer", "")).rstrip("/") != self.issuer:
+                raise ProviderError(
+                    f"{self.issuer} calls itself {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
+                )
+            self._metadata = time.monotonic(), found
+        value = found.get(name, default)
         if value is None:
             raise ProviderError(f"{self.issuer} names no {name}", next_step="Check that it speaks OpenID Connect")
         return value
@@ -205,12 +203,10 @@ class SignInService:
         raise _refused(f"the sign-in service's signature is not valid: {_plain(failed)}") from failed
 
     def _key_set(self, at_most: float) -> KeySet:
-        address = str(self._known("jwks_uri"))
-        with self._lock:
-            read, keys = self._keys
-            if keys is None or time.monotonic() - read > at_most:
-                keys = KeySet.import_key_set(_fetch(address))  # type: ignore[arg-type]
-                self._keys = time.monotonic(), keys
+        read, keys = self._keys
+        if keys is None or time.monotonic() - read > at_most:
+            keys = KeySet.import_key_set(_fetch(str(self._known("jwks_uri"))))  # type: ignore[arg-type]
+            self._keys = time.monotonic(), keys
         return keys
 
 
