@@ -25,6 +25,7 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_PATIENCE_S = 3.0  # for a lock that is only ever held for milliseconds; longer means a stopped process
 _LOCK_RETRY_S = 0.02
+_LARGEST_SECRET = 1_000_000  # characters; a key is a line, a file of credentials has one for each host
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 _OWN_NAME = "codeinfo"  # of the default folders
 
@@ -76,14 +77,20 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_secret(path: Path, next_step: str) -> str:
-    """The text of a file of the user's own, which nobody else may be able to read."""
+    """The text of a file of the user's own, which nobody else may be able to read or change."""
     try:
-        shared, text = path.stat().st_mode & 0o077, path.read_text()
+        # Not blocking: a FIFO in the file's place must not hang the program.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as source:
+            status = os.fstat(source.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UsageError(f"{path} is not a plain file", next_step=next_step)
+            if status.st_uid not in (os.geteuid(), 0):
+                raise UsageError(f"{path} belongs to someone else", next_step="Use a file of your own")
+            if status.st_mode & 0o077:
+                raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+            return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", next_step=next_step) from error
-    if shared:
-        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
-    return text
 
 
 def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder: int | None = None) -> None:

@@ -73,7 +73,7 @@ def test_key_files(tmp_path: Path) -> None:
     path.chmod(0o600)
     assert key_from_file(path).reveal() == SECRET
     path.chmod(0o640)
-    with pytest.raises(UsageError, match="can be read by others") as caught:
+    with pytest.raises(UsageError, match="others can read") as caught:
         key_from_file(path)
     assert "chmod 600" in caught.value.next_step
     assert SECRET not in str(caught.value)

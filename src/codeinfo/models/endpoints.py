@@ -16,11 +16,9 @@ import contextlib
 import email.utils
 import http.client
 import json
-import os
 import re
 import socket
 import ssl
-import stat
 import threading
 import time
 import urllib.request
@@ -34,6 +32,7 @@ from urllib.parse import quote, unquote, urlsplit
 from msgspec import Struct, field
 
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.files import read_secret
 from codeinfo.model import NextStep, to_run
 
 
@@ -102,7 +101,6 @@ class Discovery(Struct, frozen=True):
 
 MASK = "[key]"
 _SHORTEST_SECRET = 6  # shorter ones are placeholders ("x", "none"): masking them would spoil ordinary words
-_LARGEST_FILE = 16_384  # bytes; a key is a line, and anything larger is the wrong file
 
 # What keys of well-known services look like, and whatever stands behind "Bearer" or "api_key=". No nested repetition.
 _SHAPES = re.compile(
@@ -163,34 +161,9 @@ def key_from_environment(name: str, environ: Mapping[str, str]) -> Key:
 
 
 def key_from_file(path: Path) -> Key:
-    """The key in a file, refused where anyone but its owner could read or change it."""
-    try:
-        # Not blocking: a FIFO in the file's place must not hang the program.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        raise UsageError(
-            f"the key file {path} cannot be read ({error.strerror})", next_step="Check the path in the settings."
-        ) from error
-    try:
-        _refuse_shared(path, os.fstat(handle))
-        raw = os.read(handle, _LARGEST_FILE)
-    finally:
-        os.close(handle)
-    return Key(_checked(raw.decode("utf-8", "replace").strip(), f"key file {path}"), f"key file {path}")
-
-
-def _refuse_shared(path: Path, info: os.stat_result) -> None:
-    if not stat.S_ISREG(info.st_mode):
-        raise UsageError(f"the key file {path} is not a plain file", next_step="Name a file that holds only the key.")
-    if os.name != "posix":
-        return  # elsewhere the mode bits say nothing about who can read the file
-    if info.st_uid not in (os.geteuid(), 0):
-        raise UsageError(f"the key file {path} belongs to someone else", next_step="Use a file of your own.")
-    if info.st_mode & 0o077:
-        raise UsageError(
-            f"the key file {path} can be read by others (mode {stat.S_IMODE(info.st_mode):04o})",
-            next_step=f"Run: chmod 600 {path}",
-        )
+    origin = f"key file {path}"
+    text = read_secret(path, "Name a file that holds only the key in the settings")
+    return Key(_checked(text.strip(), origin), origin)
 
 
 def _checked(value: str, origin: str) -> str:
