@@ -17,22 +17,8 @@ from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.globs import lies_below
 from codeinfo.model import CollectionState, Reflects, SearchResult
+from codeinfo.operations import search as ops
 from codeinfo.operations.base import Progress
-from codeinfo.operations.search import (
-    ClearReport,
-    ClearRequest,
-    DoctorReport,
-    DoctorRequest,
-    GrepRequest,
-    GrepResult,
-    IndexRequest,
-    IndexResponse,
-    SearchRequest,
-    StatusReport,
-    StatusRequest,
-    WhyReport,
-    WhyRequest,
-)
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
@@ -175,7 +161,7 @@ class Engine:
         """Of the projects that these folders belong to, each once."""
         return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
 
-    def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
+    def index(self, request: ops.IndexRequest, progress: ProgressSink | None = None) -> ops.IndexResponse:
         from codeinfo.graph.scip import compiler_notes
 
         indexes = self._indexes_of(request.paths)
@@ -184,13 +170,13 @@ class Engine:
             replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root)))
             for index, fresh in zip(indexes, done, strict=True)
         )
-        return IndexResponse(tuple(reports))
+        return ops.IndexResponse(tuple(reports))
 
-    def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
+    def search(self, request: ops.SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         found = self.searches.search(request, progress)
         return self.knowledge.around(request, found) if request.context or request.purpose else found
 
-    def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
+    def grep(self, request: ops.GrepRequest, progress: ProgressSink | None = None) -> ops.GrepResult:
         from codeinfo.engine.grep import GrepOperations
 
         return self._area(GrepOperations, lambda: GrepOperations(self.indexes)).grep(request, progress)
@@ -202,22 +188,22 @@ class Engine:
         """How far the refresh of a root is that is running in this process."""
         return self.indexes.progress_of(self.indexes.find(path).index)
 
-    def status(self, request: StatusRequest) -> StatusReport:
+    def status(self, request: ops.StatusRequest) -> ops.StatusReport:
         from codeinfo.engine.maintenance import status
 
-        return StatusReport(tuple(map(status, self._indexes_of(request.paths))))
+        return ops.StatusReport(tuple(map(status, self._indexes_of(request.paths))))
 
-    def why(self, request: WhyRequest) -> WhyReport:
+    def why(self, request: ops.WhyRequest) -> ops.WhyReport:
         from codeinfo.engine.maintenance import why_path
 
         return why_path(Path(request.path), self.indexes)
 
-    def clear(self, request: ClearRequest) -> ClearReport:
+    def clear(self, request: ops.ClearRequest) -> ops.ClearReport:
         from codeinfo.engine.maintenance import clear
 
-        return ClearReport(tuple(map(clear, self._indexes_of(request.paths))))
+        return ops.ClearReport(tuple(map(clear, self._indexes_of(request.paths))))
 
-    def doctor(self, request: DoctorRequest) -> DoctorReport:
+    def doctor(self, request: ops.DoctorRequest) -> ops.DoctorReport:
         from codeinfo.engine.maintenance import examine
 
         roots = self._indexes_of(request.paths)

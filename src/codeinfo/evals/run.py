@@ -41,24 +41,8 @@ from codeinfo.globs import match_globs
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import answers as operations
+from codeinfo.operations import search as ops
 from codeinfo.operations.base import Progress, ProgressSink
-from codeinfo.operations.search import (
-    AnswerCheck,
-    AnswerEvalReport,
-    AnswerEvalRequest,
-    Change,
-    ClearRequest,
-    Comparison,
-    EvalReport,
-    EvalRequest,
-    Group,
-    IndexReport,
-    IndexRequest,
-    Outcome,
-    Score,
-    SearchRequest,
-    Summary,
-)
 from codeinfo.sources import git
 
 if TYPE_CHECKING:
@@ -97,7 +81,9 @@ def run(
     return combine_reports(answers, reports, held=reports)
 
 
-def combine_reports(answers: Sequence[Answer], reports: Sequence[IndexReport], held: Sequence[IndexReport]) -> Run:
+def combine_reports(
+    answers: Sequence[Answer], reports: Sequence[ops.IndexReport], held: Sequence[ops.IndexReport]
+) -> Run:
     """`reports` tell what all indexing took; `held`, what there is of it in the end."""
     return Run(
         answers=tuple(answers),
@@ -113,9 +99,9 @@ def tree_of(repo: str, trees: Path) -> Path:
     return trees / repo if repo and os.path.isdir(trees / repo) else trees
 
 
-def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> IndexReport:
+def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> ops.IndexReport:
     engine.indexes.of(root)  # exactly the folder that the questions are about, not the repository around it
-    return engine.index(IndexRequest(paths=(str(root),)), progress).reports[0]
+    return engine.index(ops.IndexRequest(paths=(str(root),)), progress).reports[0]
 
 
 def ask(
@@ -124,9 +110,9 @@ def ask(
     """Each query's answer, timed on an open index. `folder` leads from the repository to `root`."""
     prefix = f"{folder}/" if folder else ""
     place = (str(root),)
-    engine.search(SearchRequest(query=root.name, paths=place, limit=1, refresh=False))  # opens what is opened once
+    engine.search(ops.SearchRequest(query=root.name, paths=place, limit=1, refresh=False))  # opens what is opened once
     for query in queries:
-        request = SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False)
+        request = ops.SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False)
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
@@ -215,7 +201,7 @@ def evaluate_history(
                 reports.append(bring_up_to_date(engine, root, progress))
                 answers += ask(engine, root, [query], () if whole else CODE_FILES)
         finally:
-            engine.clear(ClearRequest(paths=(str(root),)))
+            engine.clear(ops.ClearRequest(paths=(str(root),)))
     done = combine_reports(answers, reports, held=reports[-1:])
     return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=layout.missing_blobs)
 
@@ -403,14 +389,14 @@ def _is_safe(path: str) -> bool:
 # --- the report ------------------------------------------------------------------------------------------------------
 
 
-def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:
+def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None = None) -> ops.EvalReport:
     named_gates = parse_gates(request.gates)
     older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before anything is asked
     dataset, done, notes = _answered(engine, request, progress)
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
     summary = summarise(list(scores.values()))
-    result = EvalReport(
+    result = ops.EvalReport(
         dataset=dataset.name,
         groups=groups_of(dataset, scores),
         outcomes=outcomes_of(dataset, answers, scores),
@@ -430,7 +416,7 @@ def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None
 
 
 def _answered(
-    engine: Engine, request: EvalRequest, progress: ProgressSink | None
+    engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None
 ) -> tuple[Dataset, Run, tuple[str, ...]]:
     if request.from_git:
         path = Path(request.dataset or ".")
@@ -473,41 +459,43 @@ _TIMES = {"p50_ms", "p95_ms"}
 QUERY_SHOWN = 70  # characters of a query in a table
 
 
-def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, Score]:
+def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.Score]:
     """Every query's score; one that was not answered counts as zero."""
     return {query.id: score(query, answers.get(query.id)) for query in dataset.queries}
 
 
-def groups_of(dataset: Dataset, scores: Mapping[str, Score]) -> tuple[Group, ...]:
+def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Group, ...]:
     """All, then each language, category and repository by name."""
-    groups = [Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
+    groups = [ops.Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
     keys: dict[str, Callable[[Query], str]] = {
         "language": lambda query: query.language,
         "category": lambda query: query.category,
         "repo": lambda query: query.repo,
     }
     for by, key in keys.items():
-        members: dict[str, list[Score]] = {}
+        members: dict[str, list[ops.Score]] = {}
         for query in dataset.queries:
             if key(query):
                 members.setdefault(key(query), []).append(scores[query.id])
-        groups += [Group(by, name, summarise(members[name])) for name in sorted(members)]
+        groups += [ops.Group(by, name, summarise(members[name])) for name in sorted(members)]
     return tuple(groups)
 
 
-def outcomes_of(dataset: Dataset, answers: Mapping[str, Answer], scores: Mapping[str, Score]) -> tuple[Outcome, ...]:
+def outcomes_of(
+    dataset: Dataset, answers: Mapping[str, Answer], scores: Mapping[str, ops.Score]
+) -> tuple[ops.Outcome, ...]:
     outcomes = []
     for query in dataset.queries:
         answer = answers.get(query.id)
         first = answer.found[0].path if answer and answer.found else ""
         wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
-        outcomes.append(Outcome(query.id, query.text, wanted, first, scores[query.id]))
+        outcomes.append(ops.Outcome(query.id, query.text, wanted, first, scores[query.id]))
     return tuple(outcomes)
 
 
 def comparisons_of(
-    dataset: Dataset, scores: Mapping[str, Score], older: Mapping[str, Mapping[str, Answer]]
-) -> tuple[Comparison, ...]:
+    dataset: Dataset, scores: Mapping[str, ops.Score], older: Mapping[str, Mapping[str, Answer]]
+) -> tuple[ops.Comparison, ...]:
     """This run against each older one, on the queries that the older one answered."""
     found = []
     for name, answers in older.items():
@@ -519,14 +507,14 @@ def comparisons_of(
 # --- tables --------------------------------------------------------------------------------------------------------
 
 
-def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
+def figures_table(groups: Iterable[ops.Group], by: str) -> list[Row]:
     """A header and one row a group, numbers aligned to the right."""
     rows: list[Row] = [(by, *COLUMNS)]
     rows += [(group.name, *_figures(group.summary)) for group in groups if group.by == by]
     return align(rows)
 
 
-def _figures(summary: Summary) -> list[str]:
+def _figures(summary: ops.Summary) -> list[str]:
     return [format_figure(column, getattr(summary, column)) for column in COLUMNS]
 
 
@@ -543,7 +531,7 @@ def align(rows: Sequence[Row]) -> list[Row]:
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))) for row in rows]
 
 
-def comparison_line(comparison: Comparison) -> str:
+def comparison_line(comparison: ops.Comparison) -> str:
     """`ndcg10 0.8356 → 0.8931: +0.0575 (95 %: +0.0431 to +0.0720, p = 0.0001), 201 won, 88 lost, 460 even`."""
     span = f"95 %: {comparison.low:+.4f} to {comparison.high:+.4f}, p = {comparison.p_value:.4f}"
     counts = f"{len(comparison.wins)} won, {len(comparison.losses)} lost, {comparison.ties} even"
@@ -551,13 +539,13 @@ def comparison_line(comparison: Comparison) -> str:
     return f"{means}: {comparison.difference:+.4f} ({span}), {counts}"
 
 
-def changes_table(changes: Sequence[Change], most: int | None) -> list[Row]:
+def changes_table(changes: Sequence[ops.Change], most: int | None) -> list[Row]:
     return [
         (change.id, f"{change.old:.3f} → {change.new:.3f}", change.query[:QUERY_SHOWN]) for change in changes[:most]
     ]
 
 
-def misses_table(outcomes: Sequence[Outcome]) -> list[Row]:
+def misses_table(outcomes: Sequence[ops.Outcome]) -> list[Row]:
     """Queries with no wanted file among the first ten."""
     return [
         (
@@ -592,7 +580,7 @@ STYLE = """
 
 class Point(Struct, frozen=True):
     name: str
-    summary: Summary
+    summary: ops.Summary
 
 
 class Scale(Struct, frozen=True):
@@ -618,7 +606,7 @@ def chart(title: str, points: Sequence[Point]) -> str:
         _text(LEFT, 34, f"Search quality against cost: {title}", "title"),
         _text(LEFT, 56, f"{points[0].summary.n} queries. Up and to the left is better.", "soft"),
     ]
-    panels: list[tuple[str, Callable[[Summary], float | None]]] = [
+    panels: list[tuple[str, Callable[[ops.Summary], float | None]]] = [
         ("median latency, ms (log scale)", lambda summary: summary.p50_ms),
         ("tokens in the first ten results (log scale)", lambda summary: summary.tokens),
     ]
@@ -718,7 +706,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("must_abstain stands alone")
 
 
-def run_suites(answers: AnswerOperations, request: AnswerEvalRequest) -> AnswerEvalReport:
+def run_suites(answers: AnswerOperations, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
     """Every question of every suite, asked as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
         raise UsageError("no suite is named", next_step="Name a YAML file with questions")
@@ -730,9 +718,9 @@ def run_suites(answers: AnswerOperations, request: AnswerEvalRequest) -> AnswerE
         answers.store.delete((answer.conversation_id,))
         failures = tuple(failures_of(case, answer))
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
-        checks.append(AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))
+        checks.append(ops.AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))
     passed = sum(check.passed for check in checks)
-    return AnswerEvalReport(tuple(checks), passed, len(checks) - passed)
+    return ops.AnswerEvalReport(tuple(checks), passed, len(checks) - passed)
 
 
 def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:

@@ -23,23 +23,7 @@ import anyio.to_thread
 
 from codeinfo.engine.indexes import no_project
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
-from codeinfo.serve.auth import (
-    HOOKS,
-    TOKEN_HEADER,
-    Access,
-    App,
-    Guard,
-    Message,
-    Receive,
-    Refusal,
-    Scope,
-    Send,
-    Sessions,
-    given_token,
-    send_page,
-    send_refusal,
-    sign_in_page,
-)
+from codeinfo.serve import auth
 from codeinfo.team import access as team
 from codeinfo.team.access import ADMIN as ADMIN
 from codeinfo.team.access import READ as READ
@@ -174,15 +158,15 @@ class Gate:
         self.service = service
         self.keeps_queries = keeps_queries
         self._lock = threading.Lock()
-        self._sessions: Sessions | None = None
+        self._sessions: auth.Sessions | None = None
         self._refusals: dict[tuple[str, int], tuple[float, int]] = {}  # when written, and how often since
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> auth.Sessions:
         """Signed with the team's key, so that a browser can be answered by any of its servers."""
         with self._lock:
             if self._sessions is None:
-                self._sessions = Sessions(team.session_key(self.database).hex())
+                self._sessions = auth.Sessions(team.session_key(self.database).hex())
             return self._sessions
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
@@ -224,7 +208,7 @@ def team_gate(engine: Engine, origin: str) -> Gate | None:
 
         secret = config.secret(config.auth.client_secret_env)
         if config.auth.client_secret_file:
-            secret = given_token(Path(config.auth.client_secret_file).expanduser())
+            secret = auth.given_token(Path(config.auth.client_secret_file).expanduser())
         service = SignInService(
             engine.team.store,
             config.auth,
@@ -235,12 +219,12 @@ def team_gate(engine: Engine, origin: str) -> Gate | None:
     return Gate(engine.team.store, keeps_queries=config.auth.audit_queries, service=service)
 
 
-class TeamGuard(Guard):
+class TeamGuard(auth.Guard):
     """`scope_of` says which scope a route takes, or raises Refused where a team's server does not offer it; `origin` is
     where browsers find it."""
 
     def __init__(
-        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str], origin: str = ""
+        self, app: auth.App, access: auth.Access, gate: Gate, scope_of: Callable[[auth.Scope], str], origin: str = ""
     ) -> None:
         super().__init__(app, access)
         self._gate = gate
@@ -248,7 +232,7 @@ class TeamGuard(Guard):
         self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
         self._limiter = anyio.CapacityLimiter(_CHECKS)
 
-    async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+    async def enter(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, headers: dict[str, str]) -> None:
         scope.setdefault("state", {})["page_token"] = ""
         if is_open(scope["path"]):
             await self._app(scope, receive, send)
@@ -258,7 +242,7 @@ class TeamGuard(Guard):
             look, name = await self._credential(headers)
             caller = await self._asked(look) if look is not None else None
         except CodeInfoError as error:
-            await send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
+            await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return
         if caller is None or look is None:
             await self._refuse_stranger(scope, send, readable)
@@ -266,7 +250,7 @@ class TeamGuard(Guard):
         if name:
             scope["state"]["page_token"] = self._gate.sessions.token_of(name)
         if refusal := self._denied(scope, headers, caller, name):
-            await send_refusal(send, *refusal, readable=readable)
+            await auth.send_refusal(send, *refusal, readable=readable)
             return
         current_user.set(caller)
         asked = parse_qs(scope["query_string"].decode("latin-1"))
@@ -289,16 +273,16 @@ class TeamGuard(Guard):
     async def _asked(self, look: Callable[[], Caller | None]) -> Caller | None:
         return await anyio.to_thread.run_sync(look, limiter=self._limiter)
 
-    async def _refuse_stranger(self, scope: Scope, send: Send, readable: bool) -> None:
+    async def _refuse_stranger(self, scope: auth.Scope, send: auth.Send, readable: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
         if readable and not scope["path"].startswith("/mcp"):
             address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
-            await send_page(send, 401, sign_in_page(f"/auth/sign-in?back={quote(address)}"), more)
+            await auth.send_page(send, 401, auth.sign_in_page(f"/auth/sign-in?back={quote(address)}"), more)
             return
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
-        await send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
+        await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
-    def _denied(self, scope: Scope, headers: dict[str, str], caller: Caller, session: str) -> Refusal | None:
+    def _denied(self, scope: auth.Scope, headers: dict[str, str], caller: Caller, session: str) -> auth.Refusal | None:
         try:
             needed = self._scope_of(scope)
         except team.Refused as error:
@@ -306,16 +290,18 @@ class TeamGuard(Guard):
         if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
             return 403, "NOT_ALLOWED", f"this needs the scope {needed}", "Use a token that has it"
         if session and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
-            wanted, given = scope["state"]["page_token"], headers.get(TOKEN_HEADER, "")
+            wanted, given = scope["state"]["page_token"], headers.get(auth.TOKEN_HEADER, "")
             if not hmac.compare_digest(given.encode(), wanted.encode()):
-                return 401, "TOKEN_REQUIRED", "this needs the page's token", f"Send it as {TOKEN_HEADER}"
+                return 401, "TOKEN_REQUIRED", "this needs the page's token", f"Send it as {auth.TOKEN_HEADER}"
         return None
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, look: Callable[[], Caller | None]) -> None:
+    async def _answer(
+        self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Callable[[], Caller | None]
+    ) -> None:
         """Answer for as long as the caller may have it."""
         started = ended = False
 
-        async def following(message: Message) -> None:
+        async def following(message: auth.Message) -> None:
             nonlocal started, ended
             started = started or message["type"] == "http.response.start"
             ended = ended or (message["type"] == "http.response.body" and not message.get("more_body", False))
@@ -345,4 +331,4 @@ class TeamGuard(Guard):
 
 
 def is_open(path: str) -> bool:
-    return path in OPEN or path.startswith(("/static/", HOOKS))  # what comes by a webhook is signed
+    return path in OPEN or path.startswith(("/static/", auth.HOOKS))  # what comes by a webhook is signed

@@ -37,32 +37,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import Config
 from codeinfo.errors import Interrupted, UsageError
-from codeinfo.serve.auth import (
-    CODE_PARAMETER,
-    LOOPBACK,
-    Access,
-    App,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    Sessions,
-    given_token,
-    hosts_for,
-    kept_token,
-    public_origin,
-    send_body,
-    write_link_file,
-)
-from codeinfo.serve.dispatch import (
-    Dispatcher,
-    EngineLease,
-    Observe,
-    Projects,
-    check_threads,
-    end_by_deadline,
-    unobserved,
-)
+from codeinfo.serve import auth, dispatch
 from codeinfo.serve.metrics import (
     Metrics,
     OperatorServer,
@@ -77,15 +52,7 @@ from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import READ, require_callers, team_gate
 from codeinfo.serve.workers import ENDING, serve_with_workers
-from codeinfo.shells.http_api import (
-    API_ROUTES,
-    EXCEPTION_HANDLERS,
-    LOG_PLACE,
-    TeamRoute,
-    json_response,
-    openapi_document,
-    read_paths,
-)
+from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_team import admin_routes, guarded, origin_of, receiving_routes, sign_in_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
@@ -194,29 +161,30 @@ class _BoundedProtocol(H11Protocol):
 
 
 class Traffic:
-    """ASGI middleware around everything: counts requests, logs them, and answers `/ready` (and in a team `/health`),
-    which need no token and tell nothing else."""
+    """ASGI middleware around everything: counts requests, logs them, answers those that a shutdown cancels, and
+    `/ready` (in a team `/health` too), which need no token and tell nothing else."""
 
-    def __init__(self, app: App, problem: Problem, *, health: bool, log_requests: bool) -> None:
+    def __init__(self, app: auth.App, problem: Problem, *, health: bool, log_requests: bool) -> None:
         self._app = app
         self._problem = problem
         self._probes = ("/ready", "/health") if health else ("/ready",)
         self._log_requests = log_requests
         self._looked, self._seen = -_FRESH_S, ""
         self.draining = False
+        self.ending = False
         self.running = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
             why = await self.problem() if scope["path"] == "/ready" else ""
-            await send_body(send, 503 if why else 200, "application/json", probe_body(why))
+            await auth.send_body(send, 503 if why else 200, "application/json", probe_body(why))
             return
         status, started = 0, time.perf_counter()
 
-        async def sending(message: Message) -> None:
+        async def sending(message: auth.Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -227,6 +195,11 @@ class Traffic:
         self.running += 1
         try:
             await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not self.ending:
+                raise
+            if not status:
+                await auth.send_body(send, 503, "text/plain", "", [(b"connection", b"close")])
         finally:
             self.running -= 1
             if self._log_requests:
@@ -269,7 +242,7 @@ class Server(uvicorn.Server):
             self._traffic.draining = True
             self._state.drain()
             return
-        end_by_deadline(Interrupted.exit_code)
+        dispatch.end_by_deadline(Interrupted.exit_code)
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
@@ -278,12 +251,13 @@ class Server(uvicorn.Server):
         since = time.monotonic() - self._draining_since if self._draining_since else 0.0
         quiet = not self._traffic.running and not self._state.runs.busy
         if self._draining_since and (since >= self._drain_s or (quiet and since >= min(NOTICE_S, self._drain_s))):
-            end_by_deadline(0)
+            dispatch.end_by_deadline(0)
             self.should_exit = True
         return self.should_exit
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn closes every connection without a request in progress: one that was just made, too."""
+        self._traffic.ending = True
         if self._draining_since:
             for server in self.servers:
                 server.close()
@@ -298,28 +272,6 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         log.warning("no connection can be accepted: %s", error.strerror)
     else:
         loop.default_exception_handler(context)
-
-
-def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
-    """Requests that a shutdown cancels get 503 instead of a traceback in the log."""
-
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await app(scope, receive, sending)
-        except asyncio.CancelledError:
-            if scope["type"] != "http" or not is_ending():
-                raise
-            if not started:
-                await send_body(send, 503, "text/plain", "", [(b"connection", b"close")])
-
-    return answering
 
 
 class LoopWatch:
@@ -359,12 +311,12 @@ def _has_descriptor(stream: Any) -> bool:
 
 def make_app(
     config: Config,
-    access: Access,
+    access: auth.Access,
     allowed: tuple[Path, ...] = (),
     *,
-    observe: Observe = unobserved,
+    observe: dispatch.Observe = dispatch.unobserved,
     started: Callable[[State], None] = lambda state: None,
-) -> App:
+) -> auth.App:
     """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe` is
     entered for each operation; `started` receives the state that all routes share."""
     editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
@@ -372,10 +324,10 @@ def make_app(
     state = _state(config, allowed, watch, observe)
     started(state)
     mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects, observe)
-    rows = API_ROUTES
+    rows = http_api.API_ROUTES
 
     async def document(request: Request) -> Response:
-        return json_response(openapi_document(rows))
+        return http_api.json_response(http_api.openapi_document(rows))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -399,24 +351,28 @@ def make_app(
         *(row.route() for row in rows),
         *page_routes(),
         *((*sign_in_routes(gate, access), *admin_routes(), *receiving_routes()) if gate is not None else ()),
-        TeamRoute("/openapi.json", document, scope=READ),
+        http_api.TeamRoute("/openapi.json", document, scope=READ),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there
         Mount(MCP_PATH, app=mcp.app),
     ]
-    app = Starlette(routes=routes, exception_handlers={**EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan)
+    app = Starlette(
+        routes=routes, exception_handlers={**http_api.EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan
+    )
     app.state.codeinfo = state
-    return guarded(app, replace(access, reads=access.reads | read_paths()), gate, app.routes)
+    return guarded(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)
 
 
-def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: Observe) -> State:
+def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: dispatch.Observe) -> State:
     engine = server_engine(config)
     bell = Bell()
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
-    lease = EngineLease(lambda: engine, idle_s=None)
+    lease = dispatch.EngineLease(lambda: engine, idle_s=None)
     return State(
         engine=engine,
-        dispatcher=Dispatcher(lease, Projects(lease, here), seconds=WORK_SECONDS, log_place=LOG_PLACE, observe=observe),
+        dispatcher=dispatch.Dispatcher(
+            lease, dispatch.Projects(lease, here), seconds=WORK_SECONDS, log_place=http_api.LOG_PLACE, observe=observe
+        ),
         ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
@@ -450,21 +406,21 @@ def serve(
     be served. With several `workers` each is this program again, with the socket `listener` inherited; -1 is none."""
     is_child = listener >= 0
     workers = 1 if is_child else workers
-    public, public_hosts = public_origin(config.web.public_url)
+    public, public_hosts = auth.public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
-    check_threads()
+    dispatch.check_threads()
     own = (
-        secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)
+        secrets.token_urlsafe if of_team else partial(auth.kept_token, config.paths.data_dir)
     )  # users of a team have tokens of their own
-    token = given_token(Path(token_file)) if token_file else own()
+    token = auth.given_token(Path(token_file)) if token_file else own()
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
     real_port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
-    link = f"{address}?{CODE_PARAMETER}="
-    sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
-    hosts = hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
-    access = Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
+    link = f"{address}?{auth.CODE_PARAMETER}="
+    sessions = auth.Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
+    hosts = auth.hosts_for(auth.LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
+    access = auth.Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
     if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
@@ -480,16 +436,16 @@ def serve(
     if open_page and not of_team:
         import webbrowser
 
-        webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
+        webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     server.run(sockets=[opened])
     return 0
 
 
-def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
+def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
     """The application with its probes and metrics; the process that started a child serves the metrics of all."""
     states: list[State] = []
     metrics = _metrics(states) if config.serve.metrics_address or is_child else None
-    observe = with_spans(metrics.observe if metrics is not None else unobserved)
+    observe = with_spans(metrics.observe if metrics is not None else dispatch.unobserved)
     app = make_app(config, access, allowed, observe=observe, started=states.append)
     team, logs_json = states[0].engine.indexes.team, config.serve.log == "json"
     if team is not None and metrics is not None:
@@ -499,7 +455,7 @@ def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_chi
     if metrics is not None and not is_child:
         OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
     settings = uvicorn.Config(
-        answer_cancelled(traffic, lambda: server.should_exit),
+        traffic,
         log_level="warning",
         log_config=None if logs_json else uvicorn.config.LOGGING_CONFIG,
         access_log=False,
@@ -510,8 +466,7 @@ def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_chi
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )
-    server = Server(settings, traffic, states[0], config.serve.drain_s)
-    return server
+    return Server(settings, traffic, states[0], config.serve.drain_s)
 
 
 def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, public: str) -> None:
@@ -521,7 +476,7 @@ def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, p
             "several processes need a store that they share",
             next_step="Set store.url to a PostgreSQL, or leave --workers out",
         )
-    if host not in LOOPBACK and not token_file and not of_team:
+    if host not in auth.LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
             next_step="Put a token into a file and name it with --token-file: every request must then carry it",

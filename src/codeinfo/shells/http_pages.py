@@ -17,38 +17,15 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
+from codeinfo.operations import documents as docs
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.clients import IngestRun
-from codeinfo.operations.documents import (
-    DocsAddRequest,
-    DocsAskRequest,
-    DocsListRequest,
-    DocsOutlineRequest,
-    DocsRelatedRequest,
-    DocsRemoveRequest,
-    DocsSearchRequest,
-    DocsSectionRequest,
-    DocsSyncRequest,
-    SyncReport,
-)
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, unquoted
 from codeinfo.serve.dispatch import Values, check, check_length, file_within
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
-from codeinfo.shells.http_api import (
-    AGENT_INPUTS,
-    API_ROUTES,
-    CHAT_INPUTS,
-    LEVELS,
-    Api,
-    TeamRoute,
-    agent_request,
-    ask_request,
-    json_body,
-    json_response,
-    state_of,
-)
+from codeinfo.shells import http_api
 from codeinfo.shells.http_views import (
     Visit,
     code_lines,
@@ -336,15 +313,15 @@ def _documents_content(visit: Visit) -> str:
     return _results(visit, query, chosen) if query else _collections(visit, chosen)
 
 
-def _collections(visit: Visit, chosen: str, reports: tuple[SyncReport, ...] = ()) -> str:
-    found = visit.state.engine.documents.list(DocsListRequest((chosen,) if chosen else (), path=visit.here))
+def _collections(visit: Visit, chosen: str, reports: tuple[docs.SyncReport, ...] = ()) -> str:
+    found = visit.state.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
     return visit.render(
         "documents_content.html", collections=found.collections, notes=found.notes, chosen=chosen, reports=reports
     )
 
 
 def _results(visit: Visit, query: str, chosen: str) -> str:
-    asked = DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
+    asked = docs.DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
     response = visit.state.engine.documents.search(asked, visit.call.progress)
     (found,) = response.searches
     names = {one.id: one.name for one in _collections_of(visit.state)}
@@ -364,15 +341,15 @@ def _document_panel(visit: Visit) -> str:
     """One document, or a section of it, with its outline and what it is related to."""
     asked, documents, here = visit.given, visit.state.engine.documents, visit.here
     collection, name, section = (asked.get(key, "") for key in ("collection", "document", "section"))
-    outline = documents.outline(DocsOutlineRequest(collection, name, here))
+    outline = documents.outline(docs.DocsOutlineRequest(collection, name, here))
     try:
-        shown = documents.section(DocsSectionRequest(collection, name, section, here))
+        shown = documents.section(docs.DocsSectionRequest(collection, name, section, here))
     except NotFound:
         if not section:
             raise
-        shown = documents.section(DocsSectionRequest(collection, name, "", here))  # the heading is gone
+        shown = documents.section(docs.DocsSectionRequest(collection, name, "", here))  # the heading is gone
     try:
-        related = documents.related(DocsRelatedRequest(collection, name, RELATED, here)).related
+        related = documents.related(docs.DocsRelatedRequest(collection, name, RELATED, here)).related
     except CodeInfoError:  # without vectors only links relate documents
         related = ()
     return visit.render(
@@ -392,28 +369,28 @@ def _add_collection(visit: Visit) -> str:
     if not given:
         raise UsageError("no source is named", next_step="Type a folder, or the address of a git repository")
     source = given if "://" in given or given.startswith("git@") else str(visit.state.addable(given))
-    request = DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
+    request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)
 
 
 def _sync_collections(visit: Visit) -> str:
     wanted = visit.given.get("id", "")
-    request = DocsSyncRequest((wanted,) if wanted else (), path=visit.here)
+    request = docs.DocsSyncRequest((wanted,) if wanted else (), path=visit.here)
     done = visit.state.engine.documents.sync(request, visit.call.progress)
     return _collections(visit, visit.given.get("collection", ""), done.reports)
 
 
 def _remove_collection(visit: Visit) -> str:
-    visit.state.engine.documents.remove(DocsRemoveRequest((visit.given.get("id", ""),), path=visit.here))
+    visit.state.engine.documents.remove(docs.DocsRemoveRequest((visit.given.get("id", ""),), path=visit.here))
     return _collections(visit, "")
 
 
-def _documents_request(state: State, scope: str, values: Values) -> DocsAskRequest:
+def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAskRequest:
     """A question to the collections that a conversation's scope names."""
     chosen = scope.removeprefix(DOCUMENTS)
     named: dict[str, Any] = {key: values.get(key, "") for key in ("provider", "model")}
-    return DocsAskRequest(
+    return docs.DocsAskRequest(
         values["message"],
         (chosen,) if chosen else (),
         values.get("conversationId", ""),
@@ -542,13 +519,13 @@ def _log(visit: Visit) -> str:
 
 def _health_frame(visit: Visit) -> str:
     level = _level(visit)
-    return visit.render("health.html", lines=visit.state.logs.since(level, 200), level=level, levels=LEVELS)
+    return visit.render("health.html", lines=visit.state.logs.since(level, 200), level=level, levels=http_api.LEVELS)
 
 
 def _level(visit: Visit) -> str:
     level = visit.given.get("level", "INFO")
-    if level not in LEVELS:
-        raise UsageError(f"there is no level {level}", next_step=f"One of: {', '.join(LEVELS)}")
+    if level not in http_api.LEVELS:
+        raise UsageError(f"there is no level {level}", next_step=f"One of: {', '.join(http_api.LEVELS)}")
     return level
 
 
@@ -559,8 +536,8 @@ def _checks(visit: Visit) -> str:
 
 
 def _docs(visit: Visit) -> str:
-    groups: dict[str, list[Api]] = {}
-    for row in API_ROUTES:
+    groups: dict[str, list[http_api.Api]] = {}
+    for row in http_api.API_ROUTES:
         groups.setdefault(row.tag, []).append(row)
     return visit.render("docs.html", groups=groups)
 
@@ -641,23 +618,23 @@ def _change(method: str, which: str, visit: Visit) -> str:
 
 async def _start(request: Request) -> Response:
     """Start an answer; its events are at /chat/runs/ID/events, also for a page opened later."""
-    state = state_of(request)
-    given = dict(await json_body(request))
+    state = http_api.state_of(request)
+    given = dict(await http_api.json_body(request))
     agent = str(given.pop("agent", ""))
     run = await state.dispatcher.run(lambda call: _start_run(state, agent, given))
-    return json_response({"runId": run.id, "conversationId": run.conversation}, 202)
+    return http_api.json_response({"runId": run.id, "conversationId": run.conversation}, 202)
 
 
 def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
     if agent:
         check_offered("agents run")
-        return state.runs.start(agent_request(state, agent, check(AGENT_INPUTS, given)))
-    values = check(CHAT_INPUTS, given)
+        return state.runs.start(http_api.agent_request(state, agent, check(http_api.AGENT_INPUTS, given)))
+    values = check(http_api.CHAT_INPUTS, given)
     scope = next(iter(values.get("projects", ())), "")
     if scope.startswith(DOCUMENTS):
         check_offered("docs ask")
         return state.runs.start(_documents_request(state, scope, values))
-    return state.runs.start(ask_request(state, values))
+    return state.runs.start(http_api.ask_request(state, values))
 
 
 def _turn(visit: Visit) -> str:
@@ -674,7 +651,7 @@ def _turn(visit: Visit) -> str:
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
-def page_routes() -> list[TeamRoute]:
+def page_routes() -> list[http_api.TeamRoute]:
     return [
         page("GET", "/", _search_results, _search_frame, team=READ),
         page("GET", "/panel", _panel, team=READ),
@@ -715,5 +692,5 @@ def page_routes() -> list[TeamRoute]:
         page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active"), team=WRITE),
         page("POST", "/ui/conversations/restore", partial(_change, "restore_conversations", "archived"), team=WRITE),
         page("GET", "/ui/runs/{run_id}/turn", _turn, team=READ),
-        TeamRoute("/ui/runs", _start, "POST", WRITE),
+        http_api.TeamRoute("/ui/runs", _start, "POST", WRITE),
     ]

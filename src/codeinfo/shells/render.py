@@ -12,7 +12,7 @@ from typing import Any
 from codeinfo.config import Config
 from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult, dumps
 from codeinfo.operations import code, knowledge, search
-from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
+from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
@@ -52,9 +52,8 @@ def _search(result: SearchResult, out: Output) -> None:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
         out.line()
-        out.line(("Left out", "bold"))
         rows = [(f"{_path_of(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
-        out.table(rows)
+        out.table(rows, title="Left out")
     memories(result.memories, out)
     if result.preflight is not None:
         render(result.preflight, out)
@@ -65,17 +64,15 @@ def _search(result: SearchResult, out: Output) -> None:
 
 @render.register
 def _grep(result: search.GrepResult, out: Output) -> None:
-    path = symbol = ""
-    for match in result.matches:
-        place = near_path(os.path.join(match.root, match.path))
-        if place != path:
-            path, symbol = place, ""
-            out.line((path, "bold cyan"))
-        if match.symbol != symbol:
-            symbol = match.symbol
-            out.line("    ", (symbol or "(outside any definition)", "magenta"))
-        gutter = f"{match.line:>7}:{match.column:<4} │ "
-        out.exactly((gutter, "dim"), *out.fitted(_line_of(match), len(gutter)))
+    for (root, path), of_file in groupby(result.matches, key=lambda match: (match.root, match.path)):
+        out.line((near_path(os.path.join(root, path)), "bold cyan"))
+        symbol = ""
+        for match in of_file:
+            if match.symbol != symbol:
+                symbol = match.symbol
+                out.line("    ", (symbol or "(outside any definition)", "magenta"))
+            gutter = f"{match.line:>7}:{match.column:<4} │ "
+            out.exactly((gutter, "dim"), *out.fitted(_line_of(match), len(gutter)))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line has it.", "bold"))
     out.notes(result.notes)
@@ -438,28 +435,20 @@ def _savings(report: SavingsReport, out: Output) -> None:
         return
     for day in report.days:
         out.line((day.day, "bold"))
-        out.table(
-            [
-                (
-                    one.tool,
-                    quantity(one.calls, "call"),
-                    f"{one.returned:,} returned",
-                    f"{one.files:,} in files",
-                    f"{one.saved:,} saved",
-                )
-                for one in day.tools
-            ]
-        )
+        out.table([_savings_row(one) for one in day.tools])
     out.line(f"{quantity(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
+
+
+def _savings_row(one: ToolSavings) -> tuple[str, ...]:
+    figures = (f"{one.returned:,} returned", f"{one.files:,} in files", f"{one.saved:,} saved")
+    return one.tool, quantity(one.calls, "call"), *figures
 
 
 @render.register
 def _projects(result: ProjectsResult, out: Output) -> None:
-    if not result.projects:
-        out.line("Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.")
-    out.table(
-        [(one.name, one.state, quantity(one.files, "file"), shown_root(one.root)) for one in result.projects], indent=0
-    )
+    rows = [(one.name, one.state, quantity(one.files, "file"), shown_root(one.root)) for one in result.projects]
+    none = "Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`."
+    out.table(rows, indent=0, empty=none)
 
 
 @render.register
@@ -543,22 +532,15 @@ def _more(shown: int, total: int, out: Output) -> None:
 
 @render.register
 def _symbols(result: code.SymbolList, out: Output) -> None:
-    path = ""
-    for symbol in result.symbols:
-        if symbol.path != path:
-            path = symbol.path
-            out.line((out.near(path), "bold cyan"))
-        signature = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
-        mark: Span = " " if symbol.exported else ("·", "dim")
-        spans: list[Span] = [
-            (f"{symbol.start_line:>6} ", "dim"),
-            mark,
-            (f"{symbol.kind:<{KIND}}", "magenta"),
-            signature,
-        ]
-        out.wrap(*spans, hang=12 + KIND, least=8 + KIND)
-        if symbol.doc:
-            out.line(" " * (8 + KIND), (out.fit(symbol.doc, 8 + KIND), "dim"))
+    for path, symbols in groupby(result.symbols, key=lambda symbol: symbol.path):
+        out.line((out.near(path), "bold cyan"))
+        for symbol in symbols:
+            line, kind = (f"{symbol.start_line:>6} ", "dim"), (f"{symbol.kind:<{KIND}}", "magenta")
+            mark: Span = " " if symbol.exported else ("·", "dim")
+            signature = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
+            out.wrap(line, mark, kind, signature, hang=12 + KIND, least=8 + KIND)
+            if symbol.doc:
+                out.line(" " * (8 + KIND), (out.fit(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, out)
     if not result.total:
         out.line(("Nothing is defined there.", "bold"))
@@ -582,14 +564,13 @@ _PROOF: dict[str, Span] = {"compiler": ("✓", "green"), "resolved": (" ", ""), 
 @render.register
 def _references(result: code.ReferenceReport, out: Output) -> None:
     out.table([(("defined", "dim"), *_definition(symbol, out)) for symbol in result.definitions], indent=0)
-    file = ""
-    for usage in sorted(result.usages, key=lambda usage: (usage.file, usage.line)):
-        if usage.file != file:
-            file = usage.file
-            out.line((out.near(file), "bold cyan"))
-        unsure: Span = _PROOF[usage.confidence]
-        edge = f" {usage.edge.lower():<15} "
-        out.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), out.fit(usage.preview, 9 + len(edge)))
+    by_place = sorted(result.usages, key=lambda usage: (usage.file, usage.line))
+    for file, usages in groupby(by_place, key=lambda usage: usage.file):
+        out.line((out.near(file), "bold cyan"))
+        for usage in usages:
+            edge = f" {usage.edge.lower():<15} "
+            preview = out.fit(usage.preview, 9 + len(edge))
+            out.line((f"{usage.line:>7} ", "dim"), _PROOF[usage.confidence], (edge, "magenta"), preview)
     _more(len(result.usages), result.usage_count, out)
     syntactic = result.usage_count - result.resolved_count
     found = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
@@ -724,14 +705,12 @@ def _hot_row(item: code.Hotspot, path: str) -> tuple[Span, ...]:
 
 @render.register
 def _unused(result: code.UnusedReport, out: Output) -> None:
-    path = ""
-    for item in result.symbols:
-        symbol = item.symbol
-        if symbol.path != path:
-            path = symbol.path
-            out.line((out.near(path), "bold cyan"))
-        used = "  used in its own file only" if item.used_here else ""
-        out.line((f"{symbol.start_line:>6}  ", "dim"), (f"{symbol.kind} ", "magenta"), symbol.name, (used, "dim"))
+    for path, items in groupby(result.symbols, key=lambda item: item.symbol.path):
+        out.line((out.near(path), "bold cyan"))
+        for item in items:
+            line, kind = (f"{item.symbol.start_line:>6}  ", "dim"), (f"{item.symbol.kind} ", "magenta")
+            used = "  used in its own file only" if item.used_here else ""
+            out.line(line, kind, item.symbol.name, (used, "dim"))
     _more(len(result.symbols), result.total, out)
     out.line((f"{result.total} of {result.examined} exported definitions", "bold"))
     out.notes(result.notes)
@@ -754,16 +733,12 @@ def _map(result: code.CodeMap, out: Output) -> None:
     _section("Hubs", rows, out)
     _layers(result.areas, out)
     _section("Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], out)
-    if result.hotspots:
-        out.line(("Hotspots", "bold"))
-        out.table([_hot_row(item, item.path) for item in result.hotspots])
+    out.table([_hot_row(item, item.path) for item in result.hotspots], title="Hotspots")
     out.notes(result.notes)
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]], out: Output) -> None:
-    if rows:
-        out.line((title, "bold"))
-        out.table([(left, (right, "dim")) for left, right in rows])
+    out.table([(left, (right, "dim")) for left, right in rows], title=title)
 
 
 def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
@@ -852,14 +827,11 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
         where = "" if conflict.area == "." else f" in {conflict.area}"
         text = f"{conflict.question}{where} ({conflict.language}): {one} against {other}"
         out.wrap(("conflict ", "bold yellow"), text, hang=9)
-    if report.golden_files:
-        out.line(("Golden files", "bold"))
-        out.table(
-            [
-                (g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines")
-                for g in report.golden_files
-            ]
-        )
+    golden = [
+        (g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines")
+        for g in report.golden_files
+    ]
+    out.table(golden, title="Golden files")
     if not report.patterns:
         out.line("No patterns found.")
     memories(report.memories, out)
@@ -896,21 +868,19 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     out.line((report.name, "bold cyan"), f"  {size}  ", (shown_root(report.root), "dim"))
     sizes = report.languages.items()
     out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
-    if report.frameworks:
-        out.line(("Frameworks", "bold"))
-        out.table([(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks])
+    frameworks = [(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks]
+    out.table(frameworks, title="Frameworks")
     tests = report.tests
     tools = ", ".join(tests.frameworks) or "no framework named"
     out.line(
         ("Tests", "bold"),
         f"  {quantity(tests.files, 'file')}, {tools}" + (f", run with {tests.command}" if tests.command else ""),
     )
-    if report.dependencies:
-        out.line(("Dependencies", "bold"))
-        shown = report.dependencies[:DEPENDENCIES_SHOWN]
-        out.table([(item.name, item.version or "-", item.group or "-", (item.source, "dim")) for item in shown])
-        if len(shown) < len(report.dependencies):
-            out.line((f"  and {len(report.dependencies) - len(shown)} more; --json lists them all", "dim"))
+    shown = report.dependencies[:DEPENDENCIES_SHOWN]
+    rows = [(item.name, item.version or "-", item.group or "-", (item.source, "dim")) for item in shown]
+    out.table(rows, title="Dependencies")
+    if len(shown) < len(report.dependencies):
+        out.line((f"  and {len(report.dependencies) - len(shown)} more; --json lists them all", "dim"))
     out.notes(report.notes)
 
 
@@ -918,19 +888,15 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
 def _style(report: knowledge.StyleReport, out: Output) -> None:
     for origin, rules in groupby(report.rules, key=lambda rule: (rule.source.rpartition(":")[0], rule.origin)):
         out.line((origin[1], "bold"), ("  " + origin[0], "dim"))
-        out.table(
-            [
-                (
-                    (rule.source.rpartition(":")[2], "dim"),
-                    rule.rule,
-                    (f"and {len(rule.also)} more" if rule.also else "", "dim"),
-                )
-                for rule in rules
-            ]
-        )
+        out.table([_style_row(rule) for rule in rules])
     if not report.rules:
         out.line("No style rules found.")
     out.notes(report.notes)
+
+
+def _style_row(rule: knowledge.StyleRule) -> tuple[Span, ...]:
+    also = f"and {len(rule.also)} more" if rule.also else ""
+    return (rule.source.rpartition(":")[2], "dim"), rule.rule, (also, "dim")
 
 
 # --- review --------------------------------------------------------------------------------------------------------

@@ -95,19 +95,7 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
     open_here = all(not one.opens and _near(one.root, one.path) == one.path for one in answer.citations)
     if answer.citations and (answer.kind != "extractive" or not open_here):
         out.line()
-        out.line(("Sources", "bold"))
-        rows: list[tuple[Span, ...]] = []
-        for one in answer.citations:
-            place = f"{_near(one.root, one.path)}:{one.start_line}-{one.end_line}"
-            rows.append(
-                (
-                    (f"[{one.number}]", "dim"),
-                    (_near("", one.opens) if one.opens else place, "cyan"),
-                    (one.section, "magenta"),
-                    (one.problem and f"unverified: {one.problem}", "yellow"),
-                )
-            )
-        out.table(rows)
+        out.table([_source(one) for one in answer.citations], title="Sources")
     out.notes(answer.notes)
     if trace:
         render_trace(answer, out)
@@ -115,6 +103,12 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
         _statistics(answer, out)
     if answer.conversation_id:
         out.line((f"conversation {answer.conversation_id}", "dim"))
+
+
+def _source(one: answers.Citation) -> tuple[Span, ...]:
+    place = _near("", one.opens) if one.opens else f"{_near(one.root, one.path)}:{one.start_line}-{one.end_line}"
+    problem = one.problem and f"unverified: {one.problem}"
+    return (f"[{one.number}]", "dim"), (place, "cyan"), (one.section, "magenta"), (problem, "yellow")
 
 
 def _statistics(answer: answers.Answer, out: Output) -> None:
@@ -136,12 +130,9 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         if dropped:
             out.line("  ", ("dropped", "dim"))
             out.table(dropped, indent=4)
-    if answer.trace.tools:
-        out.line(("Tools", "bold"))
-        out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools])
-    if answer.trace.faults:
-        out.line(("Citations that failed their check", "bold"))
-        out.table([(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults])
+    out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools], title="Tools")
+    faults = [(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults]
+    out.table(faults, title="Citations that failed their check")
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
 
@@ -196,9 +187,7 @@ def _agents(found: answers.AgentList, out: Output) -> None:
 
 @render.register
 def _page(page: answers.ConversationPage, out: Output) -> None:
-    out.table([_row(one) for one in page.conversations], indent=0)
-    if not page.conversations:
-        out.line("No conversations.")
+    out.table([_row(one) for one in page.conversations], indent=0, empty="No conversations.")
     if page.next_cursor:
         out.line((f"more: --cursor {page.next_cursor}", "dim"))
 
@@ -384,12 +373,8 @@ def _section(response: documents.DocsSectionResponse, out: Output) -> None:
 
 @render.register
 def _related(response: documents.DocsRelatedResponse, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = [
-        ((item.document, "bold cyan"), ", ".join(item.relations)) for item in response.related
-    ]
-    out.table(rows)
-    if not rows:
-        out.line("Nothing related.")
+    rows = [((item.document, "bold cyan"), ", ".join(item.relations)) for item in response.related]
+    out.table(rows, empty="Nothing related.")
     out.notes(response.notes)
 
 
@@ -403,19 +388,19 @@ def _users(found: team.TeamUsers, out: Output) -> None:
         state = "disabled" if one.disabled else "admin" if one.admin else ""
         groups = ", ".join(f"@{name}" for name in one.groups)
         rows.append(((one.name, "bold cyan"), (state, "yellow"), quantity(one.tokens, "token"), one.email, groups))
-    _listed(rows, out, "No users yet: `codeinfo team user add NAME` adds one.")
+    out.table(rows, indent=0, empty="No users yet: `codeinfo team user add NAME` adds one.")
 
 
 @render.register
 def _groups(found: team.TeamGroups, out: Output) -> None:
     rows: list[tuple[Span, ...]] = [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups]
-    _listed(rows, out, "No groups.")
+    out.table(rows, indent=0, empty="No groups.")
 
 
 @render.register
 def _grants(found: team.TeamGrants, out: Output) -> None:
     rows: list[tuple[Span, ...]] = [((one.project, "bold cyan"), one.to, one.level) for one in found.grants]
-    _listed(rows, out, "Nothing is granted: nobody sees anything.")
+    out.table(rows, indent=0, empty="Nothing is granted: nobody sees anything.")
 
 
 @render.register
@@ -428,7 +413,7 @@ def _tokens(found: team.TeamTokens, out: Output) -> None:
         rows.append(
             ((str(one.id), "bold cyan"), one.user, scopes, state, f"until {one.expires_at[:10]}", used, one.name)
         )
-    _listed(rows, out, "No tokens.")
+    out.table(rows, indent=0, empty="No tokens.")
 
 
 @render.register
@@ -443,7 +428,7 @@ def _events(found: team.TeamEvents, out: Output) -> None:
         ((one.at[:19].replace("T", " "), "dim"), one.user or "operator", (one.action, "cyan"), one.project, one.detail)
         for one in found.events
     ]
-    _listed(rows, out, "Nothing happened.")
+    out.table(rows, indent=0, empty="Nothing happened.")
 
 
 @render.register
@@ -486,9 +471,3 @@ def _jobs(found: team.TeamJobs, out: Output) -> None:
             tried = quantity(job.attempts, "attempt")
             out.line((f"{label}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")
             out.wrap((f"  {job.problem}", "dim"), hang=2)
-
-
-def _listed(rows: list[tuple[Span, ...]], out: Output, none: str) -> None:
-    out.table(rows, indent=0)
-    if not rows:
-        out.line(none)

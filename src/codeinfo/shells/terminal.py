@@ -183,8 +183,13 @@ class Output:
         lines = coloured.split("\n", allow_blank=True)[: len(text.splitlines())]
         return [[(part.text, str(part.style or "")) for part in line.render(self._console)] for line in lines]
 
-    def table(self, rows: Sequence[Sequence[Span]], *, indent: int = 2) -> None:
-        """Columns as wide as their widest cell; the last one is wrapped below its own beginning in a terminal."""
+    def table(self, rows: Sequence[Sequence[Span]], *, title: str = "", indent: int = 2, empty: str = "") -> None:
+        """Columns as wide as their widest cell; the last one is wrapped below its own beginning in a terminal. Without
+        rows there is no title, and `empty` instead of them."""
+        if rows and title:
+            self.line((title, "bold"))
+        if not rows and empty:
+            self.line(empty)
         texts = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)] if rows else []
         last = indent + sum(width + 2 for width in widths[:-1])

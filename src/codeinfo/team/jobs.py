@@ -41,19 +41,9 @@ from codeinfo.ports import Embedder, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.commits import FILE
+from codeinfo.team import store as team_store
 from codeinfo.team.database import CONNECTING, SCHEMA, Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors
-from codeinfo.team.store import (
-    TreeRow,
-    attach,
-    collect,
-    create_tree,
-    decode_file,
-    drop_tree,
-    finish_tree,
-    set_entries,
-    store_files,
-)
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
@@ -409,7 +399,7 @@ class Indexing:
             self._drop(project, ref)
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
-            tree = create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
+            tree = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
             if found := self._in_hand(db, tree, commit):
                 return found
             query = "SELECT path, size, mtime_ns FROM entries WHERE tree = %s AND file IS NOT NULL"
@@ -419,7 +409,7 @@ class Indexing:
         found_files, lacking = _read(files, (*changes.suspects, *changes.added))
         lacking += sum(skip.rule == LACKING for skip in walked.skipped)
         with self._database.transaction() as db:
-            now = create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
+            now = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
             if now.generation != tree.generation or self._in_hand(db, now, commit):
                 raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It is tried again")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
@@ -445,7 +435,7 @@ class Indexing:
         found = self._database.read(lambda db: db.execute(query, (project,)).fetchall())
         return found[0] if found else None
 
-    def _in_hand(self, db: Connection, tree: TreeRow, commit: str) -> str:
+    def _in_hand(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
         """Why there is nothing to plan; "" where there is."""
         if tree.complete and tree.revision == commit:
             return f"{tree.identity} {tree.name} is up to date"
@@ -458,7 +448,7 @@ class Indexing:
     def _begin(
         self,
         db: Connection,
-        tree: TreeRow,
+        tree: team_store.TreeRow,
         commit: str,
         files: Sequence[tuple[SourceFile, str, bool]],
         removed: Sequence[str],
@@ -501,7 +491,7 @@ class Indexing:
         """The tree of a branch or tag that is gone."""
         with self._database.transaction() as db:
             for (tree,) in db.execute("SELECT id FROM trees WHERE project = %s AND name = %s", (project, ref)):
-                drop_tree(db, tree)
+                team_store.drop_tree(db, tree)
 
     # --- batches ---
 
@@ -557,7 +547,7 @@ class Indexing:
             notes = (f"{DEATHS} workers died while they indexed it",)
             nothing = ParsedFile(chunks=())
             skipped = IndexedFile(source, sha256, "", FileKind.CODE, nothing, notes=notes, skip=DIED)
-            store_files(db, run.family, self._tools.recipe, [skipped])
+            team_store.store_files(db, run.family, self._tools.recipe, [skipped])
             self._close(db, run.id, batch)
             return f"{run.identity} {source.path}: left out, {notes[0]}"
         middle = len(files) // 2
@@ -586,18 +576,18 @@ class Indexing:
                     self._add_batch(db, run, paths)
                 return f"{found.identity} {found.ref}: {len(gone)} files are needed again"
             placed = [(SourceFile(*row[:3]), row[4]) for row in rows if row[4] is not None]
-            set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
+            team_store.set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": now, "root": found.identity}
             if commits:
-                attach(db, found.tree, FILE, commits)
-            finish_tree(db, found.tree, meta, found.revision)
+                team_store.attach(db, found.tree, FILE, commits)
+            team_store.finish_tree(db, found.tree, meta, found.revision)
             db.execute("DELETE FROM index_files WHERE run = %s", (run,))
             db.execute("UPDATE index_runs SET state = 'done', finished_at = now() WHERE id = %s", (run,))
             if found.again:
                 defer_index(db, found.project, found.ref)
         with self._database.transaction() as db:
-            collect(db, found.family, tools.recipe, tools.keep)
+            team_store.collect(db, found.family, tools.recipe, tools.keep)
         return f"{found.identity} {found.ref} is at {found.revision[:12]}: {len(rows)} files changed"
 
     def _commits(self, run: int) -> bytes:
@@ -647,13 +637,13 @@ class _Target:
             "SELECT payload FROM files WHERE family = %s AND recipe = %s AND sha256 = %s AND chunk_count > 0 LIMIT 1"
         )
         found = self._database.read(lambda db: db.execute(query, (*self._key, sha256)).fetchall())
-        return decode_file(found[0][0]).vectors if found else None
+        return team_store.decode_file(found[0][0]).vectors if found else None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
         query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND path = %s AND chunk_count > 0
                    ORDER BY id DESC LIMIT 1"""
         for (payload,) in self._database.read(lambda db: db.execute(query, (*self._key, path)).fetchall()):
-            file = decode_file(payload)
+            file = team_store.decode_file(payload)
             return (file.parsed.chunks, file.vectors) if file.vectors is not None else None
         return None
 
@@ -666,7 +656,7 @@ class _Target:
     ) -> None:
         if files:
             with self._database.transaction() as db:
-                store_files(db, *self._key, sorted(files, key=lambda file: file.source.path))
+                team_store.store_files(db, *self._key, sorted(files, key=lambda file: file.source.path))
 
 
 def is_followed(ref: str, patterns: Sequence[str]) -> bool:
