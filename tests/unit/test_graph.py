@@ -239,8 +239,24 @@ def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path
             ("tests/forms_tests/test_utils.py",),
             ("tests/other/test_utils.py",),
             (),
-            ("tests/shapes/tests.py", "tests/a/test_all.py", "tests/helper.py"),
+            ("tests/shapes/tests.py", "tests/a/test_all.py"),
         ]
+
+
+def test_tests_that_reach_a_file_by_a_helper_are_those_called_after_it(tmp_path: Path) -> None:
+    sources = {
+        "lib/tea/base.rb": "module Tea\nend\n",
+        "lib/milk/base.rb": "",
+        "test/test_helper.rb": "require 'tea/base'\n",
+    }
+    names = ("base", *(f"other{number}" for number in range(9)))
+    sources |= {f"test/{name}_test.rb": "require_relative 'test_helper'\n" for name in names}
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        impact = engine.code.impact(ImpactRequest("lib/tea/base.rb", root=str(root)))
+        assert impact.tests == ("test/base_test.rb",)
+        found = engine.code.relations(engine.indexes.of(root), ["lib/tea/base.rb"])
+        assert found["lib/tea/base.rb"].tests == ("test/base_test.rb",)
 
 
 def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
@@ -424,6 +440,44 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
         (
             {"composer.json": '{"autoload": {"files": ["src/helpers.php"]}}', "src/helpers.php": "<?php\n"},
             ["src/helpers.php"],
+        ),
+        (
+            {
+                "tea-pot.gemspec": "Gem::Specification.new 'tea-pot', '1' do |s|\n  s.executables = %w[brew]\nend\n",
+                "lib/tea/pot.rb": "require 'tea/lid'\n",
+                "lib/tea/lid.rb": "",
+                "lib/tea/spoon.rb": "require 'tea/lid'\n",
+                "exe/brew": "#!/usr/bin/env ruby\nrequire 'tea/pot'\n",
+            },
+            ["lib/tea/pot.rb", "exe/brew"],
+        ),
+        (
+            {
+                "mix.exs": "defmodule Tea.MixProject do\n  def project, do: [app: :tea]\n"
+                "  def application, do: [mod: {Tea.Application, []}]\nend\n",
+                "lib/tea.ex": "defmodule Tea do\nend\n",
+                "lib/tea/application.ex": "defmodule Tea.Application do\n  alias Tea.Pot\nend\n",
+                "lib/tea/pot.ex": "defmodule Tea.Pot do\nend\n",
+                "lib/tea/unused.ex": "defmodule Tea.Unused do\n  alias Tea.Pot\nend\n",
+                "lib/mix/tasks/tea.brew.ex": "defmodule Mix.Tasks.Tea.Brew do\nend\n",
+                "priv/static/app.js": "import './x'\n",
+            },
+            ["lib/tea/application.ex", "lib/tea.ex", "lib/mix/tasks/tea.brew.ex"],
+        ),
+        (
+            {  # a library of Kotlin: what nothing imports starts nothing
+                "src/main/kotlin/tea/Pot.kt": "package tea\n\nclass Pot(val lid: Lid)\n",
+                "src/main/kotlin/tea/Lid.kt": "package tea\n\nclass Lid\n",
+            },
+            [],
+        ),
+        (
+            {
+                "src/main/java/tea/Brewing.java": "package tea;\n\nclass Brewing {\n  Pot pot;\n\n"
+                "  public static void main(String[] a) {}\n}\n",
+                "src/main/java/tea/Pot.java": "package tea;\n\nclass Pot {}\n",
+            },
+            ["src/main/java/tea/Brewing.java"],
         ),
     ],
 )

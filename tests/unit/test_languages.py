@@ -105,6 +105,9 @@ def test_tests_by_convention(path: str) -> None:
         ("src/Illuminate/Testing/Assert.php", FileKind.CODE),
         ("src/inspect/spectrum.go", FileKind.CODE),
         ("testify.go", FileKind.CODE),
+        ("src/main/java/org/acme/test/web/Client.java", FileKind.CODE),  # a package of what ships may help tests
+        ("lib/web/test/conn_test.ex", FileKind.CODE),  # tests of Elixir are scripts
+        ("apps/shop/lib/test/case.ex", FileKind.CODE),
         ("README.md", FileKind.DOCS),
         ("tests/README.md", FileKind.DOCS),
         ("pyproject.toml", FileKind.CONFIG),
@@ -127,6 +130,15 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("dev-docs/src/theme/index.js", False),
         ("docsets/reader.py", True),
         ("build.gradle", False),
+        ("documentation-website/snippets/App.kt", False),
+        ("doc_values/reader.py", True),
+        ("apps/shop/priv/static/app.js", False),
+        ("public/build/app.js", False),
+        ("public/page.js", True),
+        ("shop.gemspec", False),
+        ("mix.exs", False),
+        ("Package.swift", False),
+        ("src/api.min.js", False),
         ("setupTests.ts", False),
     ],
 )

@@ -23,7 +23,7 @@ from codeinfo.knowledge.change import (
 )
 from codeinfo.knowledge.detectors import built_in_detectors
 from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
-from codeinfo.model import Definition, Import
+from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations.code import ImpactRequest
 from codeinfo.operations.knowledge import PatternUse, RememberRequest, ReviewRequest
 
@@ -327,6 +327,8 @@ def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(pr
     tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
     bare = "pub fn g() -> u8 {{ {} }}\n"
     commit(project, "rust", {"a.rs": tested.format(1), "b.rs": bare.format(1), "build.gradle": "def x = 1\n"})
+    commit(project, "page", {"web/page.html.erb": "<p>1</p>\n"})
+    (project / "web/page.html.erb").write_text("<p>2</p>\n")
     (project / "a.rs").write_text(tested.format(2))
     (project / "b.rs").write_text(bare.format(2))
     (project / "build.gradle").write_text("def x = 2\n")
@@ -373,6 +375,35 @@ def test_callers_are_those_of_the_product(project: Path) -> None:
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "users", "--", *(path.format("pkg") for path in users))
     assert [kind for kind, _, _ in review(project)] == ["untested", "callers"]
+
+
+def test_the_place_of_a_finding_has_its_whole_path(project: Path) -> None:
+    users = {f"use{number}.py": "from my_pkg.web import fetch\n\nfetch(1)\n" for number in range(5)}
+    files = {"my-app/my_pkg/web.py": START["pkg/web.py"], "my-app/my_pkg/__init__.py": ""}
+    commit(project, "app", {**files, **{f"my-app/{path}": text for path, text in users.items()}})
+    (project / "my-app/my_pkg/web.py").write_text(START["pkg/web.py"].replace("return ", "return 1 + "))
+    assert ("callers", "my-app/my_pkg/web.py:4") in [(kind, place) for kind, place, _ in review(project)]
+
+
+def test_what_overrides_another_is_no_other_call_and_needs_no_test_by_name() -> None:
+    was, now = (
+        "class A {\n  fun size(): Int = 1\n}",
+        "class A : B {\n  override fun size(): Int = 1\n  override fun take() {}\n}",
+    )
+    holder = Definition("A", "A", "class", "class A", "", 1, 3)
+    size = Definition("size", "A.size", "method", "fun size(): Int", "", 2, 2)
+    over = Definition("size", "A.size", "method", "override fun size(): Int", "", 2, 2)
+    take = Definition("take", "A.take", "method", "override fun take()", "", 3, 3)
+    change = Revision(
+        compare("A.kt", was, now), Version(was, (holder, size)), Version(now, (holder, over, take)), is_product=True
+    )
+    assert api_changes([change]) == []
+    test = Revision(compare("ATest.kt", None, "x"), Version(), Version("x"), FileKind.TEST)
+    assert untested([change, test], lambda path, name: False) == []
+    assert [one.message for one in untested([change], lambda path, name: False)] == [
+        "A.take is new, and no test names it",
+        "A.size was changed, and no test was",
+    ]
 
 
 def test_a_test_of_the_change_names_what_it_calls_on_an_unknown_value(project: Path) -> None:

@@ -703,7 +703,7 @@ def _widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collec
             files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
             if symbol.name in known and len(files) >= diff.WIDELY_USED:
                 message = f"{symbol.name} was changed and is used outside the change in {_listed(files)}"
-                found.append((len(files), Finding("callers", symbol.place.partition("-")[0], message)))
+                found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
     return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 
 
@@ -717,11 +717,13 @@ def _risks(history: History, revisions: Sequence[diff.Revision], base: str) -> l
 
 
 def _without_tests(project: ProjectKnowledge, code: CodeOperations, revisions: Iterable[diff.Revision]) -> list[str]:
-    """Changed code that no test imports or is named after, and that has none beside it in its own file."""
+    """Changed code that no test imports or is named after, and that has none beside it in its own file. Templates and
+    other files without definitions are tried by the tests of what uses them."""
     paths = [
         one.path
         for one in revisions
         if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after.definitions)
+        if (language := language_of(one.path)) is not None and language.syntax is not None
     ]
     relations = code.relations(project.index, paths)
     return [path for path in paths if path in relations and not relations[path].tests]

@@ -23,7 +23,9 @@ _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values settle to three digits well before
 
-FORMAT = 6  # raise when the form on disk or what the facts mean changes
+_MOST_HELPED = 5  # tests that a helper is for
+
+FORMAT = 7  # raise when the form on disk or what the facts mean changes
 
 
 class Edge(Struct, frozen=True):
@@ -207,6 +209,15 @@ class Graph(Struct, frozen=True, dict=True):
                 found.append(test)
         return found
 
+    def tests_behind(self, test: str, path: str) -> list[str]:
+        """A test that imports a file; where it only helps tests, by its name, those that use it. Of many, those that
+        are called after the file."""
+        users = [edge.source for edge in self.edges_to(test) if edge.source in self.tests]
+        if not users or is_test_name(test):
+            return [test]
+        named = [user for user in users if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
+        return named or (users if len(users) <= _MOST_HELPED else [])
+
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:
         """Test files by what they are called after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
@@ -313,7 +324,8 @@ class Relations(Struct, frozen=True):
 
 def relations(graph: Graph, path: str) -> Relations:
     importers = graph.edges_to(path)
-    tests = [edge.source for edge in importers if edge.source in graph.tests]
+    helping = [edge.source for edge in importers if edge.source in graph.tests]
+    tests = [test for one in helping for test in graph.tests_behind(one, path)] or helping
     # Those called like the file come first, and those that only help tests last.
     tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
     return Relations(

@@ -15,7 +15,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, is_product, is_test_name
+from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_product
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
@@ -24,7 +24,6 @@ from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 _COMMIT_MARK = "\x01"
-_MOST_HELPED = 5  # tests that a helper is for
 _MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
@@ -219,7 +218,8 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
-    direct = [test for one in files if one.is_test and one.hops == 1 for test in _tests_behind(index.graph, one.path)]
+    importing = [one.path for one in files if one.is_test and one.hops == 1]
+    direct = [test for one in importing for test in index.graph.tests_behind(one, path)]
     return code.ImpactReport(
         path=path,
         total=len(files),
@@ -227,14 +227,6 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
         tests=tuple(dict.fromkeys((*index.graph.tests_named_after(path), *direct))),
         is_complete=len(files) <= request.limit,
     )
-
-
-def _tests_behind(graph: Graph, path: str) -> list[str]:
-    """A test; of a file that only helps tests, by its name, those that use it. One that helps many says nothing."""
-    users = [edge.source for edge in graph.edges_to(path) if edge.source in graph.tests]
-    if not users or is_test_name(path):
-        return [path]
-    return users if len(users) <= _MOST_HELPED else []
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached
@@ -329,26 +321,31 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
         own[file_id] = names
         users.update(names)
     found: list[code.UnusedSymbol] = []
-    examined = 0
+    examined: Counter[str] = Counter()  # by language
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or not lies_below(file.path, below) or not _counts(definition, file):
+        if file is None or not lies_below(file.path, below):
             continue
         if not is_product(file.path, FileKind(file.kind)):
             continue  # nobody imports an example or a script
-        examined += 1
+        examined[file.language] += 0
+        if not _counts(definition, file):
+            continue
+        examined[file.language] += 1
         used_here = definition.name in own.get(file_id, ())
         if users[definition.name] == used_here and not _is_used_otherwise(index, file_id, definition, users):
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
     found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
     unparsed = sum(f.kind in ("code", "tests") and f.language not in GRAMMARS for f in index.by_id.values())
-    note = f"{unparsed} files have no syntax tree; what only they use is listed here too"
+    notes = [f"{unparsed} files have no syntax tree; what only they use is listed here too"] if unparsed else []
+    if unknown := sorted(language for language, count in examined.items() if not count):
+        notes.append(f"nothing of {', '.join(unknown)} was examined: what it offers to others has no exports to go by")
     return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
-        examined=examined,
-        is_complete=len(found) <= request.limit and not unparsed,
-        notes=(note,) if unparsed else (),
+        examined=examined.total(),
+        is_complete=len(found) <= request.limit and not unparsed and not unknown,
+        notes=tuple(notes),
     )
 
 
@@ -405,7 +402,8 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         commits, churn = _history(root, days)
     except GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
-    logic = (file for file in facts.files() if file.kind == "code" and file.language not in STYLESHEETS)
+    written = (file for file in facts.files() if file.kind == "code" and not is_generated(file.path))
+    logic = (file for file in written if file.language not in STYLESHEETS)
     files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
     measured = []

@@ -124,12 +124,12 @@ _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     """What the manifests offer to users: commands, and the public module of each package. Where they name nothing,
-    the files that start something: nothing imports them, but they import others; well-known names first. `graph` is
-    that of the index or a part of it."""
+    the files that start something: nothing imports them, but they import others; well-known names first. Where a file
+    is compiled with all others, it must be called so or have a `main`. `graph` is that of the index or a part of it."""
     offered: dict[str, None] = {}
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
-        read = _MANIFESTS.get(name)
+        read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
         if read is None or not is_shipped_folder(folder):
             continue
         try:
@@ -138,12 +138,15 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
             continue  # `metadata` reports manifests that cannot be read
         offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
     started = []
+    programs = index.defining("main") | index.defining("Main")
     for path, facts in graph.files.items():
-        edges = graph.edges_from(path)
+        edges, rules = graph.edges_from(path), facts.rules.imports
         stem = path.rpartition("/")[2].partition(".")[0].lower()
-        is_start = is_source(facts) and edges and (not offered or stem in ("__main__", "main"))
+        is_run = path in programs or _STARTS.match(stem) or not (rules.by_use or rules.deferred)
+        is_start = is_source(facts) and edges and is_run and (not offered or stem in ("__main__", "main"))
         if is_start and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
-            started.append((not _STARTS.match(stem), path.count("/"), -len(edges), path))
+            is_named = bool(_STARTS.match(stem) or path in programs)
+            started.append((not is_named, path.count("/"), -len(edges), path))
     return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
 
 
@@ -243,6 +246,30 @@ def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     yield from (_joined(folder, path) for path in ("public/index.php", "index.php"))
 
 
+_GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
+_MIX_APPLICATION = re.compile(r"\bapp:\s*:(\w+)")
+_MIX_STARTED = re.compile(r"\bmod:\s*\{\s*([\w.]+)")
+
+
+def _gemspec(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The library of a gem's name, and its programs."""
+    for found in re.findall(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)", text):
+        yield from (_joined(folder, f"lib/{name}.rb") for name in (found, found.replace("-", "/")))
+    for listed in _GEM_PROGRAM.findall(text):
+        yield from (
+            _joined(folder, f"{top}/{name}") for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin")
+        )
+
+
+def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The module that an application starts with, that of its name, and its commands."""
+    for module in _MIX_STARTED.findall(text):
+        yield from (path for path, facts in index.graph.files.items() if module in facts.packages)
+    yield from (_joined(folder, f"lib/{name}.ex") for name in _MIX_APPLICATION.findall(text))
+    tasks = _joined(folder, "lib/mix/tasks")
+    yield from (path for path in sorted(index.graph.files) if path.rpartition("/")[0] == tasks)
+
+
 _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "setup.py": lambda index, folder, text: _python_packages(index, folder),
@@ -252,6 +279,8 @@ _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "Cargo.toml": _cargo,
     "go.mod": _go_mod,
     "composer.json": _composer,
+    "mix.exs": _mix,
+    ".gemspec": _gemspec,
 }
 
 

@@ -239,8 +239,11 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _shape(signature: str) -> str:
-    """A signature without what makes no difference: blanks, trailing commas."""
-    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", signature))
+    """A signature without what makes no difference to callers: blanks, trailing commas, that it overrides another."""
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
+
+
+_OVERRIDES = re.compile(r"\boverride\b|@Override\b")
 
 
 def _short(signature: str) -> str:
@@ -337,11 +340,16 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
                 continue
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
-            elif (one.qualified in public or not tested) and one.name not in called:
+            elif (_is_offered(one, public) or not tested) and one.name not in called:
                 new += () if in_tests(revision.path, one.qualified) else (one,)
         found += _listed(revision, new, ("is new, and no test names it", "are new, and no test names them"))
         found += _listed(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
     return found
+
+
+def _is_offered(one: Definition, public: Collection[str]) -> bool:
+    """Whether tests can be expected to name it: what overrides another is reached by the name of that."""
+    return one.qualified in public and not _OVERRIDES.search(one.signature.partition(one.name)[0])
 
 
 def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:

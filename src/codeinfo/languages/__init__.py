@@ -196,10 +196,20 @@ _TEST_NAME = (
     r"|[A-Za-z0-9]*(?:Test|Tests|TestCase|Spec|Suite|IT)\.(?:java|kt|kts|scala|groovy|cs|fs|php|swift|hs|m|mm|dart)"
     r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|php|py)|.*\.(?:bats|phpt|t)"
 )
+_TEST_HELPER = r"(?:test|spec)[_-]?(?:helpers?|utils?|support|case)\.\w+|conftest\.py"
+_NO_TEST = re.compile(r"(?:.*/)?lib/.*\.ex")  # Elixir compiles it; tests are scripts
 _TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest"
     r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:Test|Tests|Specs)"
 )
+
+
+_PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
+
+
+def telling_folders(folder: str) -> str:
+    """Without those that stand for a package: `org/acme/samples` says nothing about what its code is for."""
+    return _PACKAGE_FOLDERS.sub("", folder)
 
 
 @lru_cache(maxsize=20_000)
@@ -208,8 +218,9 @@ def _in_tests(folder: str) -> bool:
 
 
 def is_test_name(path: str) -> bool:
-    """Whether a file is called like a test, wherever it lies."""
-    return re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None
+    """Whether a file is called like a test, wherever it lies, and not like what only helps tests."""
+    name = path.rpartition("/")[2]
+    return re.fullmatch(_TEST_NAME, name) is not None and not re.fullmatch(_TEST_HELPER, name)
 
 
 def kind_of(path: str, language: Language | None) -> FileKind:
@@ -217,16 +228,16 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     folder, _, name = path.rpartition("/")
     unknown = FileKind.CONFIG if name.startswith(".") else FileKind.DOCS
     kind = language.kind if language else unknown
-    if kind is FileKind.DOCS:
+    if kind is FileKind.DOCS or _NO_TEST.fullmatch(path):
         return kind
-    if _in_tests(folder) or (kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name)):
+    if _in_tests(telling_folders(folder)) or (kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name)):
         return FileKind.TEST
     return kind
 
 
 # What a repository holds beside the code that it ships: it shows how the product is used, tried and built.
 _AROUND_FOLDER = (
-    r"(?:\w+[_-])?docs?|docs?[_-]src|documentation|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
+    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
@@ -234,15 +245,14 @@ _AROUND_TOP_FOLDER = r"website|www|site|tools?|hack|man|ci|contrib|project|stres
 _AROUND_NAME = (
     r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
     r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
-    r"|.*\.d\.[cm]?ts|.*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+"
-    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|bat|sql)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
+    r"|.*\.d\.[cm]?ts"
+    r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
+    r"|(?:Gem|Pod|Guard|Vagrant|Fast|Brew|Cap)file|Package(?:@swift-.*)?\.swift"
 )
-_PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
-
-
-def telling_folders(folder: str) -> str:
-    """Without those that stand for a package: `org/acme/samples` says nothing about what its code is for."""
-    return _PACKAGE_FOLDERS.sub("", folder)
+_GENERATED_NAME = r".*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+"
+_BUILT_FOLDERS = re.compile(
+    r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?:/.*)?"
+)  # of what is built from the sources
 
 
 @lru_cache(maxsize=20_000)
@@ -256,7 +266,14 @@ def _is_around(folder: str) -> bool:
 def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
-    return kind is FileKind.CODE and not _is_around(folder) and not re.fullmatch(_AROUND_NAME, name)
+    is_around = _is_around(folder) or re.fullmatch(_AROUND_NAME, name)
+    return kind is FileKind.CODE and not is_around and not is_generated(path)
+
+
+def is_generated(path: str) -> bool:
+    """Whether a file is built from others, by its name or folder."""
+    folder, _, name = path.rpartition("/")
+    return bool(_BUILT_FOLDERS.fullmatch(folder) or re.fullmatch(_GENERATED_NAME, name))
 
 
 def is_shipped_folder(folder: str) -> bool:
