@@ -73,6 +73,23 @@ def test_only_what_leaves_a_choice_is_an_answer(text: str, answer: str, counts: 
     assert (answer in found) is counts
 
 
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("public Users(IStore store)", ["constructor injection"]),
+        ("public Users(IDictionary<string, int> all, IEqualityComparer<int> by)", []),  # values, no services
+        ("public Users(IList<int> all, IClock clock)", ["constructor injection"]),
+        ("ValidationUtils.ArgumentNotNull(value, nameof(value));", ["a guard of the project"]),
+        ("Guard.Against.Null(value, nameof(value));", ["a guard of the project"]),
+        ("Assert.NotNull(value);", []),
+    ],
+)
+def test_collections_are_not_injected_and_guards_have_helpers(text: str, answers: list[str]) -> None:
+    matcher = Matcher(BUILT_IN)
+    found = [matcher.detectors[use[0]].name for use in matcher.uses(text, "csharp", "src/A.cs", PRODUCT)]
+    assert found == answers
+
+
 def test_a_react_context_is_no_rival_of_a_store() -> None:
     assert [one.advice for one in BUILT_IN if one.name == "React context"] == [False]
 
@@ -426,6 +443,19 @@ def test_without_a_repository_there_is_no_trend(tmp_path: Path) -> None:
     assert [(p.trend, p.newest, p.authors) for p in report.patterns] == [("", "", 0)]
     assert "newest" not in advice_line(report.patterns[0])
     assert "not a git repository" in report.notes[0]
+    assert len(report.notes) == 1
+
+
+def test_a_language_of_which_no_pattern_is_known_is_named(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"pot{number}.kt").write_text(f"class Pot{number}\n")
+    (tmp_path / "a.py").write_text("print(1)\n")
+    (tmp_path / "tea.rb").write_text("class Tea\nend\n")
+    (tmp_path / "Gemfile").write_text("gem 'rack'\n")  # no product
+    (tmp_path / "setup.rb").write_text("class Setup\nend\n")
+    with engine_of(tmp_path) as engine:
+        notes = report_of(engine, tmp_path).notes
+    assert notes[-1] == "no patterns are built in for kotlin, ruby: .codeinfo.toml may define some"
 
 
 # --- a project's own patterns --------------------------------------------------------------------------------------

@@ -181,6 +181,35 @@ def test_the_command_for_tests_is_that_of_the_main_language(python: int, command
             [("laravel/framework", "^11", 1, "")],
         ),
         ("Gemfile", "source 'x'\ngem 'rails', '~> 7'\n", [("rails", "~> 7", 2, "")]),
+        (
+            "shop.gemspec",
+            "Gem::Specification.new 'shop' do |s|\n  s.add_dependency 'rack', '>= 3'\n"
+            "  s.add_development_dependency('rake')\nend",
+            [("rack", ">= 3", 2, ""), ("rake", "", 3, "dev")],
+        ),
+        (
+            "mix.exs",
+            'def application, do: [env: [{:a, 1}]]\n  defp deps do\n    [\n      {:plug, "~> 1.14"},\n'
+            '      {:mint, "~> 1", only: [:dev, :test]},\n      {:own, path: "../own"}\n    ]\n  end\n'
+            '  defp other do\n    [\n      {:none, "1"}\n    ]\n  end\n',
+            [("plug", "~> 1.14", 4, ""), ("mint", "~> 1", 5, "dev,test"), ("own", "", 6, "")],
+        ),
+        (
+            "gradle/libs.versions.toml",
+            '[versions]\nktor = "3.1"\n\n[libraries]\nktor = { module = "io.ktor:ktor-core", version.ref = "ktor" }\n'
+            'h2 = "com.h2:h2:2.4"\nbare = { group = "org.x", name = "y" }\n',
+            [("io.ktor:ktor-core", "3.1", 5, ""), ("com.h2:h2", "2.4", 6, ""), ("org.x:y", "", 7, "")],
+        ),
+        (
+            "Package.swift",
+            'dependencies: [\n  .package(url: "https://github.com/apple/swift-nio.git", from: "2.8.1"),\n]',
+            [("swift-nio", "2.8.1", 2, "")],
+        ),
+        (
+            "build.sbt",
+            'libraryDependencies += "org.typelevel" %%% "cats-core" % "2.1"\n"org.scalameta" %% "munit" % v % Test\n',
+            [("org.typelevel:cats-core", "2.1", 1, ""), ("org.scalameta:munit", "", 2, "test")],
+        ),
     ],
 )
 def test_dependencies_come_with_versions_and_lines(
@@ -191,6 +220,38 @@ def test_dependencies_come_with_versions_and_lines(
         (name, version, f"{path}:{line}", group) for name, version, line, group in expected
     ]
     assert notes == ()
+
+
+def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_has() -> None:
+    reference = '<PackageReference Include="Moq" Version="$(MoqVersion)" />'
+    texts = {
+        "samples/package.json": '{"dependencies": {"vue": "3"}}',
+        "src/Shop/Shop.csproj": '<PackageReference Include="Json" Version="$(Unknown)" />',
+        "src/Shop.Tests/Shop.Tests.csproj": f"<Project>\n{reference}\n{reference}\n</Project>",
+        "Directory.Build.props": "<Project>\n<MoqVersion>4.8.1</MoqVersion>\n</Project>",
+    }
+    found, notes = dependencies(texts)
+    assert [(one.name, one.version, one.group) for one in found] == [
+        ("Json", "$(Unknown)", ""),
+        ("vue", "3", ""),
+        ("Moq", "4.8.1", "test"),
+    ]
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "tools", "command"),
+    [
+        ({"mix.exs": "def project, do: [app: :shop]\n"}, ("ExUnit",), "mix test"),
+        ({"Gemfile": "gem 'minitest'\ngem 'sinatra'\n", "shop.gemspec": "Gem::Specification.new 'sinatra'\n"},
+         ("Minitest",), "bundle exec rake test"),
+        ({"Tests.csproj": '<PackageReference Include="xunit" />'}, ("xUnit",), "dotnet test"),
+        ({"Package.swift": 'let package = Package(name: "shop")'}, (), "swift test"),
+    ],
+)  # fmt: skip
+def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], command: str) -> None:
+    found = describe_project(Path("shop"), texts, {"text": LanguageSize(1, 1, 1)}, 3, {})
+    assert (found.tests.frameworks, found.tests.command, found.frameworks) == (tools, command, ())
 
 
 def test_a_broken_manifest_is_noted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -37,7 +38,8 @@ from codeinfo.knowledge.patterns import (
     uses_by_area,
 )
 from codeinfo.knowledge.project import is_manifest
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import is_product, kind_of, language_of
+from codeinfo.languages.model import named
 from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decoded, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
@@ -51,6 +53,7 @@ HINTS_NAME = "pattern-hints.json"  # apart, so that a search needs no detectors
 MAX_FILE_BYTES = 1_000_000  # of a file that is read for what it states: a manifest, a style guide, changed code
 MOST_FILES = 500  # manifests of a monorepository
 MOST_COMPARED = 500  # memories whose meaning is compared: an endpoint is asked for each of them
+LEAST_PART = 0.2  # of the product's files, in a language of which something should be known
 MOST_GUIDING = 5  # memories beside the patterns
 _GUIDING = ("convention", "decision", "failure", "gotcha")
 GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
@@ -269,11 +272,20 @@ class ProjectPatterns:
         areas = Areas({f.path: text for f, text in _file_texts(store, set(filter(is_manifest, store.manifest())))})
         report = analyse(self.detectors, files, areas, dates)
         notes += dates.notes if dates else ()
+        if unknown := self._languages_without_patterns(store):
+            notes.append(f"no patterns are built in for {', '.join(unknown)}: .codeinfo.toml may define some")
         if self._sandbox.gave_up:
             notes.append(GAVE_UP)
         write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
         write_beside(store, HINTS_NAME, msgspec.json.encode(file_hints(self.detectors, files, areas, report.patterns)))
         return _Latest(key, replace(report, notes=tuple(notes)), files, areas)
+
+    def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
+        """Languages of a good part of the product of which no detector says anything."""
+        product = Counter(row.language for path, row in store.manifest().items() if is_product(path, row.kind))
+        parsed = {language: count for language, count in product.items() if named(language).syntax is not None}
+        least = LEAST_PART * sum(parsed.values())
+        return sorted(one for one, count in parsed.items() if count >= least and not self._matcher.knows(one))
 
     def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
         """The report with the history of each pattern, and whether every file was looked at."""

@@ -47,10 +47,29 @@ _GRADLE = re.compile(
     re.MULTILINE,
 )
 _NUGET = re.compile(r"<PackageReference\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?")
-_GEM = re.compile(r"^\s*gem\s+[\"'](?P<name>[^\"']+)[\"'](?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?", re.MULTILINE)
+_GEM = re.compile(
+    r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
+    r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
+    re.MULTILINE,
+)
+_MIX = re.compile(
+    r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?",
+    re.MULTILINE,
+)
+_SWIFT = re.compile(
+    r"\.package\(\s*(?:name:[^,]+,\s*)?url:\s*\"(?:[^\"]*/)?(?P<name>[^\"/]+?)(?:\.git)?/?\"\s*,[^\"\n]*\"(?P<version>[^\"]+)\""
+)
+_SBT = re.compile(
+    r"\"(?P<group>[\w.-]+)\"\s*%{1,3}\s*\"(?P<name>[\w.-]+)\"\s*%\s*(?:\"(?P<version>[^\"]+)\"|\w+)(?P<scope>\s*%\s*\"?[Tt]est)?"
+)
+_PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
+_REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
 _PROJECT_NAME = re.compile(r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
 _NAMES = dict.fromkeys(("pyproject.toml", "package.json", "Cargo.toml", "composer.json"), _PROJECT_NAME)
 _NAMES["go.mod"] = re.compile(r"^module\s+(\S+)", re.MULTILINE)
+_NAMES["mix.exs"] = re.compile(r"\bapp:\s*:(\w+)")
+_NAMES["Package.swift"] = re.compile(r"\bname:\s*\"([^\"]+)\"")
+_NAMES[".gemspec"] = re.compile(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)")
 
 # A dependency's name → the framework it stands for. Those for building are declared for development by nature; any
 # other counts only if it ships with the product or the product's code imports it.
@@ -73,6 +92,7 @@ FRAMEWORKS = {
     "org.springframework.boot": "Spring Boot", "io.quarkus": "Quarkus", "io.micronaut": "Micronaut",
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
+    "phoenix": "Phoenix", "phoenix_live_view": "Phoenix LiveView", "ecto": "Ecto", "vapor": "Vapor", "io.ktor": "Ktor",
     **_BUILDS,
 }  # fmt: skip
 _NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing", re.IGNORECASE)  # groups of dependencies
@@ -84,11 +104,15 @@ TEST_FRAMEWORKS = {
     "org.junit.jupiter:junit-jupiter": "JUnit 5", "org.junit.jupiter:junit-jupiter-api": "JUnit 5",
     "junit:junit": "JUnit 4", "org.testng:testng": "TestNG", "org.mockito:mockito-core": "Mockito", "xunit": "xUnit",
     "nunit": "NUnit", "mstest.testframework": "MSTest", "moq": "Moq", "phpunit/phpunit": "PHPUnit", "rspec": "RSpec",
-    "minitest": "Minitest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
+    "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
+    "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
 # How tests are run where the manifest itself says nothing better.
 _COMMANDS = (("go.mod", "go test ./..."), ("Cargo.toml", "cargo test"), ("pom.xml", "mvn test"),
-             ("build.gradle", "gradle test"), ("build.gradle.kts", "gradle test"))  # fmt: skip
+             ("build.gradle", "gradle test"), ("build.gradle.kts", "gradle test"), ("mix.exs", "mix test"),
+             ("Package.swift", "swift test"), ("build.sbt", "sbt test"))  # fmt: skip
+_TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec",
+                  **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
 
 
 def describe_project(
@@ -123,7 +147,8 @@ def project_names(texts: Mapping[str, str]) -> dict[str, str]:
     """What packages call themselves, by the path of the manifest."""
     found = {}
     for path, text in texts.items():
-        expression = _NAMES.get(path.rpartition("/")[2])
+        name = path.rpartition("/")[2]
+        expression = _NAMES.get(name) or _NAMES.get(name[name.rfind(".") :])
         if expression is not None and (match := expression.search(text)):
             found[path] = match[1]
     return found
@@ -136,16 +161,21 @@ def is_manifest(path: str) -> bool:
 def _reader(name: str) -> Callable[[str, str], Iterator[Dependency]] | None:
     if re.fullmatch(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", name):
         return _requirements
-    if name.endswith((".csproj", ".fsproj", "Directory.Packages.props")):
+    if name.endswith((".csproj", ".fsproj", "Directory.Packages.props", "Directory.Build.props")):
         return _nuget
+    if name.endswith(".gemspec"):
+        return _gems
+    if name.endswith(".versions.toml"):
+        return _catalog
     return _READERS.get(name)
 
 
 def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tuple[str, ...]]:
-    """What the manifests declare, shallow ones first, and notes on those that could not be read."""
+    """What the manifests declare, each once a file, and notes on those that could not be read. Those of the product
+    come first, then those of tests and examples, shallow ones before deep ones."""
     found: list[Dependency] = []
     notes: list[str] = []
-    for path in sorted(texts, key=lambda path: (path.count("/"), path)):
+    for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
         read = _reader(path.rpartition("/")[2])
         if read is None:
             continue
@@ -153,7 +183,13 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
             found += read(path, texts[path])
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             notes.append(f"{path} could not be read as a manifest")
-    return tuple(dict.fromkeys(found)), tuple(notes)
+    properties = {name: value.strip() for text in texts.values() for name, value in _PROPERTY.findall(text)}
+    once: dict[tuple[str, str, str, str], Dependency] = {}
+    for one in found:
+        version = _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), one.version)
+        key = (one.name, version, one.source.rpartition(":")[0], one.group)
+        once.setdefault(key, replace(one, version=version))
+    return tuple(once.values()), tuple(notes)
 
 
 def frameworks(
@@ -194,6 +230,8 @@ def test_setup(
     for item in declared:
         if name := TEST_FRAMEWORKS.get(item.name.lower()):
             tools.setdefault(name, item.source)
+    if "mix.exs" in texts and test_files:
+        tools.setdefault("ExUnit", "mix.exs")  # comes with the language
     # `npm test` of a project in another language tries its pages alone.
     script_lines = sum(size.lines for name, size in sizes.items() if family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
@@ -209,7 +247,8 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
         return f"npm test ({script[1]})"
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         return "pytest"
-    return next((command for name, command in _COMMANDS if name in at_top), "")
+    by_manifest = next((command for name, command in _COMMANDS if name in at_top), "")
+    return by_manifest or next((_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS), "")
 
 
 # --- readers -------------------------------------------------------------------------------------------------------
@@ -296,13 +335,41 @@ def _expression(
     def read(path: str, text: str) -> Iterator[Dependency]:
         for match in expression.finditer(text):
             line = text.count("\n", 0, match.start("name")) + 1
-            name = f"{match['group']}:{match['name']}" if expression is _POM else match["name"]
+            name = f"{match['group']}:{match['name']}" if expression in (_POM, _SBT) else match["name"]
             yield Dependency(name, match["version"] or "", f"{path}:{line}", group(match))
 
     return read
 
 
-_nuget = _expression(_NUGET)
+def _nuget(path: str, text: str) -> Iterator[Dependency]:
+    group = "test" if "test" in path.lower() else ""
+    yield from (replace(one, group=group) for one in _expression(_NUGET)(path, text))
+
+
+def _mix(path: str, text: str) -> Iterator[Dependency]:
+    """Only `deps` has pairs that are dependencies."""
+    start = re.search(r"\bdefp? deps\b", text)
+    before, inside = (text[: start.start()], text[start.start() :].partition("\n  end")[0]) if start else ("", "")
+    read = _expression(_MIX, lambda match: re.sub(r"[^\w,]", "", match["group"] or ""))
+    yield from read(path, re.sub(r"[^\n]", "", before) + inside)
+
+
+def _catalog(path: str, text: str) -> Iterator[Dependency]:
+    """Gradle's catalog of versions."""
+    parsed = parse_toml(text, Path(path))
+    versions = parsed.get("versions", {})
+    for alias, value in parsed.get("libraries", {}).items():
+        if isinstance(value, str):
+            name, _, version = value.rpartition(":")
+        else:
+            name = value.get("module") or f"{value['group']}:{value['name']}"
+            version = value.get("version", "")
+            version = _version(versions.get(version["ref"], "")) if "ref" in version else version
+        line = _lines_of_keys(text).get(("libraries", alias.lower()), 1)
+        yield Dependency(name, version, f"{path}:{line}")
+
+
+_gems = _expression(_GEM, lambda match: "dev" if match["group"] == "development_" else "")
 _gradle = _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else "")
 _READERS: Mapping[str, Callable[[str, str], Iterator[Dependency]]] = {
     "pyproject.toml": _pyproject,
@@ -315,7 +382,10 @@ _READERS: Mapping[str, Callable[[str, str], Iterator[Dependency]]] = {
     "pom.xml": _expression(_POM, lambda match: match["scope"] or ""),
     "build.gradle": _gradle,
     "build.gradle.kts": _gradle,
-    "Gemfile": _expression(_GEM),
+    "Gemfile": _gems,
+    "mix.exs": _mix,
+    "Package.swift": _expression(_SWIFT),
+    "build.sbt": _expression(_SBT, lambda match: "test" if match["scope"] else ""),
 }
 
 
