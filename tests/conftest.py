@@ -42,12 +42,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections leave this machine in no test; servers on the loopback interface are fine."""
     connect = socket.socket.connect
 
-    def guarded(self: socket.socket, address: Any) -> None:
+    def guard_app(self: socket.socket, address: Any) -> None:
         if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
             raise AssertionError(f"a test tried to reach {address}")
         connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
+    monkeypatch.setattr(socket.socket, "connect", guard_app)
 
 
 @pytest.fixture(scope="session", autouse=True)

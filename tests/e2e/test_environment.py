@@ -18,7 +18,7 @@ from conftest import RunCli
 from durability_tools import make_project
 
 from codeinfo.errors import CodeInfoError, environment_error
-from codeinfo.serve.auth import kept_token
+from codeinfo.serve.auth import own_token
 
 NO_USER = 54_321  # an id that no user has
 STARTS = "clone,clone3,fork,vfork"
@@ -217,7 +217,7 @@ def test_what_is_printed_never_lands_in_a_file_of_ours(project: Path, tmp_path: 
 @pytest.mark.parametrize("left", [b"", b"abc", b"\xff\xfe"])
 def test_a_token_that_a_full_disk_cut_heals(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "web-token").write_bytes(left)
-    token = kept_token(tmp_path)
+    token = own_token(tmp_path)
     assert len(token) >= 32
-    assert kept_token(tmp_path) == token
+    assert own_token(tmp_path) == token
     assert stat.S_IMODE((tmp_path / "web-token").stat().st_mode) == 0o600

@@ -22,9 +22,9 @@ from codeinfo.serve.auth import (
     MAX_BODY_BYTES,
     SESSION_SECONDS,
     Sessions,
-    given_token,
     hosts_for,
-    kept_token,
+    own_token,
+    read_token_file,
     set_cookie,
 )
 from codeinfo.shells.http_views import code_lines, markdown_html
@@ -88,9 +88,9 @@ def test_operations_of_this_machine_alone_are_not_served(web: TestClient) -> Non
 
 
 def test_the_token_is_kept_where_nobody_else_can_read_it(tmp_path: Path) -> None:
-    made = kept_token(tmp_path / "data")
+    made = own_token(tmp_path / "data")
     assert len(made) >= 40
-    assert kept_token(tmp_path / "data") == made
+    assert own_token(tmp_path / "data") == made
     assert stat.S_IMODE(os.stat(tmp_path / "data" / "web-token").st_mode) == 0o600
 
 
@@ -196,7 +196,7 @@ def test_sessions_end_and_cannot_be_made_up() -> None:
     ):
         assert sessions.page_token(set_cookie(forged)) == ""
     old = f"{int(began) - SESSION_SECONDS - 1}.{name}"
-    assert sessions.page_token(set_cookie(f"{old}.{sessions._signed('session', old)}")) == ""
+    assert sessions.page_token(set_cookie(f"{old}.{sessions._sign('session', old)}")) == ""
 
 
 def test_the_link_is_printed_and_no_command_line_holds_it(project: Path, tmp_path: Path) -> None:
@@ -231,11 +231,11 @@ def test_a_chosen_token_is_long_and_its_file_private(tmp_path: Path) -> None:
         chosen.write_text(text)
         chosen.chmod(mode)
         with pytest.raises(UsageError, match=words):
-            given_token(chosen)
+            read_token_file(chosen)
     with pytest.raises(UsageError, match="cannot be read"):
-        given_token(tmp_path / "nothing")
+        read_token_file(tmp_path / "nothing")
     chosen.chmod(0o600)
-    assert given_token(chosen) == "x" * 20
+    assert read_token_file(chosen) == "x" * 20
 
 
 def test_hosts_are_this_machine_by_all_its_names() -> None:

@@ -256,9 +256,9 @@ def test_a_project_that_is_removed_while_it_is_indexed_does_not_come_back(
     tools = team.engine.team.tools()
 
     class Removing(Indexing):
-        def _listed(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
+        def _list_files(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
             team.engine.team.remove_project(TeamProjectRequest(project))
-            return super()._listed(mirror, commit)
+            return super()._list_files(mirror, commit)
 
     with team.database.transaction() as db:
         number = project_id(db, project)

@@ -10,7 +10,7 @@ import pytest
 from loop_tools import FIVE, Scenario, hit, interrupt
 from scripted import Reply, ScriptedLlm
 
-from codeinfo.answers.evidence import Item, fence, format_passages, halved
+from codeinfo.answers.evidence import Item, fence, format_passages, halve
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
@@ -153,8 +153,8 @@ def test_a_server_that_stays_broken_is_an_error() -> None:
 
 def test_halving_keeps_the_first_passages_or_the_first_lines() -> None:
     items = [Item(n, "/r", f"{n}.py", 1, 4, "a\nb\nc\nd") for n in range(1, 4)]
-    assert halved(items) == (items[0],)
-    (cut,) = halved(items[:1])
+    assert halve(items) == (items[0],)
+    (cut,) = halve(items[:1])
     assert (cut.text, cut.end_line) == ("a\nb", 2)
 
 

@@ -190,7 +190,7 @@ def list_agents(folders: Sequence[Path]) -> tuple[Agent, ...]:
         for place in sorted(folder.iterdir()) if folder.is_dir() else ():
             if place.is_dir() and _NAME.match(place.name):
                 places.setdefault(place.name, place)
-    return tuple(_listed(place) for _, place in sorted(places.items()))
+    return tuple(_describe(place) for _, place in sorted(places.items()))
 
 
 def load_agent(name: str, folders: Sequence[Path]) -> Profile:
@@ -202,7 +202,7 @@ def load_agent(name: str, folders: Sequence[Path]) -> Profile:
     raise NotFound(f"there is no agent {name!r}", next_step=f"There are: {known}")
 
 
-def _listed(place: Path) -> Agent:
+def _describe(place: Path) -> Agent:
     try:
         profile = _load(place)
     except CodeInfoError as error:

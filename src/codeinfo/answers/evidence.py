@@ -242,7 +242,7 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
     """`items` are what of the found may be shown; `weights` are the question's words by rarity."""
     support = support_of([item_of(hit, hit.text) for hit in found.hits[:JUDGED]], weights)
     if not items or not support.enough(found.quality):
-        return _abstained(question, items, support, found.quality)
+        return _build_refusal(question, items, support, found.quality)
     finder = finder_of(weights)
     quoted = _named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
     chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in quoted)
@@ -294,7 +294,7 @@ def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in one) for one in found), default=0.0)
 
 
-def halved(items: Sequence[Item]) -> tuple[Item, ...]:
+def halve(items: Sequence[Item]) -> tuple[Item, ...]:
     """The first of the passages, with half of the characters; of a single one the first lines."""
     room = sum(len(item.text) for item in items) // 2
     kept: list[Item] = []
@@ -321,7 +321,7 @@ def quote_passages(items: Sequence[Item]) -> str:
     return "\n\n".join(blocks)
 
 
-def _abstained(question: str, items: Sequence[Item], support: Support, quality: Quality) -> Answer:
+def _build_refusal(question: str, items: Sequence[Item], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
     text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if support.absent:
@@ -351,7 +351,7 @@ def search_text(question: str, earlier: Sequence[str]) -> str:
     """The question, with what it points back to; `earlier` are the questions before it, the oldest first."""
     query = question
     for number, asked in enumerate((*earlier[-TURNS_BACK:], question)):
-        query = _carried(asked, query) if number and points_back(asked) else asked
+        query = _with_subject(asked, query) if number and points_back(asked) else asked
     return query
 
 
@@ -363,7 +363,7 @@ def points_back(question: str) -> bool:
     return not own or words[0] in _OPENING or bool(_ABOUT.match(question)) or any(word in _POINTING for word in words)
 
 
-def _carried(question: str, before: str) -> str:
+def _with_subject(question: str, before: str) -> str:
     """The question with the subject of `before` behind it, which is itself a question or one with its subject."""
     known = {token.lower() for token in _TOKEN.findall(question)}
     content = [token for token in _TOKEN.findall(before) if token.lower() not in STOP_WORDS | known]

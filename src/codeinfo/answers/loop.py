@@ -18,7 +18,7 @@ from codeinfo.answers.evidence import (
     fence,
     finder_of,
     focus_item,
-    halved,
+    halve,
     payload,
     quote_passages,
     search_text,
@@ -99,7 +99,7 @@ def answer(
         found.limits.append(f"the search ended early: {limit}")
     sources = _payload(found, resources)
     if not sources:
-        return _abstained(question, found, resources)
+        return _build_refusal(question, found, resources)
     listener.step("write", f"{len(sources)} source{'s' * (len(sources) != 1)}")
     calls = resources.settings.tool_calls
     write_from = partial(
@@ -115,7 +115,7 @@ def answer(
         emit=listener.text,
     )
     written = _write_what_fits(found.evidence.show(sources), write_from, found)
-    return _finished(question, written, found, resources, listener.text)
+    return _build_answer(question, written, found, resources, listener.text)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def _write_what_fits(
         if error.code not in (CONTEXT_OVERFLOW, "LLM_BROKEN"):
             raise
         first = error
-    fewer = halved(sources)
+    fewer = halve(sources)
     found.evidence.items = {item.number: item for item in fewer}
     try:
         written = write_from(fewer)
@@ -246,7 +246,7 @@ def _write_what_fits(
 # --- results -------------------------------------------------------------------------------------------------------
 
 
-def _abstained(question: str, found: Research, resources: Resources) -> Answer:
+def _build_refusal(question: str, found: Research, resources: Resources) -> Answer:
     sought = ", ".join(f'"{entry.query}"' for entry in found.rounds) or f'"{question}"'
     text = f"The indexed files do not answer this, as far as could be found. Searched for: {sought}."
     if found.gaps:
@@ -265,7 +265,7 @@ def _abstained(question: str, found: Research, resources: Resources) -> Answer:
     )
 
 
-def _finished(question: str, written: Written, found: Research, resources: Resources, emit: Emit) -> Answer:
+def _build_answer(question: str, written: Written, found: Research, resources: Resources, emit: Emit) -> Answer:
     text, gaps = written.text, found.gaps or ("passages that answer the question",)
     if not text:
         text = quote_passages(tuple(found.evidence.items.values()))
@@ -342,7 +342,9 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Fin
         return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
 
     reply = model.json(
-        fill_prompt("grade", question=json.dumps(question), passages=_shown(items, finder), count=str(len(items))),
+        fill_prompt(
+            "grade", question=json.dumps(question), passages=_format_for_grading(items, finder), count=str(len(items))
+        ),
         _SCHEMA,
         complete,
         max_tokens=REPLY_TOKENS,
@@ -353,7 +355,7 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Fin
     return [replace(item, score=scores[number]) for number, item in enumerate(items, 1)]
 
 
-def _shown(items: Sequence[Item], finder: Finder) -> str:
+def _format_for_grading(items: Sequence[Item], finder: Finder) -> str:
     parts = [focus_item(item, finder, GRADED_CHARS) for item in items]
     mark = fence(part.text for part in parts)
     return "\n\n".join(

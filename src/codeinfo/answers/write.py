@@ -82,7 +82,7 @@ class CitationChecker:
         return tuple(self._items[number].citation(problem) for number, problem in sorted(self._problems.items()))
 
     def _claim(self, claim: str) -> str:
-        groups = list(_NUMBERS.finditer(_masked(claim)))
+        groups = list(_NUMBERS.finditer(_mask_code(claim)))
         if not groups:
             return claim
         numbers = [number for group in groups for number in _numbers(group)]
@@ -101,7 +101,7 @@ class CitationChecker:
             self._problems[number] = problem or self._problems.get(number, "")
             if problem:
                 self._fault(number, bare, problem, "marked")
-        return _rewritten(claim, groups, kept)
+        return _rewrite_numbers(claim, groups, kept)
 
     def _fault(self, number: int, claim: str, problem: str, action: str) -> None:
         self.faults.append(CitationFault(number, " ".join(claim.split())[:_CLAIM_SHOWN], problem, action))
@@ -112,7 +112,7 @@ class CitationChecker:
 
 def claims(line: str) -> Iterator[str]:
     """The sentences of a line, citations behind a full stop with the sentence they close; joined they are the line."""
-    masked = _masked(line)
+    masked = _mask_code(line)
     start = 0
     for end in _END.finditer(masked):
         yield line[start : end.end()]
@@ -201,7 +201,7 @@ def _contains(item: Item, words: str) -> bool:
     """The words as they stand, whatever the spacing; a dotted name by its parts, since code rarely spells it out."""
     text = f"{item.path}\n{item.symbol}\n{item.text}"
     wanted = words.strip().removesuffix("()").strip()
-    if _squeezed(wanted) in _squeezed(text):
+    if _squeeze(wanted) in _squeeze(text):
         return True
     parts = [part for part in _SEPARATOR.split(wanted) if part]
     if len(parts) > 1 and _NAME.fullmatch(wanted):
@@ -209,14 +209,14 @@ def _contains(item: Item, words: str) -> bool:
     return False
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return "".join(text.split()).lower()
 
 
 # --- rewriting -----------------------------------------------------------------------------------------------------
 
 
-def _masked(text: str) -> str:
+def _mask_code(text: str) -> str:
     """The text with code in back quotes blanked, so that `items[0]` is no citation and `a.b` no sentence end."""
     return _CODE.sub(lambda match: "`" + "x" * len(match[1]) + "`", text)
 
@@ -225,7 +225,7 @@ def _numbers(group: re.Match[str]) -> list[int]:
     return [int(number) for number in re.split(r"[,;]", group[1])]
 
 
-def _rewritten(claim: str, groups: Sequence[re.Match[str]], kept: Mapping[int, str]) -> str:
+def _rewrite_numbers(claim: str, groups: Sequence[re.Match[str]], kept: Mapping[int, str]) -> str:
     parts: list[str] = []
     start = 0
     for position, group in enumerate(groups):
@@ -380,15 +380,15 @@ def _reply(
 ) -> tuple[Delta, str]:
     """The closing delta and what was said. An endpoint that refuses tools is asked once more without them."""
     try:
-        return _streamed(model, messages, tools, reply_tokens, live)
+        return _stream_reply(model, messages, tools, reply_tokens, live)
     except ProviderError as error:
         if error.code != "LLM_REJECTED" or not tools:
             raise
         notes.append("the endpoint refuses tools: the answer was written without them")
-        return _streamed(model, messages, (), reply_tokens, live)
+        return _stream_reply(model, messages, (), reply_tokens, live)
 
 
-def _streamed(
+def _stream_reply(
     model: Model, messages: Sequence[Message], tools: tuple[ToolSpec, ...], reply_tokens: int, live: LiveAnswer
 ) -> tuple[Delta, str]:
     said: list[str] = []
@@ -481,7 +481,7 @@ def history_messages(turns: Sequence[Turn], limit: int) -> tuple[Message, ...]:
     chosen: list[Message] = []
     room = HISTORY_CHARS
     for question, reply in reversed(_pairs(turns)):
-        texts = (question.content, _plain(reply.content))
+        texts = (question.content, _without_citations(reply.content))
         room -= sum(map(len, texts))
         if len(chosen) >= 2 * limit or room < 0:
             break
@@ -497,7 +497,7 @@ def _pairs(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
     ]
 
 
-def _plain(text: str) -> str:
+def _without_citations(text: str) -> str:
     """An answer without statistics and without `[n]`: a model that sees old numbers cites them again."""
     out: list[str] = []
     for piece in strip_stats(text).split("["):

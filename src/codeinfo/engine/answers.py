@@ -92,7 +92,7 @@ class Lookup(ABC):
     def _search(self, query: str) -> SearchResult: ...
 
     @abstractmethod
-    def _searched(self) -> Iterator[IndexManager]: ...
+    def _indexes(self) -> Iterator[IndexManager]: ...
 
     def search(self, query: str) -> SearchResult:
         if not query.strip():
@@ -109,7 +109,7 @@ class Lookup(ABC):
         """
         words = {word: spellings(word) for word in content_words(read_query(question).words)}
         rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
-        for index in self._searched():
+        for index in self._indexes():
             names.update(self._own_names(index))
             with self._store(index).snapshot() as view:
                 rows += len(view.row_file)
@@ -194,7 +194,7 @@ class CodeLookup(Lookup):
     def references(self, name: str) -> str:
         """Where a name is used, a line each; how sure that is stands with every one."""
         lines: list[str] = []
-        for index in self._searched():
+        for index in self._indexes():
             for folder in self._scope.folders[index] or (".",):
                 request = RefsRequest(name, str(index.root / folder), limit=USES, refresh=False)
                 try:
@@ -216,15 +216,15 @@ class CodeLookup(Lookup):
         return dumps(card)
 
     def _globs(self) -> tuple[str, ...]:
-        inside = [(path, index.root) for path in self._left_out for index in self._searched()]
+        inside = [(path, index.root) for path in self._left_out for index in self._indexes()]
         return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
 
-    def _searched(self) -> Iterator[IndexManager]:
+    def _indexes(self) -> Iterator[IndexManager]:
         return iter(self._scope.indexes)
 
     def _find(self, path: str) -> tuple[IndexManager, str]:
         """The indexed file of that path, relative to a root or absolute."""
-        for index in self._searched():
+        for index in self._indexes():
             relative = path.removeprefix(f"{index.root}/").removeprefix("./")
             known = relative in self._store(index).manifest()
             if known and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
@@ -294,7 +294,7 @@ class DocumentLookup(Lookup):
         lines = [f"{one.start_line}-{one.end_line} {'#' * one.level} {one.title}" for one in found]
         return "\n".join([document, *lines])
 
-    def _searched(self) -> Iterator[CollectionIndex]:
+    def _indexes(self) -> Iterator[CollectionIndex]:
         """Those that can be searched: one that is gone or was never fetched was left out, and that was noted."""
         return (index for index in self._chosen if index.live_store() is not None)
 
@@ -302,7 +302,7 @@ class DocumentLookup(Lookup):
         return ()  # a handbook on moorings may well be called moorings
 
     def _find(self, path: str, root: str = "") -> tuple[CollectionIndex, str]:
-        for index in self._searched():
+        for index in self._indexes():
             relative = path.removeprefix(f"{index.root}/").removeprefix(f"{index.source.collection.name}/")
             row = self._store(index).manifest().get(relative)
             if root in ("", str(index.root)) and row is not None and row.language:
@@ -419,7 +419,7 @@ class AnswerOperations:
     ) -> ops.Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
-            reply = self._extracted(question, lookup, chosen, history)
+            reply = self._quote(question, lookup, chosen, history)
             listener.text(reply.text)
             return reply
         system = agent.system_prompt if agent else ""
@@ -444,7 +444,7 @@ class AnswerOperations:
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
+    def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)

@@ -190,12 +190,12 @@ class CollectionSource(Source, frozen=True):
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[FolderFiles, Walk]:
         root = self._place()
         if self.collection.kind is Kind.FILES:
-            return FolderFiles(root), _listed_files(root, self.collection.files)
+            return FolderFiles(root), _walk_files(root, self.collection.files)
         walked = walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
         if self.collection.kind is Kind.PACKAGE:
             known = store.manifest() if store is not None and not by_content else {}
             walked = _of_package(root, walked, known)
-        return FolderFiles(root), _chosen(
+        return FolderFiles(root), _filter_walk(
             walked, self.collection.globs, "glob", "the collection's patterns leave it out"
         )
 
@@ -217,7 +217,7 @@ class CollectionIndex(IndexManager):
     source: CollectionSource
 
 
-def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
+def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
     found, skipped = list[SourceFile](), list[Skip]()
     for full in files:
         path = os.path.relpath(full, root).replace(os.sep, "/")
@@ -246,7 +246,7 @@ def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> W
     `known` spares reading those that look as they did when they were indexed."""
     manifest = read_package(root)
     if manifest.globs:
-        return _chosen(walked, manifest.globs, "manifest", "the package's manifest does not select it")
+        return _filter_walk(walked, manifest.globs, "manifest", "the package's manifest does not select it")
     listed = {file.path: file for file in manifest.files}
     files, skipped = list[SourceFile](), list[Skip](walked.skipped)
     for file in walked.files:
@@ -276,7 +276,7 @@ def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | 
     return "" if found == wanted else f"its content has {found[:12]}…, the manifest says {wanted[:12]}…"
 
 
-def _chosen(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
+def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
     if not globs:
         return walked
     fitting = match_globs([file.path for file in walked.files], globs)
@@ -316,12 +316,12 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         hosts.add(host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        with _fetched_repository(collection, policy, own=own) as (revision, files):
+        with _fetch_repository(collection, policy, own=own) as (revision, files):
             return _store(home, revision, files)
     get = partial(download, policy=policy)
     if collection.remote and not is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+        contents = _download_listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
         data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
         contents = unpack(data)
@@ -332,7 +332,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
 
 
-def _fetched_repository(
+def _fetch_repository(
     collection: Collection, policy: HostPolicy, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
     from codeinfo.sources.git import fetch_files
@@ -348,7 +348,7 @@ def _read_archive(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
+def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
     """The files that a manifest on the web lists, each from its own address or beside the manifest."""
     from urllib.parse import quote, urljoin
 

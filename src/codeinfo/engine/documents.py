@@ -156,13 +156,13 @@ class _Searcher:
             results = self._by_meaning(cosines)
         else:
             results, quality = self._by_search(query, asked, cosines)
-        results, status = self._reranked(query, results)
+        results, status = self._rerank(query, results)
         took = round(1000 * (time.perf_counter() - started), 2)
         if quality is not None:
             quality = replace(quality, reranker_status=status)
         return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
-    def _reranked(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
+    def _rerank(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
         """The first passages by relevance. Each place keeps its score, as in a search of code. A reranker that failed
         is not asked again for the other questions of the request."""
         if self._reranking is None:
@@ -201,7 +201,7 @@ class _Searcher:
         wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
         firsts, seconds = list[operations.DocumentHit](), list[operations.DocumentHit]()
         for hit in found.hits:
-            best, *more = self._chosen(hit, cosines)
+            best, *more = self._choose_passages(hit, cosines)
             firsts.append(self._result(*best, hit.score))
             for row, chunk, distance in more:
                 if wanted.intersection(terms(chunk.text)):
@@ -213,7 +213,9 @@ class _Searcher:
         np.maximum.at(closest, self._view.row_file, cosines)
         return 1 - closest <= self._request.max_distance
 
-    def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[int, ChunkRow, float | None]]:
+    def _choose_passages(
+        self, hit: Hit, cosines: NDArray[np.float32] | None
+    ) -> list[tuple[int, ChunkRow, float | None]]:
         """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
         spans = ((hit.start_line, hit.end_line), *hit.more)
         found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
@@ -333,7 +335,7 @@ def _entry(definition: Definition) -> operations.OutlineEntry:
     return operations.OutlineEntry(definition.name, level, definition.start_line, definition.end_line)
 
 
-def _named(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
+def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
     """By its whole title, else by a part of it, whichever comes first in the document."""
     key = wanted.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):
@@ -464,10 +466,10 @@ class DocumentOperations:
         return operations.SyncReport(
             collection=collection.id,
             name=collection.name,
-            plan=_without(plan, refused),
+            plan=_without_refused(plan, refused),
             documents=fresh.report.files,
             chunks=fresh.report.chunks,
-            skipped=_that_matter(fresh.report.skipped),
+            skipped=_mark_refusals(fresh.report.skipped),
             notes=fresh.report.notes,
             took_ms=round(1000 * (time.monotonic() - started), 1),
         )
@@ -531,7 +533,7 @@ class DocumentOperations:
             raise UsageError(f"{path} has {len(data):,} bytes", next_step=f"Write at most {MAX_DOCUMENT_BYTES:,}")
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
         collection = known[0] if known else written_collection(request.collection)
-        index = self._written(collection)
+        index = self._writable_index(collection)
         tree = written_tree(index.source.home)
         target = tree / path
         if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
@@ -557,7 +559,7 @@ class DocumentOperations:
     def delete(self, request: operations.DocsDeleteRequest) -> operations.DocsDeleteResponse:
         """All of them, or none where one is not there."""
         (collection,), _ = self.collections.named(Path(request.path), (request.collection,))
-        index = self._written(collection)
+        index = self._writable_index(collection)
         tree, paths = written_tree(index.source.home), list(dict.fromkeys(map(_document_path, request.documents)))
         if missing := [path for path in paths if not (tree / path).is_file()]:
             raise NotFound(
@@ -568,7 +570,7 @@ class DocumentOperations:
             (tree / path).unlink()
         return operations.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
 
-    def _written(self, collection: Collection) -> CollectionIndex:
+    def _writable_index(self, collection: Collection) -> CollectionIndex:
         if collection.kind is not Kind.WRITTEN:
             raise UsageError(
                 f"the documents of {collection.name} come from {collection.url}",
@@ -614,7 +616,7 @@ class DocumentOperations:
         lines = document_lines(store, path)
         first, last, title = 1, max(lines, default=0), path
         if request.section:
-            entry = _named(request.section, headings(store, path))
+            entry = _find_section(request.section, headings(store, path))
             first, last, title = entry.start_line, entry.end_line, entry.title
         content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
         return operations.DocsSectionResponse(opened.id, path, title, content, first, last)
@@ -683,13 +685,13 @@ def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]
     return plan, walked.skipped
 
 
-def _without(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
+def _without_refused(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
     added = tuple(path for path in plan.added if path not in refused)
     changed = tuple(path for path in plan.changed if path not in refused)
     return replace(plan, added=added, changed=changed)
 
 
-def _that_matter(skipped: tuple[Skip, ...]) -> tuple[Skip, ...]:
+def _mark_refusals(skipped: tuple[Skip, ...]) -> tuple[Skip, ...]:
     """A refusal matters as long as the document is there, not only in the run that met it."""
     marked = (replace(skip, matters=skip.matters or skip.rule == "refused") for skip in skipped)
     return tuple({skip.path: skip for skip in marked}.values())

@@ -173,7 +173,7 @@ def _fixture(name: str, content: Mapping[str, Any]) -> Dataset:
     for row in content["queries"]:
         wanted = row.get("expectedPatterns", row.get("expectedTopFiles", ()))
         unwanted = row.get("expectedNotPatterns", row.get("expectedNotTopFiles", ()))
-        target = Target(patterns=_lowered(wanted), unwanted=_lowered(unwanted))
+        target = Target(patterns=_lowercase(wanted), unwanted=_lowercase(unwanted))
         queries.append(
             Query(
                 id=str(row["id"]),
@@ -186,7 +186,7 @@ def _fixture(name: str, content: Mapping[str, Any]) -> Dataset:
     return Dataset(name, tuple(queries), gates=(FIXTURE_GATE,))
 
 
-def _lowered(patterns: Any) -> tuple[str, ...]:
+def _lowercase(patterns: Any) -> tuple[str, ...]:
     return tuple(str(pattern).lower() for pattern in patterns)
 
 

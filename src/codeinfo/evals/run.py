@@ -392,7 +392,7 @@ def _is_safe(path: str) -> bool:
 def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None = None) -> ops.EvalReport:
     named_gates = parse_gates(request.gates)
     older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before anything is asked
-    dataset, done, notes = _answered(engine, request, progress)
+    dataset, done, notes = _ask_all(engine, request, progress)
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
     summary = summarise(list(scores.values()))
@@ -415,7 +415,7 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | 
     return result
 
 
-def _answered(
+def _ask_all(
     engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None
 ) -> tuple[Dataset, Run, tuple[str, ...]]:
     if request.from_git:

@@ -157,16 +157,16 @@ def key_from_environment(name: str, environ: Mapping[str, str]) -> Key:
             f"the environment variable {name} should hold a key and is empty or unset",
             next_step=f"Set {name}, or remove the setting that names it.",
         )
-    return Key(_checked(value, f"environment variable {name}"), f"environment variable {name}")
+    return Key(_check_key(value, f"environment variable {name}"), f"environment variable {name}")
 
 
 def key_from_file(path: Path) -> Key:
     origin = f"key file {path}"
     text = read_secret(path, "Name a file that holds only the key in the settings")
-    return Key(_checked(text.strip(), origin), origin)
+    return Key(_check_key(text.strip(), origin), origin)
 
 
-def _checked(value: str, origin: str) -> str:
+def _check_key(value: str, origin: str) -> str:
     """A header carries visible ASCII only; anything else is the wrong file or a pasted mistake."""
     if not value or not all("!" <= char <= "~" for char in value):
         raise UsageError(
@@ -384,14 +384,14 @@ class Connection:
         response = self._response
         if response is None:
             raise Fault(Kind.CANCELLED)
-        with self._translated():
+        with self._translate_errors():
             # As it arrives; but where the length is known, Python 3.11's read1 loses count and would wait for more.
             left = response.length
             piece = response.read1(_PIECE) if left is None else response.read(min(_PIECE, left))
             if not piece and (response.length or self._expired or self._aborted):
                 raise http.client.IncompleteRead(b"", response.length)
         if not piece:
-            self._rest()
+            self._end_reply()
         return piece
 
     def read_json(self, largest: int) -> Any:
@@ -433,7 +433,7 @@ class Connection:
         headers = {**self._fixed, "Content-Type": "application/json"} if body is not None else self._fixed
         for reused in (self._http is not None, False):
             try:
-                with self._translated():
+                with self._translate_errors():
                     response = self._exchange(method, path, body, headers)
                 break
             except Fault as fault:
@@ -484,7 +484,7 @@ class Connection:
         return bytes(body)
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Whatever the library raises, as a fault; the connection is closed then, since its state is unknown."""
         try:
             yield
@@ -529,7 +529,7 @@ class Connection:
             self._watchdog.cancel()
             self._watchdog = None
 
-    def _rest(self) -> None:
+    def _end_reply(self) -> None:
         self._stop_watchdog()
         if self._response is not None and self._response.will_close:
             self.close()

@@ -43,7 +43,7 @@ Refusal = tuple[int, str, str, str]  # status, code, message, next step
 TOKEN_FILE = "web-token"
 TOKEN_HEADER = "x-codeinfo-token"
 LEAST_TOKEN = 16  # characters
-LEAST_KEPT = 32  # characters of a token that was made here
+LEAST_OWN_TOKEN = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
 MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only once it is read
 MAX_UPLOAD_BYTES = 32_000_000
@@ -113,14 +113,14 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
     return f"{parts.scheme}://{parts.netloc}", frozenset(hosts)
 
 
-def kept_token(data_dir: Path) -> str:
+def own_token(data_dir: Path) -> str:
     """The token of this user, made once and kept in a file that nobody else can read."""
     path = private_folder(data_dir) / TOKEN_FILE
     handle = open_private(path, os.O_RDWR)
     try:
         wait_for_lock(handle, path)  # two servers that start at once agree on one token
         token = os.read(handle, 1000).decode("ascii", "replace").strip()
-        if len(token) < LEAST_KEPT:  # new, or what a full disk left of it
+        if len(token) < LEAST_OWN_TOKEN:  # new, or what a full disk left of it
             token = secrets.token_urlsafe(32)
             os.ftruncate(handle, 0)
             os.pwrite(handle, token.encode(), 0)
@@ -130,7 +130,7 @@ def kept_token(data_dir: Path) -> str:
     return token
 
 
-def given_token(path: Path) -> str:
+def read_token_file(path: Path) -> str:
     """The token that somebody chose, from a file that nobody else can read."""
     token = read_secret(path, "Name a file that holds a token").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
@@ -153,26 +153,26 @@ class Guard:
         if scope["type"] != "http":  # no web sockets are offered
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        sealed = _sealed(send, cacheable=scope["path"].startswith("/static/"))
+        secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
         readable = "text/html" in headers.get("accept", "")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await send_refusal(sealed, *refusal, readable=readable)
+            await send_refusal(secured, *refusal, readable=readable)
             return
-        await self.enter(scope, _bounded(receive, most_bytes(scope["path"])), sealed, headers)
+        await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), secured, headers)
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """A request that may be answered, if its sender may have that."""
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
-        if session := self._entrance(asked):
-            await send_page(send, 200, entered_page("/"), [(b"set-cookie", set_cookie(session).encode())])
+        if session := self._open_session(asked):
+            await send_page(send, 200, continue_page("/"), [(b"set-cookie", set_cookie(session).encode())])
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
-        if refusal := self._stranger(scope, headers, page_token):
+        if refusal := self._check_credentials(scope, headers, page_token):
             if readable and _is_page(scope):
                 address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
-                await send_page(send, 401, stranger_page(address, used=CODE_PARAMETER in asked), [])
+                await send_page(send, 401, no_session_page(address, used=CODE_PARAMETER in asked), [])
             else:
                 await send_refusal(send, *refusal, readable=readable)
             return
@@ -198,7 +198,7 @@ class Guard:
             return 413, "BODY_TOO_LARGE", f"a body may have {most} bytes", "Send less"
         return None
 
-    def _stranger(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
+    def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
         """For who has neither the server's token nor, as far as that goes, a session. A session reads; to change
         something its page's token must come along, which no other site's page knows."""
         given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
@@ -206,7 +206,7 @@ class Guard:
             return None
         if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):
             return None
-        if self._writes(scope):
+        if self._is_write(scope):
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
             if self._access.private:
                 next_step = f"Send what the token file holds as {TOKEN_HEADER}"
@@ -218,12 +218,12 @@ class Guard:
             next_step += ". Or open the first page with ?token= and what the token file holds"
         return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
 
-    def _writes(self, scope: Scope) -> bool:
+    def _is_write(self, scope: Scope) -> bool:
         if scope["path"].startswith("/mcp"):  # its calls may write, and one cannot tell from outside
             return True
         return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
 
-    def _entrance(self, asked: dict[str, list[str]]) -> str | None:
+    def _open_session(self, asked: dict[str, list[str]]) -> str | None:
         """A new session for who opened a link with the code; on an address that others reach, with the token, too."""
         if code := asked.get(CODE_PARAMETER, [""])[0]:
             return self._sessions.enter(code)
@@ -262,12 +262,12 @@ def most_bytes(path: str) -> int:
     return MAX_HOOK_BYTES if path.startswith(HOOKS) else MAX_BODY_BYTES
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
+def _limit_body(receive: Receive, most: int) -> Receive:
     """A body without a length is counted as it comes, and must come in time."""
     seen, complete = 0, False
     until = asyncio.get_running_loop().time() + BODY_SECONDS
 
-    async def counted() -> Message:
+    async def receive_limited() -> Message:
         nonlocal seen, complete
         if complete:
             return await receive()
@@ -283,21 +283,21 @@ def _bounded(receive: Receive, most: int) -> Receive:
             raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
         return message
 
-    return counted
+    return receive_limited
 
 
-def _sealed(send: Send, *, cacheable: bool) -> Send:
+def _add_security_headers(send: Send, *, cacheable: bool) -> Send:
     cache = "public, max-age=3600" if cacheable else "no-store"
     extra = [(name.encode(), value.encode()) for name, value in (HEADERS | {"cache-control": cache}).items()]
     names = {name for name, _ in extra}
 
-    async def sealed(message: Message) -> None:
+    async def secured(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
             message["headers"] = [*own, *extra]
         await send(message)
 
-    return sealed
+    return secured
 
 
 async def send_refusal(
@@ -356,16 +356,16 @@ class Sessions:
         return self.sign(f"{int(time.time())}.{secrets.token_urlsafe(16)}")
 
     def sign(self, name: str) -> str:
-        return f"{name}.{self._signed('session', name)}"
+        return f"{name}.{self._sign('session', name)}"
 
     def name_of(self, cookie_header: str) -> str:
         """The name of the session that a browser sends along; "" for none, or one that was not signed here."""
         name, _, signature = _cookie(cookie_header).rpartition(".")
-        return name if hmac.compare_digest(signature.encode(), self._signed("session", name).encode()) else ""
+        return name if hmac.compare_digest(signature.encode(), self._sign("session", name).encode()) else ""
 
     def token_of(self, name: str) -> str:
         """What the pages of this session send with a request that changes something."""
-        return self._signed("page", name)
+        return self._sign("page", name)
 
     def page_token(self, cookie_header: str) -> str:
         """What the pages of this session send with a request that changes something; "" where there is no session."""
@@ -375,7 +375,7 @@ class Sessions:
             return ""
         return self.token_of(name)
 
-    def _signed(self, purpose: str, name: str) -> str:
+    def _sign(self, purpose: str, name: str) -> str:
         digest = hmac.digest(self._token, f"{purpose}:{name}".encode(), hashlib.sha256)
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
@@ -395,14 +395,14 @@ def set_cookie(value: str, *, secure: bool = False) -> str:
 # --- what a person sees of it --------------------------------------------------------------------------------------
 
 
-def entered_page(address: str) -> str:
+def continue_page(address: str) -> str:
     """Leads on to an address. A redirect would not do: a browser that came from elsewhere would follow it without the
     cookie, since it is for this site alone."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
     return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Go on to the pages</a></p>')
 
 
-def stranger_page(address: str, *, used: bool) -> str:
+def no_session_page(address: str, *, used: bool) -> str:
     """For a browser without a session; `address` is what it asked for, `used` whether with a link that no longer
     works."""
     first = "<p>This link has been used already, and works once only.</p>" if used else ""

@@ -84,7 +84,7 @@ class Watch:
             self._drain()
             return self._clean and self._is_recent()
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """The look at the files that followed `start` did not come to its end."""
         with self._lock:
             self._clean = self._knows_all = False
@@ -93,7 +93,7 @@ class Watch:
         with self._lock:
             handle, self._handle = self._handle, -1
             self._folders.clear()
-            self.spoil()
+            self.invalidate()
             if handle >= 0:
                 os.close(handle)
 
@@ -113,9 +113,9 @@ class Watch:
         with suppress(BlockingIOError):
             while data := os.read(self._handle, _READ_BYTES):
                 for number, mask, name in _events(data):
-                    self._note(number, mask, name)
+                    self._record(number, mask, name)
 
-    def _note(self, number: int, mask: int, name: str) -> None:
+    def _record(self, number: int, mask: int, name: str) -> None:
         if mask & _IGNORED:
             return
         self._clean = False
@@ -295,7 +295,7 @@ class ServerIndexes(Indexes):
             while not job.done.wait(_LOOK_S):
                 if progress is not None:
                     progress(job.latest)
-                if until is not None and time.monotonic() > until and job.has_something():
+                if until is not None and time.monotonic() > until and job.can_be_searched():
                     raise Busy(f"{job.index.root} is being indexed ({_describe(job.latest)})")
         except Busy:
             raise
@@ -333,7 +333,7 @@ class _Job:
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
 
-    def has_something(self) -> bool:
+    def can_be_searched(self) -> bool:
         """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
         return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
 
@@ -354,7 +354,7 @@ class _Job:
             since = Since(self.before, events) if self.before is not None and events is not None else None
             self._fresh = self.index.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
-            self._watch.spoil()
+            self._watch.invalidate()
             self._error = error
         finally:
             rest_s = _GIVE_WAY_S if self.waiting else 0.0

@@ -100,7 +100,7 @@ class AnswerRun(Struct):
     bell: Bell = field(default_factory=Bell)
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def tell(self, kind: str, **data: Any) -> None:
+    def emit(self, kind: str, **data: Any) -> None:
         self.events.append(RunEvent(kind, data))
         self.bell.ring()
 
@@ -265,7 +265,9 @@ class Runs:
                 return
             if found is None or found.gone:
                 what = "the server that wrote this answer has ended"
-                self._failed(run, CodeInfoError(what, next_step="Ask again; the conversation has what was written"))
+                self._record_error(
+                    run, CodeInfoError(what, next_step="Ask again; the conversation has what was written")
+                )
                 self._copy_event(run, "done", {"runId": run.id, "conversationId": run.conversation}, "")
                 return
             time.sleep(PUBLISH_S)
@@ -278,25 +280,25 @@ class Runs:
         elif kind == "error":
             run.error = run.error or CodeInfoError(data["message"], next_step=data["next"], code=data["code"])
         run.stopped = run.stopped or kind == "stopped"
-        run.tell(kind, **data)
+        run.emit(kind, **data)
         if run.finished:
             run.ended.set()
 
     def _perform(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> None:
         try:
-            run.answers += self._answered(run, request)
+            run.answers += self._write_answer(run, request)
         except KeyboardInterrupt:
             run.stopped = True
-            run.tell("stopped")
+            run.emit("stopped")
         except CodeInfoError as error:
-            self._failed(run, error)
+            self._record_error(run, error)
         except Exception as error:
             log.exception("an answer failed")
-            self._failed(run, CodeInfoError(f"{type(error).__name__}: {error}", next_step="The log shows where"))
+            self._record_error(run, CodeInfoError(f"{type(error).__name__}: {error}", next_step="The log shows where"))
         finally:
             self._drop_if_empty(run)
             run.finished = True
-            run.tell("done", runId=run.id, conversationId=run.conversation)
+            run.emit("done", runId=run.id, conversationId=run.conversation)
             run.ended.set()
 
     def _drop_if_empty(self, run: AnswerRun) -> None:
@@ -306,18 +308,20 @@ class Runs:
             store.delete((run.conversation,))
             run.conversation = ""
 
-    def _failed(self, run: AnswerRun, error: CodeInfoError) -> None:
+    def _record_error(self, run: AnswerRun, error: CodeInfoError) -> None:
         run.error = error
-        run.tell("error", code=error.code, message=error.what, next=error.next_step)
+        run.emit("error", code=error.code, message=error.what, next=error.next_step)
 
-    def _answered(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> tuple[Answer, ...]:
+    def _write_answer(
+        self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest
+    ) -> tuple[Answer, ...]:
         def show(text: str) -> None:
             run.call.check()
-            run.tell("token", text=text)
+            run.emit("token", text=text)
 
         def show_step(stage: str, detail: str) -> None:
             run.call.check()
-            run.tell("step", stage=stage, detail=detail)
+            run.emit("step", stage=stage, detail=detail)
 
         listener, answers = replace(run.call.listener("REST"), text=show, step=show_step), self._engine.answers
         if not isinstance(request, AgentRunRequest):
@@ -481,16 +485,16 @@ class IndexQueue:
         if found is None:
             raise NotFound(f"there is no run {identity!r}", next_step="See the list of runs")
         places = [waiting.id for waiting in self._store.waiting()]
-        return self._shown(found, places.index(identity) + 1 if identity in places else 0)
+        return self._with_position(found, places.index(identity) + 1 if identity in places else 0)
 
     def status(self) -> IngestStatus:
-        waiting = [self._shown(run, place) for place, run in enumerate(self._store.waiting(), 1)]
+        waiting = [self._with_position(run, place) for place, run in enumerate(self._store.waiting(), 1)]
         return IngestStatus(tuple(waiting), tuple(self._store.finished(FINISHED_SHOWN)))
 
     def is_busy(self, root: Path) -> bool:
         return any(run.root == str(root) for run in self._store.waiting())
 
-    def _shown(self, run: IngestRun, position: int) -> IngestRun:
+    def _with_position(self, run: IngestRun, position: int) -> IngestRun:
         return replace(run, position=position, progress=self._progress if run.id == self._current else None)
 
     # --- working ---
@@ -502,21 +506,21 @@ class IndexQueue:
                 with self._store.worker() as held:
                     if held:
                         self._store.resume()
-                        self._take_turns()
+                        self._work_off()
             except CodeInfoError:
                 log.exception("the queue cannot be used any more")
                 return
-            self._rest()
+            self._wait()
 
-    def _take_turns(self) -> None:
+    def _work_off(self) -> None:
         while not self._closing:
             run = self._store.take()
             if run is None:
-                self._rest()
+                self._wait()
             else:
                 self._perform(run)
 
-    def _rest(self) -> None:
+    def _wait(self) -> None:
         self._wake.wait(_LOOK_S)
         self._wake.clear()
 

@@ -208,7 +208,7 @@ def team_gate(engine: Engine, origin: str) -> Gate | None:
 
         secret = config.secret(config.auth.client_secret_env)
         if config.auth.client_secret_file:
-            secret = auth.given_token(Path(config.auth.client_secret_file).expanduser())
+            secret = auth.read_token_file(Path(config.auth.client_secret_file).expanduser())
         service = SignInService(
             engine.team.store,
             config.auth,
@@ -240,16 +240,16 @@ class TeamGuard(auth.Guard):
         readable = "text/html" in headers.get("accept", "")
         try:
             look, name = await self._credential(headers)
-            caller = await self._asked(look) if look is not None else None
+            caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
             await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return
         if caller is None or look is None:
-            await self._refuse_stranger(scope, send, readable)
+            await self._refuse_unknown(scope, send, readable)
             return
         if name:
             scope["state"]["page_token"] = self._gate.sessions.token_of(name)
-        if refusal := self._denied(scope, headers, caller, name):
+        if refusal := self._check_scope(scope, headers, caller, name):
             await auth.send_refusal(send, *refusal, readable=readable)
             return
         current_user.set(caller)
@@ -270,10 +270,10 @@ class TeamGuard(auth.Guard):
         name = sessions.name_of(headers["cookie"])
         return (lambda: self._gate.by_session(name)) if name else None, name
 
-    async def _asked(self, look: Callable[[], Caller | None]) -> Caller | None:
+    async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
         return await anyio.to_thread.run_sync(look, limiter=self._limiter)
 
-    async def _refuse_stranger(self, scope: auth.Scope, send: auth.Send, readable: bool) -> None:
+    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
         if readable and not scope["path"].startswith("/mcp"):
             address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
@@ -282,7 +282,9 @@ class TeamGuard(auth.Guard):
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
         await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
-    def _denied(self, scope: auth.Scope, headers: dict[str, str], caller: Caller, session: str) -> auth.Refusal | None:
+    def _check_scope(
+        self, scope: auth.Scope, headers: dict[str, str], caller: Caller, session: str
+    ) -> auth.Refusal | None:
         try:
             needed = self._scope_of(scope)
         except team.Refused as error:
@@ -301,7 +303,7 @@ class TeamGuard(auth.Guard):
         """Answer for as long as the caller may have it."""
         started = ended = False
 
-        async def following(message: auth.Message) -> None:
+        async def track(message: auth.Message) -> None:
             nonlocal started, ended
             started = started or message["type"] == "http.response.start"
             ended = ended or (message["type"] == "http.response.body" and not message.get("more_body", False))
@@ -309,7 +311,7 @@ class TeamGuard(auth.Guard):
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_when_refused, look, tasks.cancel_scope)
-            await self._app(scope, receive, following)
+            await self._app(scope, receive, track)
             tasks.cancel_scope.cancel()
         if started and not ended:
             await send({"type": "http.response.body", "body": b""})
@@ -320,7 +322,7 @@ class TeamGuard(auth.Guard):
             await anyio.sleep(LOOK_S)
             now = asyncio.get_running_loop().time()
             try:
-                if await self._asked(look) is None:
+                if await self._find_caller(look) is None:
                     break
                 asked_at = now
             except StoreUnavailable:

@@ -54,7 +54,7 @@ from codeinfo.serve.team import READ, require_callers, team_gate
 from codeinfo.serve.workers import ENDING, serve_with_workers
 from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
-from codeinfo.shells.http_team import admin_routes, guarded, origin_of, receiving_routes, sign_in_routes
+from codeinfo.shells.http_team import admin_routes, guard_app, origin_of, receiving_routes, sign_in_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
 from codeinfo.shells.mcp_tools import chosen_tools
@@ -360,7 +360,7 @@ def make_app(
         routes=routes, exception_handlers={**http_api.EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan
     )
     app.state.codeinfo = state
-    return guarded(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)
+    return guard_app(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)
 
 
 def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: dispatch.Observe) -> State:
@@ -411,9 +411,9 @@ def serve(
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
     dispatch.check_threads()
     own = (
-        secrets.token_urlsafe if of_team else partial(auth.kept_token, config.paths.data_dir)
+        secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
     )  # users of a team have tokens of their own
-    token = auth.given_token(Path(token_file)) if token_file else own()
+    token = auth.read_token_file(Path(token_file)) if token_file else own()
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
     real_port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"

@@ -288,7 +288,7 @@ def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
         schema = results[row.result] if row.result is not None else {"type": "object"}
         if row.reflects:
             schema = {"allOf": [schema, {"type": "object", "properties": {"reflects": row.reflects}}]}
-        paths.setdefault(row.path, {})[row.method.lower()] = _described(row, schema)
+        paths.setdefault(row.path, {})[row.method.lower()] = _describe_route(row, schema)
     about = "Find the few places in a codebase that matter, and see why. Errors have one shape everywhere."
     return {
         "openapi": "3.1.0",
@@ -298,7 +298,7 @@ def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
     }
 
 
-def _described(row: Api, result: Schema) -> dict[str, Any]:
+def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
     json_content = {"application/json": {"schema": result}}
     content: dict[str, Any] = json_content if row.handler is not None or row.method == "POST" else {}
     if row.stream is not None:
@@ -588,10 +588,10 @@ async def _reply(run: AnswerRun, stream: bool) -> Response:
             raise run.error
         if stream:
             return EventSourceResponse(_run_events(run, 0), ping=PING_SECONDS)
-    return json_response(_finished(run))
+    return json_response(_run_result(run))
 
 
-def _finished(run: AnswerRun) -> dict[str, Any]:
+def _run_result(run: AnswerRun) -> dict[str, Any]:
     return {
         "runId": run.id, "conversationId": run.conversation, "stopped": run.stopped, "agentName": run.agent or None,
         "modelId": run.answers[-1].model_id if run.answers else "",
@@ -602,7 +602,7 @@ def _finished(run: AnswerRun) -> dict[str, Any]:
 async def _run_events(run: AnswerRun, after: int) -> AsyncIterator[dict[str, str]]:
     yield {"event": "run", "data": dumps({"runId": run.id})}
     async for number, event in run.follow(after):
-        data = _finished(run) if event.kind == "done" else event.data
+        data = _run_result(run) if event.kind == "done" else event.data
         yield {"id": str(number), "event": event.kind, "data": dumps(data)}
 
 

@@ -19,7 +19,7 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
-from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, entered_page, plain_page, set_cookie
+from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, continue_page, plain_page, set_cookie
 from codeinfo.serve.team import (
     ADMIN,
     NOT_OFFERED,
@@ -63,7 +63,7 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
     return scope_of
 
 
-def guarded(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
+def guard_app(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
     """The application behind its guard: that of a team, or of one person's machine."""
     return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes), origin_of(access))
 
@@ -79,8 +79,8 @@ def origin_of(access: Access) -> str:
 def receiving_routes() -> list[Route]:
     async def hook(kind: str, request: Request) -> Response:
         state, body, headers = state_of(request), await request.body(), dict(request.headers)
-        said = await state.dispatcher.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
-        return json_response({"status": said}, 202)
+        status = await state.dispatcher.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
+        return json_response({"status": status}, 202)
 
     async def upload(step: str, request: Request) -> Response:
         state, body = state_of(request), await request.body()
@@ -110,7 +110,7 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
         caller = await _in_thread(lambda: gate.by_token(token, personal=True))
         if caller is None:
             return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
-        return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await _in_thread(gate.begin_session, caller), secure=secure)
 
     async def start(request: Request) -> Response:
         """Off to the sign-in service."""
@@ -131,7 +131,7 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
         except CodeInfoError as error:
             log.warning("a sign-in failed: %s", error)
             return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
-        return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await _in_thread(gate.begin_session, caller), secure=secure)
 
     async def sign_out(request: Request) -> Response:
         caller = current_user.get()
@@ -156,8 +156,8 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
     ]
 
 
-def entered(back: str, cookie: str, *, secure: bool) -> Response:
-    return HTMLResponse(entered_page(back), headers={"set-cookie": set_cookie(cookie, secure=secure)})
+def session_response(back: str, cookie: str, *, secure: bool) -> Response:
+    return HTMLResponse(continue_page(back), headers={"set-cookie": set_cookie(cookie, secure=secure)})
 
 
 def local_address(given: str) -> str:
@@ -167,10 +167,10 @@ def local_address(given: str) -> str:
 
 
 def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> Response:
-    said = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    html = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     if gate.service is not None:
         host = urlsplit(gate.service.issuer).netloc
-        said += f'<p><a href="/auth/start?back={quote(back)}">Sign in with {escape(host)}</a></p>'
+        html += f'<p><a href="/auth/start?back={quote(back)}">Sign in with {escape(host)}</a></p>'
     form = (
         f'<form method="post" action="/auth/token"><input type="hidden" name="back" value="{escape(back)}">'
         '<p><label for="token">Personal access token</label> '
@@ -178,7 +178,7 @@ def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> 
         '<p><button type="submit">Sign in</button></p></form>'
     )
     # Browsers hide the origin of a form where they hide the referrer, and a form without one is refused.
-    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', said + form), status)
+    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html + form), status)
 
 
 async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -253,7 +253,7 @@ def _pages(
         return content(visit, f"{name}_content.html" if visit.is_fragment else f"{name}.html")
 
     def change(visit: Visit) -> str:
-        """One action; what is wrong with it is said above the lists, which stay."""
+        """One action; what is wrong with it is shown above the lists."""
         problem, done = "", None
         try:
             if not visit.request.state.page_token:

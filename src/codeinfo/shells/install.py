@@ -43,12 +43,12 @@ class Places(Struct, frozen=True):
     dot_config: Path  # ~/.config on macOS too, where some clients look on every system
 
 
-def _command(command: Sequence[str]) -> dict[str, Any]:
+def _plain_entry(command: Sequence[str]) -> dict[str, Any]:
     return {"command": command[0], "args": list(command[1:])}
 
 
-def _typed(command: Sequence[str]) -> dict[str, Any]:
-    return {"type": "stdio", **_command(command)}
+def _stdio_entry(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "stdio", **_plain_entry(command)}
 
 
 class Client(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Client(Struct, frozen=True):
     files: tuple[str, ...]
     programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is there
     key: str = "mcpServers"
-    entry: Callable[[Sequence[str]], dict[str, Any]] = _command
+    entry: Callable[[Sequence[str]], dict[str, Any]] = _plain_entry
     format: str = "json"
     instructions: str = "AGENTS.md"  # the file in a project that it reads
     folders: tuple[str, ...] = ()  # of its own, beside the one that the file is in
@@ -87,7 +87,7 @@ CLIENTS = (
         "Claude Code",
         ("home/.claude.json",),
         ("claude",),
-        entry=_typed,
+        entry=_stdio_entry,
         instructions="CLAUDE.md",
         folders=(".claude",),
         skills=".claude/skills",
@@ -99,12 +99,12 @@ CLIENTS = (
         ("home/.codex/config.toml",),
         ("codex",),
         "mcp_servers",
-        lambda command: {**_command(command), "startup_timeout_sec": STARTUP_S},
+        lambda command: {**_plain_entry(command), "startup_timeout_sec": STARTUP_S},
         format="toml",
         skills=".codex/skills",
     ),
     Client("cursor", "Cursor", ("home/.cursor/mcp.json",), ("cursor",), skills=".cursor/skills"),
-    Client("vscode", "VS Code", ("config/Code/User/mcp.json",), ("code",), "servers", _typed),
+    Client("vscode", "VS Code", ("config/Code/User/mcp.json",), ("code",), "servers", _stdio_entry),
     Client(
         "opencode",
         "OpenCode",
@@ -130,7 +130,7 @@ CLIENTS = (
         "Copilot CLI",
         ("home/.copilot/mcp-config.json",),
         ("copilot",),
-        entry=lambda command: {"type": "local", **_command(command), "tools": ["*"]},
+        entry=lambda command: {"type": "local", **_plain_entry(command), "tools": ["*"]},
         skills=".copilot/skills",
         eager={"deferTools": "never"},
     ),
@@ -203,7 +203,7 @@ def plugin_files(command: Sequence[str], always_load: bool) -> dict[str, str]:
         "version": __version__,
         "description": "Search this codebase locally, and see callers, tests and history of what was found.",
     }
-    entry = _command(command) | ({"alwaysLoad": True} if always_load else {})
+    entry = _plain_entry(command) | ({"alwaysLoad": True} if always_load else {})
     return {
         ".claude-plugin/plugin.json": _json_text(about),
         ".mcp.json": _json_text({"mcpServers": {SERVER: entry}}),
@@ -227,15 +227,19 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
 
         chosen_tools(request.tools.split(","))  # refuses names that it does not know
     eager = request.always_load
-    changes = [_try_plan(client, places, lambda c: _add(c, places, record, command, eager)) for client in clients]
-    advice = _advise(clients, record) if request.instructions else []
+    changes = [
+        _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients
+    ]
+    advice = _plan_instructions(clients, record) if request.instructions else []
     if request.skill:
         folders = {client.name: places.home / client.skills for client in clients if client.skills}
-        advice += [_own_file(name, folder / SERVER / "SKILL.md", SKILL, record) for name, folder in folders.items()]
+        advice += [
+            _plan_own_file(name, folder / SERVER / "SKILL.md", SKILL, record) for name, folder in folders.items()
+        ]
     if request.plugin:
         folder = Path(os.path.abspath(os.path.expanduser(request.plugin)))
         files = plugin_files(command, eager)
-        advice += [_own_file("plugin", folder / name, text, record) for name, text in files.items()]
+        advice += [_plan_own_file("plugin", folder / name, text, record) for name, text in files.items()]
     notes = [] if clients else ["no client was found on this machine; name one with --agent"]
     if request.plugin:
         notes.append(f"try the plugin with `claude --plugin-dir {folder}`")
@@ -244,7 +248,7 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
     if request.instructions and clients and not any(plan.client == "instructions" for plan in advice):
         names = ", ".join(dict.fromkeys(client.instructions for client in clients))
         notes.append(f"no instructions were written: {names} does not exist in this folder")
-    done = _carry_out(changes + advice, record, request.dry_run)
+    done = _apply_plans(changes + advice, record, request.dry_run)
     return InstallReport(done, request.dry_run, tuple(notes))
 
 
@@ -252,13 +256,13 @@ def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(config.paths.data_dir)
     clients = _choose(request.agents, places, lambda client: client.file(places).exists())
-    changes = [_try_plan(client, places, lambda c: _remove(c, places, record)) for client in clients]
+    changes = [_try_plan(client, places, lambda c: _plan_uninstall(c, places, record)) for client in clients]
     own = {client.file(places): client for client in CLIENTS}
     wanted = {places.home / client.skills for client in clients if client.skills} if request.agents else None
     for path in record.paths():
         if path not in own and (wanted is None or path.parent.parent in wanted):
-            changes.append(_take_out("instructions" if path.parent.name != SERVER else "skill", path, record))
-    return InstallReport(_carry_out(changes, record, request.dry_run), request.dry_run)
+            changes.append(_plan_removal("instructions" if path.parent.name != SERVER else "skill", path, record))
+    return InstallReport(_apply_plans(changes, record, request.dry_run), request.dry_run)
 
 
 class Plan(Struct, frozen=True):
@@ -276,16 +280,16 @@ class Plan(Struct, frozen=True):
 # --- planning ------------------------------------------------------------------------------------------------------
 
 
-def _add(client: Client, places: Places, record: Record, command: Sequence[str], eager: bool) -> Plan:
+def _plan_addition(client: Client, places: Places, record: Record, command: Sequence[str], eager: bool) -> Plan:
     path, keys = client.file(places), (client.key, SERVER)
     entry = {**client.entry(command), **(client.eager if eager else {})}
     before = _text(path)
-    text, known = before or "", _entry(client, before or "", path)
+    text, known = before or "", _read_entry(client, before or "", path)
     if known == entry:
         return Plan(client.name, path, "unchanged")
     action = "added"
     if known is not None:
-        cut = _without(client, text, record.inserted(path))
+        cut = _cut_entry(client, text, record.inserted(path))
         if cut is None or not record.inserted(path):
             detail = f"it has a server {SERVER} of its own: {json.dumps(known)}"
             return Plan(client.name, path, "kept", detail=detail)
@@ -294,23 +298,23 @@ def _add(client: Client, places: Places, record: Record, command: Sequence[str],
         toml_insertion(text, path, keys, entry) if client.format == "toml" else json_insertion(text, keys, entry)
     )
     after = text[:at] + inserted + text[at:]
-    if _entry(client, after, path) != entry:
+    if _read_entry(client, after, path) != entry:
         raise UsageError("the file is written in a way that cannot be added to", next_step="Add the server by hand")
     return Plan(client.name, path, action, before, after, inserted)
 
 
-def _remove(client: Client, places: Places, record: Record) -> Plan:
+def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
     path = client.file(places)
     before = _text(path)
-    if before is None or _entry(client, before, path) is None:
+    if before is None or _read_entry(client, before, path) is None:
         return Plan(client.name, path, "unchanged")
-    after = _without(client, before, record.inserted(path))
+    after = _cut_entry(client, before, record.inserted(path))
     if after is None:
         raise UsageError(f"{SERVER} could not be cut out", next_step="Remove it by hand")
     return Plan(client.name, path, "removed", before, after or None)
 
 
-def _without(client: Client, text: str, inserted: str) -> str | None:
+def _cut_entry(client: Client, text: str, inserted: str) -> str | None:
     """The file without our server: by the very text that was inserted, else by its structure."""
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
@@ -318,12 +322,12 @@ def _without(client: Client, text: str, inserted: str) -> str | None:
     return toml_without(text, keys) if client.format == "toml" else json_without(text, keys)
 
 
-def _entry(client: Client, text: str, path: Path) -> object:
+def _read_entry(client: Client, text: str, path: Path) -> object:
     keys = (client.key, SERVER)
     return toml_value(text, path, keys) if client.format == "toml" else json_value(text, keys)
 
 
-def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
+def _plan_instructions(clients: Sequence[Client], record: Record) -> list[Plan]:
     """A few lines for agents in the current project, in each of the files that these clients read."""
     plans = []
     for name in dict.fromkeys(client.instructions for client in clients):
@@ -344,7 +348,7 @@ def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
     return plans
 
 
-def _own_file(client: str, path: Path, text: str, record: Record) -> Plan:
+def _plan_own_file(client: str, path: Path, text: str, record: Record) -> Plan:
     """A file that is ours as a whole; one that was changed, or written by others, is kept."""
     before = _text(path)
     if before == text:
@@ -354,7 +358,7 @@ def _own_file(client: str, path: Path, text: str, record: Record) -> Plan:
     return Plan(client, path, "added" if before is None else "updated", before, text, text)
 
 
-def _take_out(client: str, path: Path, record: Record) -> Plan:
+def _plan_removal(client: str, path: Path, record: Record) -> Plan:
     before, inserted = _text(path), record.inserted(path)
     if before is None or inserted not in before:
         return Plan(client, path, "unchanged")
@@ -364,7 +368,7 @@ def _take_out(client: str, path: Path, record: Record) -> Plan:
 # --- carrying out --------------------------------------------------------------------------------------------------
 
 
-def _carry_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
+def _apply_plans(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
     changes = []
     for plan in plans:
         diff = _diff(plan) if plan.action in ("added", "updated", "removed") else ""

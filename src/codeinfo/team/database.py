@@ -144,7 +144,7 @@ class TeamDatabase:
                 kwargs=CONNECTING,
                 name="codeinfo",
             )
-            with self._translated():
+            with self._translate_errors():
                 self._migrate()
                 pool.open()
             self._pool = pool
@@ -211,7 +211,7 @@ class TeamDatabase:
         self.open()
         assert self._pool is not None
         with (
-            self._translated(),
+            self._translate_errors(),
             self._connection(self._pool, patience_s) as db,
             self._cut_off(db, QUICK_S) if quick else nullcontext(),
             db.transaction(),
@@ -274,10 +274,10 @@ class TeamDatabase:
     def try_locked(self, name: str, *, wait: bool = False) -> Iterator[bool]:
         """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
         however that ends."""
-        with self._translated():
+        with self._translate_errors():
             db = self._connect()
         with closing(db):
-            with self._translated():
+            with self._translate_errors():
                 if wait:
                     db.execute("SELECT pg_advisory_lock(%s)", (lock_key(name),))
                     held = True
@@ -294,7 +294,7 @@ class TeamDatabase:
         try:
             known = migrations()
             with self.transaction() as db:
-                if not self._made(db) >= {migration.number for migration in known}:
+                if not self._applied(db) >= {migration.number for migration in known}:
                     return "the database lacks migrations: it was restored from an older backup"
                 self._refuse_newer(db, known[-1].number)
         except CodeInfoError as error:
@@ -332,7 +332,7 @@ class TeamDatabase:
         known = migrations()
         with psycopg.connect(self._conninfo(), **CONNECTING) as db:
             _configure(db)
-            if self._made(db) >= {migration.number for migration in known}:
+            if self._applied(db) >= {migration.number for migration in known}:
                 self._refuse_newer(db, known[-1].number)
                 return
             db.rollback()
@@ -343,7 +343,7 @@ class TeamDatabase:
                    compatible_from integer NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"""
             )
             self._refuse_newer(db, known[-1].number)
-            made = self._made(db)
+            made = self._applied(db)
             for migration in known:
                 if migration.number not in made:
                     if _WITH_JOBS in migration.statements:
@@ -355,7 +355,7 @@ class TeamDatabase:
                     db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (%s, %s, %s)", row)
             db.commit()
 
-    def _made(self, db: Connection) -> set[int]:
+    def _applied(self, db: Connection) -> set[int]:
         if db.execute("SELECT to_regclass('codeinfo.migrations')").fetchall()[0][0] is None:
             return set()
         return {row[0] for row in db.execute("SELECT number FROM migrations")}
@@ -369,7 +369,7 @@ class TeamDatabase:
             )
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except _FULL as error:

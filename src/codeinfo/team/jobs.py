@@ -400,17 +400,17 @@ class Indexing:
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
             tree = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
-            if found := self._in_hand(db, tree, commit):
+            if found := self._reason_to_skip(db, tree, commit):
                 return found
             query = "SELECT path, size, mtime_ns FROM entries WHERE tree = %s AND file IS NOT NULL"
             known = {SourceFile(*source) for source in db.execute(query, (tree.id,))}
-        files, walked = self._listed(mirror.folder, commit)
+        files, walked = self._list_files(mirror.folder, commit)
         changes = compare(known, walked.files)
         found_files, lacking = _read(files, (*changes.suspects, *changes.added))
         lacking += sum(skip.rule == LACKING for skip in walked.skipped)
         with self._database.transaction() as db:
             now = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
-            if now.generation != tree.generation or self._in_hand(db, now, commit):
+            if now.generation != tree.generation or self._reason_to_skip(db, now, commit):
                 raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It is tried again")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
         return f"{identity} {ref} at {commit[:12]}: {len(found_files)} files changed, {new} to parse"
@@ -435,7 +435,7 @@ class Indexing:
         found = self._database.read(lambda db: db.execute(query, (project,)).fetchall())
         return found[0] if found else None
 
-    def _in_hand(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
+    def _reason_to_skip(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
         """Why there is nothing to plan; "" where there is."""
         if tree.complete and tree.revision == commit:
             return f"{tree.identity} {tree.name} is up to date"
@@ -477,7 +477,7 @@ class Indexing:
         db.execute("UPDATE index_files SET batch = %s WHERE run = %s AND path = ANY(%s)", (batch, run, list(paths)))
         self._defer_own(db, BATCH, {"batch": batch})
 
-    def _listed(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
+    def _list_files(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
         """Once a worker: the batches of a run share it."""
         key = (mirror, commit)
         if key not in self._revisions:
@@ -524,7 +524,7 @@ class Indexing:
         changes = Changes(tuple(source for source, _ in files), (), (), 0)
         with mirror.used(), self._tools.parsers() as pool:
             mirror.ensure(run.revision)
-            contents, _ = self._listed(mirror.folder, run.revision)
+            contents, _ = self._list_files(mirror.folder, run.revision)
             update(contents, target, changes, pool, self._tools.embedder, progress=progress)
         stored = target.stored([source.path for source, _ in files])
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:

@@ -95,7 +95,7 @@ class Mirror(Struct, frozen=True):
     def fetch(self) -> None:
         """Bring all branches and tags. A mirror that cannot be brought up to date although its remote answers is
         damaged, and is made again."""
-        with self._locked() as lock:
+        with self._lock() as lock:
             try:
                 remote = self.mirrors.remote(self.url)
                 try:
@@ -134,7 +134,7 @@ class Mirror(Struct, frozen=True):
         return git.remote_head(self.mirrors.remote(self.url))
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _lock(self) -> Iterator[int]:
         """The workers of one machine share a mirror and fetch one after the other."""
         private_folder(self.folder, self.mirrors.folder)
         handle = open_private(self.folder / _LOCK, os.O_RDWR)

@@ -91,7 +91,7 @@ class SignInService:
             "scope": self._settings.scope, "state": state, "nonce": nonce, "code_challenge_method": "S256",
             "code_challenge": create_s256_code_challenge(verifier),
         }  # fmt: skip
-        address = str(self._known("authorization_endpoint"))
+        address = str(self._describe_service("authorization_endpoint"))
         return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
@@ -108,22 +108,22 @@ class SignInService:
             raise _refused(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
         _, nonce, verifier, back, _ = begun
         tokens = self._tokens(given["code"], verifier)
-        return self._signed_in(self._checked(str(tokens.get("id_token", "")), nonce, tokens)), back
+        return self._update_user(self._check_claims(str(tokens.get("id_token", "")), nonce, tokens)), back
 
     def _tokens(self, code: str, verifier: str) -> Mapping[str, Any]:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": self._redirect}
         form |= {"code_verifier": verifier, "client_id": self._settings.client_id}
         headers = {}
-        methods = self._known("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = self._describe_service("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         if self._secret and "client_secret_basic" in methods:
             headers["Authorization"] = _basic(self._settings.client_id, self._secret)
         elif self._secret:
             form["client_secret"] = self._secret
-        return _fetch(str(self._known("token_endpoint")), urlencode(form).encode(), headers)
+        return _fetch(str(self._describe_service("token_endpoint")), urlencode(form).encode(), headers)
 
-    def _checked(self, token: str, nonce: str, tokens: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _check_claims(self, token: str, nonce: str, tokens: Mapping[str, Any]) -> Mapping[str, Any]:
         """The claims of an ID token that is the service's, for us, in force, and the answer to this very sign-in."""
-        found = self._decoded(token)
+        found = self._decode(token)
         claims = CodeIDToken(
             found.claims,
             found.header,
@@ -141,7 +141,7 @@ class SignInService:
     def by_access_token(self, token: str) -> Caller | None:
         """The caller of a client that got its token from the service, for us; read only unless its scope says more."""
         try:
-            found = self._decoded(token)
+            found = self._decode(token)
             claims = jwt.JWTClaimsRegistry(
                 leeway=LEEWAY_S,
                 iss={"essential": True, "value": self.issuer},
@@ -161,7 +161,7 @@ class SignInService:
     def _subject(self, claims: Mapping[str, Any]) -> str:
         return f"{self.issuer} {claims['sub']}"
 
-    def _signed_in(self, claims: Mapping[str, Any]) -> Caller:
+    def _update_user(self, claims: Mapping[str, Any]) -> Caller:
         """The user of these claims, made at the first sight, with the groups that the service names."""
         groups = claims.get(self._settings.groups_claim, ())
         names = [str(name).removeprefix("/") for name in groups] if isinstance(groups, list | tuple) else [str(groups)]
@@ -179,7 +179,7 @@ class SignInService:
 
     # --- what the service says of itself ---
 
-    def _known(self, name: str, default: Any = None) -> Any:
+    def _describe_service(self, name: str, default: Any = None) -> Any:
         read, found = self._metadata  # replaced as a whole: two threads that ask at once do no harm
         if time.monotonic() - read > _KNOWN_S:
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
@@ -193,7 +193,7 @@ class SignInService:
             raise ProviderError(f"{self.issuer} names no {name}", next_step="Check that it speaks OpenID Connect")
         return value
 
-    def _decoded(self, token: str) -> jwt.Token:
+    def _decode(self, token: str) -> jwt.Token:
         """A token that the service has signed; asked for its keys again where this one is new."""
         for at_most in (_KNOWN_S, _KEYS_S):
             try:
@@ -205,7 +205,7 @@ class SignInService:
     def _key_set(self, at_most: float) -> KeySet:
         read, keys = self._keys
         if keys is None or time.monotonic() - read > at_most:
-            keys = KeySet.import_key_set(_fetch(str(self._known("jwks_uri"))))  # type: ignore[arg-type]
+            keys = KeySet.import_key_set(_fetch(str(self._describe_service("jwks_uri"))))  # type: ignore[arg-type]
             self._keys = time.monotonic(), keys
         return keys
 

@@ -81,7 +81,7 @@ class Uploads:
 
     def store(self, given: PushedFiles) -> Answer:
         family = self._allow(given.project, given.recipe)
-        files = [self._checked(payload) for payload in given.payloads]
+        files = [self._decode_upload(payload) for payload in given.payloads]
         with self._database.transaction() as db:
             store_files(db, family, given.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
@@ -158,7 +158,7 @@ class Uploads:
         )
         return dict(uploaded) | dict(seen)
 
-    def _checked(self, payload: bytes) -> IndexedFile:
+    def _decode_upload(self, payload: bytes) -> IndexedFile:
         """A file as it was uploaded, under the caller's own hash; raises UsageError for one that makes no sense."""
         try:
             file = decode_file(payload, MOST_BYTES)

@@ -57,10 +57,10 @@ def secrets_of(db: Connection, project: int) -> list[str]:
     query = """SELECT s.value, p.hook_version, coalesce(p.old_hook_until > now(), false)
                FROM secrets s LEFT JOIN projects p ON p.id = %s WHERE s.name = 'webhooks'"""
     key, version, has_old = db.execute(query, (project,)).fetchall()[0]
-    return [_derived(key, project, version), *([_derived(key, project, version - 1)] if has_old else [])]
+    return [_derive_secret(key, project, version), *([_derive_secret(key, project, version - 1)] if has_old else [])]
 
 
-def _derived(key: bytes, project: int, version: int | None) -> str:
+def _derive_secret(key: bytes, project: int, version: int | None) -> str:
     derived = hmac.digest(bytes(key), f"webhook {project} {version}".encode(), hashlib.sha256)
     return "cih_" + base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
