@@ -77,16 +77,14 @@ def use_one_blas_thread() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def colour_refused(env: Mapping[str, str] | None = None) -> bool:
+def colour_refused() -> bool:
     """Whether the user asked every program for plain text (https://no-color.org) or the terminal knows no colour."""
-    env = os.environ if env is None else env
-    return bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-def editor_command(env: Mapping[str, str] | None = None) -> str:
+def editor_command() -> str:
     """The editor that the user named for every program, "" for none."""
-    env = os.environ if env is None else env
-    return env.get("VISUAL") or env.get("EDITOR") or ""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
@@ -209,22 +207,20 @@ def _home(env: Mapping[str, str]) -> Path:
         ) from error
 
 
-def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path, Path]:
+def user_folders() -> tuple[Path, Path, Path]:
     """The user's home, where desktop programs keep their configuration, and where those do that use `.config` on every
     system."""
-    env = os.environ if env is None else env
-    home = _home(env)
+    home = _home(os.environ)
     if sys.platform == "darwin":
         return home, home / "Library" / "Application Support", home / ".config"
-    given = env.get("XDG_CONFIG_HOME", "")
+    given = os.environ.get("XDG_CONFIG_HOME", "")
     config = Path(given) if os.path.isabs(given) else home / ".config"
     return home, config, config
 
 
-def runtime_folder(env: Mapping[str, str] | None = None) -> Path:
+def runtime_folder() -> Path:
     """Where a user's running programs have their sockets; the path is short, as a socket's must be."""
-    env = os.environ if env is None else env
-    given = env.get("XDG_RUNTIME_DIR", "")
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(given):
         return Path(given, "codeinfo")
     import tempfile
@@ -236,9 +232,9 @@ def runtime_folder(env: Mapping[str, str] | None = None) -> Path:
 _DECIDES = re.compile(r"CODEINFO_\w+|XDG_\w+|HOME|PATH|\w*(?:KEY|TOKEN)|(?i:\w+_proxy)|SSL_\w+|GIT_\w+|LANG|LC_\w+|TZ")
 
 
-def deciding_environment(env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+def deciding_environment() -> list[tuple[str, str]]:
     """What the environment decides about answers: two processes with the same may stand for each other."""
-    return sorted(item for item in (os.environ if env is None else env).items() if _DECIDES.fullmatch(item[0]))
+    return sorted(item for item in os.environ.items() if _DECIDES.fullmatch(item[0]))
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------

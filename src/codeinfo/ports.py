@@ -289,19 +289,20 @@ class StoredFile(Struct, frozen=True):
 class IndexTarget(Protocol):
     """What the index line writes to: one tree of an index. Everything a file has is replaced in one transaction, so
     that readers never see half of it. A file, which is a path with a content, is stored once for all trees of a family.
+    A target that is not a tree, and stores whatever it is given, inherits what there is to say of that.
     """
 
     def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
         """The content hashes of those of `paths` that are in the index."""
-        ...
+        return {}
 
     def warm_up(self) -> None:
         """Load what writing needs, while the caller waits for something else."""
-        ...
+        return
 
     def stored(self, paths: Sequence[str]) -> Mapping[tuple[str, str], Sequence[StoredFile]]:
         """What is stored under these paths for other trees or for earlier contents, by path and content hash."""
-        ...
+        return {}
 
     def apply(
         self,

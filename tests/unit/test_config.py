@@ -197,10 +197,13 @@ def test_keys_are_looked_up_by_name_and_never_shown(tmp_path: Path) -> None:
     assert "s3cret" not in repr(config)
 
 
-def test_no_color() -> None:
-    assert colour_refused({"NO_COLOR": "1"})
-    assert colour_refused({"TERM": "dumb"})
-    assert not colour_refused({"NO_COLOR": "", "TERM": "xterm"})
+@pytest.mark.parametrize(
+    ("no_colour", "term", "refused"), [("1", "xterm", True), ("", "dumb", True), ("", "xterm", False)]
+)
+def test_no_color(no_colour: str, term: str, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setenv("TERM", term)
+    assert colour_refused() is refused
 
 
 def test_bom_and_unreadable_files(tmp_path: Path) -> None:

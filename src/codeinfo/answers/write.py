@@ -354,13 +354,13 @@ def write(
     try:
         while True:
             tools = toolbox.specs()
-            delta, said = _reply(model, messages, tools, reply_tokens, live, written.notes)
+            delta, text = _reply(model, messages, tools, reply_tokens, live, written.notes)
             if not delta.tool_calls:
                 break
             if not tools:
                 written.notes.append("the model went on asking for tools instead of answering")
                 break
-            messages += [Message("assistant", said, delta.tool_calls), *_results(delta.tool_calls, toolbox)]
+            messages += [Message("assistant", text, delta.tool_calls), *_results(delta.tool_calls, toolbox)]
         if note := _ENDINGS.get(delta.finish):
             written.notes.append(note)
     except Spent as limit:
@@ -378,7 +378,7 @@ def _reply(
     live: LiveAnswer,
     notes: list[str],
 ) -> tuple[Delta, str]:
-    """The closing delta and what was said. An endpoint that refuses tools is asked once more without them."""
+    """The closing delta and the text of the reply. An endpoint that refuses tools is asked once more without them."""
     try:
         return _stream_reply(model, messages, tools, reply_tokens, live)
     except ProviderError as error:
@@ -391,12 +391,12 @@ def _reply(
 def _stream_reply(
     model: Model, messages: Sequence[Message], tools: tuple[ToolSpec, ...], reply_tokens: int, live: LiveAnswer
 ) -> tuple[Delta, str]:
-    said: list[str] = []
+    parts: list[str] = []
     delta = Delta(finish="cut")
     for delta in model.stream(messages, tools=tools, max_tokens=reply_tokens):
-        said.append(delta.text)
+        parts.append(delta.text)
         live.feed(delta.text)
-    return delta, "".join(said)
+    return delta, "".join(parts)
 
 
 def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:

@@ -57,7 +57,7 @@ _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 
 
 class OpenCollection(Struct, frozen=True):
-    """A collection to read from, and what must be said about it."""
+    """A collection to read from, and notes on its state."""
 
     index: CollectionIndex
     store: SqliteStore
@@ -87,13 +87,13 @@ def search_documents(
         parts, views, embedders, notes = [], [], [], list[str]()
         for index in (*collections, *(indexes.find(path).index for path in request.code)):
             try:
-                store, said = indexes.open(index, refresh=request.refresh, progress=progress)
+                store, found_notes = indexes.open(index, refresh=request.refresh, progress=progress)
             except UsageError as error:
                 if request.collections or len(collections) == 1:
                     raise
                 notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
                 continue
-            notes += said
+            notes += found_notes
             collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
             parts.append(_Part(collection, index.root, not collection))
             # A folder may be a collection and searched as code as well: the name tells the files of a part from others.
@@ -601,7 +601,7 @@ class DocumentOperations:
         return replace(response, notes=(*notes, *response.notes))
 
     def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:
-        """The collections of these names, all unless named, and what must be said about their list."""
+        """The collections of these names, all unless named, and notes on their list."""
         found, notes = self.collections.named(Path(project), names)
         return tuple(self.index_of(item) for item in found), tuple(notes)
 

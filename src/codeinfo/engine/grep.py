@@ -173,10 +173,10 @@ class GrepOperations:
             raise UsageError(
                 "what changed since is about the work tree, not about a revision", next_step="Leave out one"
             )
-        places, said = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
+        places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
         found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
-        notes += said
+        notes += place_notes
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
             notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, filters leave fewer")
@@ -196,8 +196,10 @@ class GrepOperations:
         opened, notes = self._indexes.open_all(
             scope.indexes, everywhere=request.all_projects, refresh=again or request.refresh, progress=progress
         )
-        for index, store, said in opened:
-            corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
+        for index, store, index_notes in opened:
+            corpus = self._corpus(
+                index, store, any(getattr(note, "code", "") == INDEXING for note in index_notes), progress
+            )
             notes += (*index.config.notes, *corpus.notes)
             allowed = allowed_files(request, corpus, index, scope.folders[index])
             try:
@@ -308,8 +310,8 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     if unindexed:
         notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
     named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
-    if said := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
-        notes.append(NextStep(f"not searched: {said}; ", to_run("why", "PATH"), " says why"))
+    if listed := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
+        notes.append(NextStep(f"not searched: {listed}; ", to_run("why", "PATH"), " says why"))
     return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
 
 

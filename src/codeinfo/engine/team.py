@@ -25,7 +25,7 @@ from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import EmptyRequest
-from codeinfo.ports import Retention, StoredFile
+from codeinfo.ports import IndexTarget, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.team import access
@@ -407,7 +407,7 @@ def _moment(value: Any) -> str:
 
 
 # --- push ----------------------------------------------------------------------------------------------------------
-# What somebody has in a folder, uploaded to the team's server. Files that the server lacks go through the same index
+# The files of a folder, uploaded to the team's server. Those that the server lacks go through the same index
 # line as everywhere, with the server as what it writes to.
 
 
@@ -458,7 +458,7 @@ def _revision(root: Path) -> str:
         return ""
 
 
-class _Target:
+class _Target(IndexTarget):
     """The index line writes to the server."""
 
     def __init__(self, server: Server, tree: PushedTree, index: IndexManager) -> None:
@@ -468,15 +468,6 @@ class _Target:
         if self._local is not None and self._local.recipe != tree.recipe:
             self._local = None
         self.uploaded = 0
-
-    def hashes(self, paths: Sequence[str]) -> dict[str, str]:
-        return {}
-
-    def warm_up(self) -> None:
-        pass
-
-    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
-        return {}
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         return self._local.vectors_by_hash(sha256) if self._local is not None else None
@@ -514,7 +505,7 @@ class Server:
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise UsageError(
-                f"{address!r} is no address of a server" if address else "no server is named",
+                f"{address!r} is not the address of a server" if address else "no server is named",
                 next_step="Name it with --to https://code.example.com, or set store.server",
             )
         known = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
@@ -561,8 +552,8 @@ class Server:
 
     def _refusal(self, status: int, answer: bytes) -> CodeInfoError:
         try:
-            said = json.loads(answer)["error"]
-            what, next_step, code = said["message"], said["next"], said["code"]
+            error = json.loads(answer)["error"]
+            what, next_step, code = error["message"], error["next"], error["code"]
         except (ValueError, KeyError, TypeError):
             what, next_step, code = f"it answered {status}", "Check that it is a team's server", "SERVER_FAILED"
         kind = UsageError if 400 <= status < 500 else ProviderError

@@ -1,6 +1,6 @@
 """The evaluation, from a request to a report: read questions → ask the engine → score → compare → check gates → write.
 
-Questions are asked over trees that lie in one folder, or over the commits of a repository; what was found is kept in a
+Questions are asked over trees that lie in one folder, or over the commits of a repository; results are written to a
 file. Figures are for all queries and by language, category and repository, as tables and as a chart.
 """
 
@@ -519,7 +519,7 @@ def _figures(summary: ops.Summary) -> list[str]:
 
 
 def format_figure(column: str, value: float | None) -> str:
-    """A figure with the decimals that its column has; a dash where nobody took it."""
+    """A figure with the decimals that its column has; a dash where it was not measured."""
     if value is None:
         return "–"
     return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"

@@ -105,7 +105,9 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
     """The origin of `web.public_url`, and the values of Host that a proxy in front may pass on."""
     parts = urlsplit(url.rstrip("/").lower())
     if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query):
-        raise UsageError(f"web.public_url = {url!r} is no address", next_step="Write it as https://code.example.com")
+        raise UsageError(
+            f"web.public_url = {url!r} is not an address", next_step="Write it as https://code.example.com"
+        )
     if not url:
         return "", frozenset()
     default = 443 if parts.scheme == "https" else 80
@@ -114,7 +116,7 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
 
 
 def own_token(data_dir: Path) -> str:
-    """The token of this user, made once and kept in a file that nobody else can read."""
+    """The token of this user: generated once, stored in a file that only they can read."""
     path = private_folder(data_dir) / TOKEN_FILE
     handle = open_private(path, os.O_RDWR)
     try:
@@ -131,7 +133,7 @@ def own_token(data_dir: Path) -> str:
 
 
 def read_token_file(path: Path) -> str:
-    """The token that somebody chose, from a file that nobody else can read."""
+    """The token in a file that only its owner can read."""
     token = read_secret(path, "Name a file that holds a token").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError(f"{path} holds no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")

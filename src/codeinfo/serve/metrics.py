@@ -144,11 +144,13 @@ class OperatorServer:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """A look every few seconds is no news."""
+                """Probes come every few seconds: they are not logged."""
 
         host, _, port = address.rpartition(":")
         if not port.isdecimal():
-            raise UsageError(f"{address!r} is no address", next_step="Set serve.metrics_address as in 127.0.0.1:9464")
+            raise UsageError(
+                f"{address!r} is not an address", next_step="Set serve.metrics_address as in 127.0.0.1:9464"
+            )
         try:
             self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
         except OSError as error:

@@ -334,7 +334,7 @@ class _Job:
         threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
 
     def can_be_searched(self) -> bool:
-        """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
+        """Whether there is an index to search in the meantime: a new one exists once the files have been listed."""
         return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
 
     @property
@@ -364,7 +364,7 @@ class _Job:
             self._warm_up(self._fresh.store)
 
     def _warm_up(self, store: SqliteStore) -> None:
-        """Nobody waits for this; what fails here fails again, and is reported, where somebody does."""
+        """Nobody waits for this: what fails here fails again, and is reported, in the next call that needs it."""
         try:
             if self.is_latest and not self.stopped:
                 engine_search.warm_up(self.index, store)

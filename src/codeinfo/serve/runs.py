@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codeinfo.team.user_data import SharedAnswers
 
 MOST_RUNNING = 8
-KEPT = 100  # runs whose events can still be read
+RUNS_REMEMBERED = 100  # runs whose events can still be read
 PUBLISH_S = 0.15  # between two looks at the events of a run, on the server that performs it and on those that follow
 SIGN_OF_LIFE_S = 2.0
 _GIVE_UP_S = 60.0  # on a database that is away when an answer is finished; the conversation has the answer
@@ -173,7 +173,9 @@ class Runs:
                 what = f"{MOST_RUNNING} answers are being written already"
                 raise Busy(what, next_step="Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
-            for old in [one.id for one in self._runs.values() if one.finished][: max(0, len(self._runs) - KEPT)]:
+            for old in [one.id for one in self._runs.values() if one.finished][
+                : max(0, len(self._runs) - RUNS_REMEMBERED)
+            ]:
                 del self._runs[old]
         if not request.conversation:  # known from the start, so that a page has an address to come back to
             run.conversation = self._engine.answers.store.create(
@@ -244,7 +246,7 @@ class Runs:
                 run = AnswerRun(found.id, found.question, found.conversation, found.agent, answers.store.owner)
                 run.call = _StopElsewhere(partial(answers.shared.stop, run.owner, run.id))
                 self._followed[found.id] = run
-                while len(self._followed) > KEPT:
+                while len(self._followed) > RUNS_REMEMBERED:
                     self._followed.popitem(last=False)
                 work = partial(self._copy_events, answers.shared, run)
                 threading.Thread(target=work, name="codeinfo follow", daemon=True).start()

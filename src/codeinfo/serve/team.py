@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codeinfo.team.oidc import SignInService
 
 # What callers of a team's server may use, and the scope that it takes: none of it reads a file or a setting of the
-# server itself, and conversations, savings and answers are the caller's own. Why the rest is refused is said below.
+# server itself, and conversations, savings and answers are the caller's own. Why the rest is refused: see below.
 _READING = (
     "search", "grep", "similar", "status", "why", "projects", "symbols", "defs", "refs", "calls", "explore", "imports",
     "map", "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",

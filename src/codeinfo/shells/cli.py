@@ -514,7 +514,7 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-# --- commands that are no operations ---------------------------------------------------------------------------------
+# --- commands that are not operations --------------------------------------------------------------------------------
 
 
 @cli.command("help")

@@ -544,13 +544,8 @@ def ask_request(state: State, values: Values) -> answers.AskRequest:
         raise UsageError("the question is empty", next_step="Ask something")
     if values.get("conversationId"):
         state.engine.answers.conversation(answers.ConversationRequest(values["conversationId"]))
-    return answers.AskRequest(
-        values["message"],
-        tuple(state.projects.root_of(name) for name in values.get("projects") or ("",)),
-        values.get("conversationId", ""),
-        values.get("provider", ""),
-        values.get("model", ""),
-    )
+    roots = tuple(state.projects.root_of(name) for name in values.get("projects") or ("",))
+    return answers.AskRequest(values["message"], roots, **continuation(values))
 
 
 def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRequest:
@@ -559,15 +554,15 @@ def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRe
         profile.command(values["command"])
     elif not values.get("instruction", "").strip():
         raise UsageError("the instruction is empty", next_step="Say what the agent is to do")
-    return answers.AgentRunRequest(
-        name,
-        values.get("instruction", ""),
-        state.projects.root_of(values.get("working_folder", "")),
-        values.get("command", ""),
-        values.get("conversationId", ""),
-        values.get("provider", ""),
-        values.get("model", ""),
-    )
+    root = state.projects.root_of(values.get("working_folder", ""))
+    instruction, command = values.get("instruction", ""), values.get("command", "")
+    return answers.AgentRunRequest(name, instruction, root, command, **continuation(values))
+
+
+def continuation(values: Values) -> dict[str, Any]:
+    """The fields that all questions share: which conversation goes on, and which model is asked."""
+    names = {"conversation": "conversationId", "provider": "provider", "model": "model"}
+    return {field: values.get(name, "") for field, name in names.items()}
 
 
 async def _chat(state: State, values: Values, request: Request) -> Response:

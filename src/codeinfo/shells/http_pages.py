@@ -389,14 +389,8 @@ def _remove_collection(visit: Visit) -> str:
 def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAskRequest:
     """A question to the collections that a conversation's scope names."""
     chosen = scope.removeprefix(DOCUMENTS)
-    named: dict[str, Any] = {key: values.get(key, "") for key in ("provider", "model")}
-    return docs.DocsAskRequest(
-        values["message"],
-        (chosen,) if chosen else (),
-        values.get("conversationId", ""),
-        path=str(state.projects.here),
-        **named,
-    )
+    shared = {**http_api.continuation(values), "path": str(state.projects.here)}
+    return docs.DocsAskRequest(values["message"], (chosen,) if chosen else (), **shared)
 
 
 # --- projects ------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ _servers: list[int] = []  # that this process has
 
 @contextmanager
 def require_callers() -> Iterator[None]:
-    """Meanwhile this process is a server: what runs without a caller is nobody's, not the local operator's."""
+    """While it lasts this process is a server: what runs without a caller is nobody's, not the local operator's."""
     _servers.append(1)
     try:
         yield
@@ -88,14 +88,14 @@ def require_scope(scope: str) -> None:
 # --- users, groups, grants -----------------------------------------------------------------------------------------
 
 
-def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bool = False, subject: str = "") -> int:
-    """`subject` is what a sign-in service calls the user, "local <name>" for who has tokens only."""
+def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bool = False) -> int:
+    """A user who has tokens only: no sign-in service has a subject such as theirs."""
     check_name(name)
     with database.transaction() as db:
         found = db.execute(
             "INSERT INTO users(subject, name, email, admin) VALUES (%s, %s, %s, %s) "
             "ON CONFLICT DO NOTHING RETURNING id",
-            (subject or f"local {name}", name, email, admin),
+            (f"local {name}", name, email, admin),
         ).fetchone()
         if found is None:
             raise UsageError(f"there is a user {name} already", next_step="Choose another name", code="NAME_TAKEN")
@@ -259,7 +259,7 @@ def create_token(
         identity = user_id(db, user)
         (is_admin,) = db.execute("SELECT admin FROM users WHERE id = %s", (identity,)).fetchall()[0]
         if ADMIN in scopes and not is_admin:
-            raise UsageError(f"{user} is no administrator", next_step="Leave the scope admin out")
+            raise UsageError(f"{user} is not an administrator", next_step="Leave the scope admin out")
         (number,) = db.execute(
             "INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) "
             "VALUES (%(user)s, %(name)s, %(hash)s, %(scopes)s, least(now() + make_interval(days => %(days)s), "
@@ -317,7 +317,7 @@ FROM tokens t JOIN users u ON u.id = t.user_id WHERE t.hash = %(hash)s
 
 
 class RefusedToken(Struct, frozen=True):
-    """A token that stands for nobody (any more); `token` is its number, 0 for one that never was."""
+    """A token without a (valid) user; `token` is its number, 0 where no such token ever existed."""
 
     reason: str
     user_id: int | None = None

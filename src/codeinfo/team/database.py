@@ -263,26 +263,22 @@ class TeamDatabase:
                 time.sleep(_RETRY_S)
 
     @contextmanager
-    def locked(self, name: str, *, wait: bool = False) -> Iterator[None]:
-        """Hold a lock that the whole team shares. Raises Busy where somebody else has it and `wait` is False."""
-        with self.try_locked(name, wait=wait) as held:
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock that the whole team shares. Raises Busy where somebody else has it."""
+        with self.try_locked(name) as held:
             if not held:
                 raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
             yield
 
     @contextmanager
-    def try_locked(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+    def try_locked(self, name: str) -> Iterator[bool]:
         """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
         however that ends."""
         with self._translate_errors():
             db = self._connect()
         with closing(db):
             with self._translate_errors():
-                if wait:
-                    db.execute("SELECT pg_advisory_lock(%s)", (lock_key(name),))
-                    held = True
-                else:
-                    held = db.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchall()[0][0]
+                held = db.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchall()[0][0]
             try:
                 yield held
             finally:

@@ -37,7 +37,7 @@ from codeinfo.index.pool import ParsePool
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
-from codeinfo.ports import Embedder, Retention, StoredFile
+from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.commits import FILE
@@ -610,18 +610,12 @@ class Indexing:
             db.execute(query, (problem[:1000], run, batch))
 
 
-class _Target:
+class _Target(IndexTarget):
     """The index line writes a batch here: its files are stored for the family, and in no tree yet."""
 
     def __init__(self, tools: Tools, family: str) -> None:
         self._database = tools.database
         self._key = (family, tools.recipe)
-
-    def hashes(self, paths: Sequence[str]) -> dict[str, str]:
-        return {}
-
-    def warm_up(self) -> None:
-        pass
 
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT path, sha256, id, skip, brought_back FROM files

@@ -84,7 +84,7 @@ class Mirror(Struct, frozen=True):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Meanwhile nobody removes it."""
+        """Nobody removes the mirror while the block lasts."""
         private_folder(self.folder, self.mirrors.folder)
         handle = open_private(self.folder / _USE, os.O_RDWR)
         with closing(os.fdopen(handle, "rb")):
@@ -155,7 +155,7 @@ def _used_at(mirror: Path) -> float:
 
 
 def _remove(mirror: Path) -> bool:
-    """Whether it could be: not where somebody fetches or reads it."""
+    """Whether it was removed: not while a worker fetches or reads it."""
     with ExitStack() as opened:
         for name in _KEPT:
             handle = open_private(mirror / name, os.O_RDWR)

@@ -1,7 +1,7 @@
 """Signing in with a service that the team has: OpenID Connect, by the authorization code flow with PKCE, and the access
 tokens of that service where a client brings one.
 
-What was begun is kept in the database for ten minutes, so that any server can finish it, once.
+A sign-in that has begun is stored in the database for ten minutes, so that any server can finish it, once.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _refused(what: str) -> Refused:
 
 
 def _plain(text: object) -> str:
-    """What somebody else wrote, for a message."""
+    """Text from the service, made safe for a message."""
     return re.sub(r"[^\x20-\x7e]+", " ", str(text))[:200]
 
 

@@ -40,7 +40,7 @@ class PushedFile(Struct, frozen=True, array_like=True):
 
 
 class PushedTree(Struct, frozen=True):
-    """What somebody has in a folder."""
+    """The files of a developer's folder."""
 
     project: str
     name: str
@@ -195,7 +195,7 @@ def receive(
             asked = msgspec.msgpack.decode(body, type=PushedTree)
             answer = uploads.lacking(asked) if step == "lacking" else uploads.set_tree(asked)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"this is no upload: {error}", next_step="Push with the server's own release") from error
+        raise UsageError(f"this is not an upload: {error}", next_step="Push with the server's own release") from error
     return msgspec.msgpack.encode(answer)
 
 
