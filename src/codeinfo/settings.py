@@ -1,12 +1,13 @@
 """The settings, one row each: a field with its type, default, help and the check a value must pass.
 
-A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwise. `project=True` lets the
-`.codeinfo.toml` of a repository set it: only where a hostile repository could do no more than spoil its own results.
-`lenient=True` is the relevance policy's contract: an invalid value gives way to the default, and is noted.
+A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwise. A `ProjectSetting` is one that the
+`.codeinfo.toml` of a repository may set: only where a hostile repository could do no more than spoil its own results.
+A `PolicySetting` also follows the relevance policy's contract: an invalid value gives way to the default, with a note.
 """
 
 # Annotations are values here, not text that every start would have to evaluate.
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -24,6 +25,10 @@ class Setting(Struct, frozen=True):
     lenient: bool = False
 
 
+ProjectSetting = partial(Setting, project=True)
+PolicySetting = partial(Setting, project=True, lenient=True)
+
+
 class Row(Setting, frozen=True):
     """What the loader knows of one setting."""
 
@@ -34,26 +39,21 @@ class Row(Setting, frozen=True):
 
 class IndexSettings(Struct, frozen=True):
     max_file_bytes: Annotated[
-        int, Setting("A larger file is skipped and counted.", minimum=1, maximum=100_000_000, project=True)
+        int, ProjectSetting("A larger file is skipped and counted.", minimum=1, maximum=100_000_000)
     ] = 1_000_000
-    submodules: Annotated[bool, Setting("Index git submodules too.", project=True)] = False
+    submodules: Annotated[bool, ProjectSetting("Index git submodules too.")] = False
     chunk_chars: Annotated[
-        int,
-        Setting(
-            "Code is cut at definitions into chunks of about this size.", minimum=100, maximum=20_000, project=True
-        ),
+        int, ProjectSetting("Code is cut at definitions into chunks of about this size.", minimum=100, maximum=20_000)
     ] = 1200
     section_chars: Annotated[
         int,
-        Setting(
-            "Documents are cut at headings into chunks of at most this size.", minimum=100, maximum=20_000, project=True
-        ),
+        ProjectSetting("Documents are cut at headings into chunks of at most this size.", minimum=100, maximum=20_000),
     ] = 1000
     section_overlap: Annotated[
-        int, Setting("Characters that neighbouring document chunks share.", minimum=0, maximum=10_000, project=True)
+        int, ProjectSetting("Characters that neighbouring document chunks share.", minimum=0, maximum=10_000)
     ] = 200
     fallback_lines: Annotated[
-        int, Setting("Text of no known structure is cut after this many lines.", minimum=5, maximum=1000, project=True)
+        int, ProjectSetting("Text of no known structure is cut after this many lines.", minimum=5, maximum=1000)
     ] = 50
     keep_days: Annotated[
         int,
@@ -117,19 +117,15 @@ class RerankSettings(Struct, frozen=True):
 class SearchSettings(Struct, frozen=True):
     fusion: Annotated[
         str,
-        Setting(
+        ProjectSetting(
             "How channels are combined: score adds weighted signals, rrf ranks (reciprocal rank fusion, k = 60).",
             choices=("score", "rrf"),
-            project=True,
         ),
     ] = "score"
     results_per_file: Annotated[
         int,
-        Setting(
-            "At most this many results of one file; 0 means one, and two for a report.",
-            minimum=0,
-            maximum=10,
-            project=True,
+        ProjectSetting(
+            "At most this many results of one file; 0 means one, and two for a report.", minimum=0, maximum=10
         ),
     ] = 0
 
@@ -137,40 +133,23 @@ class SearchSettings(Struct, frozen=True):
 class RetrievalSettings(Struct, frozen=True):
     distance_cutoff: Annotated[
         float,
-        Setting(
-            "Results farther away than this are dropped (squared L2: 0 is identical, 4 is opposite).",
-            minimum=0,
-            project=True,
-            lenient=True,
+        PolicySetting(
+            "Results farther away than this are dropped (squared L2: 0 is identical, 4 is opposite).", minimum=0
         ),
     ] = 1.4
-    cutoff_disabled: Annotated[
-        bool, Setting("Keep results at any distance; the size caps still apply.", project=True)
-    ] = False
+    cutoff_disabled: Annotated[bool, ProjectSetting("Keep results at any distance; the size caps still apply.")] = False
     fallback_chunks: Annotated[
-        int,
-        Setting(
-            "When nothing passes the cutoff, this many of the closest are kept.", minimum=1, project=True, lenient=True
-        ),
+        int, PolicySetting("When nothing passes the cutoff, this many of the closest are kept.", minimum=1)
     ] = 2
     chunk_max_chars: Annotated[
-        int,
-        Setting(
-            "Each chunk is cut to this many characters.",
-            env="CODEINFO_TOOL_CHUNK_MAX_CHARS",
-            minimum=1,
-            project=True,
-            lenient=True,
-        ),
+        int, PolicySetting("Each chunk is cut to this many characters.", env="CODEINFO_TOOL_CHUNK_MAX_CHARS", minimum=1)
     ] = 5000
     max_chars: Annotated[
         int,
-        Setting(
+        PolicySetting(
             "All chunks of one answer together stay within this many characters.",
             env="CODEINFO_TOOL_MAX_CHARS",
             minimum=1,
-            project=True,
-            lenient=True,
         ),
     ] = 40_000
 

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
@@ -324,11 +325,11 @@ def test_advice_names_operations_as_values() -> None:
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
     """Its request and its result are those that the engine's method takes and returns, by name."""
-    if isinstance(row.method, str):
-        with codeinfo.Engine(codeinfo.Config.load()) as engine:
-            hints = attrgetter(row.method)(engine).__annotations__
-        assert row.request.__name__ in re.findall(r"\w+", hints["request"])
-        assert hints["return"].rpartition(".")[2] == row.result.__name__
+    module, _, method = row.method.rpartition(":")
+    with codeinfo.Engine(codeinfo.Config.load()) as engine:
+        hints = attrgetter(method)(import_module(module) if module else engine).__annotations__
+    assert row.request.__name__ in re.findall(r"\w+", hints["request"])
+    assert hints["return"].rpartition(".")[2] == row.result.__name__
 
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)

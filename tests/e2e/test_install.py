@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo.config import Config, user_folders
+from codeinfo.engine import Engine
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
 from codeinfo.shells.install import CLIENTS, Client, Places, install, json_value, uninstall
 
@@ -89,7 +90,7 @@ def put(client: Client, home: Path, text: str) -> Path:
 
 
 def actions(name: str) -> list[str]:
-    return [change.action for change in install(Config.load(), InstallRequest((name,))).changes]
+    return [change.action for change in install(Engine(Config.load()), InstallRequest((name,))).changes]
 
 
 def servers(client: Client, text: str) -> dict[str, object]:
@@ -120,7 +121,7 @@ def test_adding_twice_is_once_and_removing_restores_the_bytes(client: Client, ow
         assert found["codeinfo"] == entry
         extra = len(after) - len(before)
         assert any(after[:at] + after[at + extra :] == before for at in range(len(before) + 1))  # one insertion
-        (removed,) = uninstall(Config.load(), UninstallRequest((client.name,))).changes
+        (removed,) = uninstall(Engine(Config.load()), UninstallRequest((client.name,))).changes
         assert removed.action == "removed"
         if text:
             assert path.read_bytes() == before
@@ -140,7 +141,7 @@ def test_a_file_that_does_not_exist_is_made_and_deleted(client: Client, own_fold
     assert actions(client.name) == ["added"]
     path = client.file(places(own_folders))
     assert servers(client, path.read_text())["codeinfo"] == client.entry([COMMAND, "mcp"])
-    uninstall(Config.load(), UninstallRequest((client.name,)))
+    uninstall(Engine(Config.load()), UninstallRequest((client.name,)))
     assert not path.exists()
 
 
@@ -148,22 +149,22 @@ def test_what_the_user_changed_meanwhile_stays(own_folders: Path) -> None:
     path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
     path.write_text(path.read_text().replace('"dark"', '"light"'))
-    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    uninstall(Engine(Config.load()), UninstallRequest(("claude-code",)))
     assert path.read_text() == PLAIN.replace('"dark"', '"light"')
     actions("claude-code")
     edited = path.read_text().replace('"mcp"\n', '"mcp", "--tools", "all"\n')  # our own entry, by the user's hand
     path.write_text(edited)
-    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    uninstall(Engine(Config.load()), UninstallRequest(("claude-code",)))
     assert path.read_text() == PLAIN.replace('"dark"', '"light"')
 
 
 def test_another_choice_of_tools_updates_the_entry(own_folders: Path) -> None:
     path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
-    (change,) = install(Config.load(), InstallRequest(("claude-code",), tools="search,edit")).changes
+    (change,) = install(Engine(Config.load()), InstallRequest(("claude-code",), tools="search,edit")).changes
     assert change.action == "updated"
     assert json.loads(path.read_text())["mcpServers"]["codeinfo"]["args"] == ["mcp", "--tools", "search,edit"]
-    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    uninstall(Engine(Config.load()), UninstallRequest(("claude-code",)))
     assert path.read_text() == PLAIN
 
 
@@ -177,7 +178,7 @@ def test_somebody_elses_server_of_that_name_is_kept(own_folders: Path) -> None:
 @pytest.mark.parametrize("text", ['{"mcpServers": [', "[1]", '{"mcpServers": 3}', '{"a" 1}', "{} {}"])
 def test_a_broken_file_is_left_alone_and_others_go_on(own_folders: Path, text: str) -> None:
     path = put(CLIENTS[0], own_folders, text)
-    done = install(Config.load(), InstallRequest(("claude-code", "cursor"))).changes
+    done = install(Engine(Config.load()), InstallRequest(("claude-code", "cursor"))).changes
     assert [change.action for change in done] == ["failed", "added"]
     assert path.read_text() == text
 
@@ -191,14 +192,14 @@ def test_inline_tables_cannot_be_added_to(own_folders: Path) -> None:
 
 def test_a_dry_run_writes_nothing_and_shows_the_difference(own_folders: Path) -> None:
     path = put(CLIENTS[2], own_folders, PLAIN)
-    (change,) = install(Config.load(), InstallRequest(("cursor",), dry_run=True)).changes
+    (change,) = install(Engine(Config.load()), InstallRequest(("cursor",), dry_run=True)).changes
     assert '+    "codeinfo": {' in change.diff
     assert path.read_text() == PLAIN
 
 
 def test_only_clients_that_are_there_are_found(own_folders: Path) -> None:
     put(CLIENTS[2], own_folders, PLAIN)
-    assert [change.client for change in install(Config.load(), InstallRequest()).changes] == ["cursor"]
+    assert [change.client for change in install(Engine(Config.load()), InstallRequest()).changes] == ["cursor"]
 
 
 def test_files_on_macos(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +238,7 @@ def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_folders: Path, tmp_pat
     (home / ".copilot").mkdir()
     before, plugin = everything_in(home), tmp_path / "made" / "plugin"
     request = InstallRequest(skill=True, always_load=True, plugin=str(plugin))
-    report = install(Config.load(), request)
+    report = install(Engine(Config.load()), request)
     assert {change.client for change in report.changes} == {"claude-code", "copilot", "plugin"}  # without .claude.json
     entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["codeinfo"]
     assert entry["alwaysLoad"] is True
@@ -254,8 +255,8 @@ def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_folders: Path, tmp_pat
     said = hook["hooks"][0]["command"].replace("${CLAUDE_PLUGIN_ROOT}", str(plugin))
     shown = subprocess.run(["bash", "-c", said], capture_output=True, text=True, check=True).stdout
     assert "search_codebase" in json.loads(shown)["hookSpecificOutput"]["additionalContext"]
-    assert all(change.action == "unchanged" for change in install(Config.load(), request).changes)
-    uninstall(Config.load(), UninstallRequest())
+    assert all(change.action == "unchanged" for change in install(Engine(Config.load()), request).changes)
+    uninstall(Engine(Config.load()), UninstallRequest())
     assert everything_in(home) == before
     assert not plugin.parent.exists()
 
@@ -263,19 +264,20 @@ def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_folders: Path, tmp_pat
 def test_a_skill_that_was_edited_is_kept(own_folders: Path) -> None:
     home = user_folders()[0]
     (home / ".codex").mkdir()
-    install(Config.load(), InstallRequest(("codex",), skill=True))
+    install(Engine(Config.load()), InstallRequest(("codex",), skill=True))
     skill = home / ".codex" / "skills" / "codeinfo" / "SKILL.md"
     skill.write_text(skill.read_text() + "\nOurs.\n")
     actions = {
-        change.path: change.action for change in install(Config.load(), InstallRequest(("codex",), skill=True)).changes
+        change.path: change.action
+        for change in install(Engine(Config.load()), InstallRequest(("codex",), skill=True)).changes
     }
     assert actions[str(skill)] == "kept"
-    uninstall(Config.load(), UninstallRequest())
+    uninstall(Engine(Config.load()), UninstallRequest())
     assert skill.read_text().strip() == "Ours."
 
 
 def test_codex_may_take_its_time(own_folders: Path) -> None:
-    install(Config.load(), InstallRequest(("codex",)))
+    install(Engine(Config.load()), InstallRequest(("codex",)))
     entry = tomllib.loads((user_folders()[0] / ".codex" / "config.toml").read_text())["mcp_servers"]["codeinfo"]
     assert entry["startup_timeout_sec"] == 30
 
@@ -284,12 +286,12 @@ def test_instructions_come_and_go(own_folders: Path, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "CLAUDE.md").write_text("# Rules\n\nBe kind.")
     for _ in range(2):
-        install(Config.load(), InstallRequest(("claude-code", "codex"), instructions=True))
+        install(Engine(Config.load()), InstallRequest(("claude-code", "codex"), instructions=True))
     assert (tmp_path / "CLAUDE.md").read_text().count("search_codebase") == 2  # one block names it twice
     assert "search_codebase" in (tmp_path / "AGENTS.md").read_text()
-    uninstall(Config.load(), UninstallRequest())
+    uninstall(Engine(Config.load()), UninstallRequest())
     assert (tmp_path / "CLAUDE.md").read_text() == "# Rules\n\nBe kind."
     assert not (tmp_path / "AGENTS.md").exists()
     (tmp_path / "CLAUDE.md").unlink()
-    (note,) = install(Config.load(), InstallRequest(("claude-code",), instructions=True)).notes
+    (note,) = install(Engine(Config.load()), InstallRequest(("claude-code",), instructions=True)).notes
     assert "CLAUDE.md does not exist" in note

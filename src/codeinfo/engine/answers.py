@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -429,7 +429,7 @@ class AnswerOperations:
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
 
-    def refuse_chat(self) -> NoReturn:
+    def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
         raise UsageError(
             "chat talks to people", next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
         )

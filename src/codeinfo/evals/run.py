@@ -21,7 +21,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.metrics import (
     DEPTH,
@@ -706,7 +705,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("must_abstain stands alone")
 
 
-def run_suites(answers: AnswerOperations, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
+def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
     """Every question of every suite, asked as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
         raise UsageError("no suite is named", next_step="Name a YAML file with questions")
@@ -714,8 +713,8 @@ def run_suites(answers: AnswerOperations, request: ops.AnswerEvalRequest) -> ops
     checks = []
     for suite, case in cases:
         asked = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
-        answer = answers.ask(asked, left_out=[Path(name) for name in request.suites])
-        answers.store.delete((answer.conversation_id,))
+        answer = engine.answers.ask(asked, left_out=[Path(name) for name in request.suites])
+        engine.answers.store.delete((answer.conversation_id,))
         failures = tuple(failures_of(case, answer))
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
         checks.append(ops.AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))

@@ -319,7 +319,7 @@ OPERATIONS = (
         "chat",
         ChatRequest,
         Answer,
-        lambda engine, request, progress: engine.answers.refuse_chat(),
+        "answers.refuse_chat",
         "Ask several questions in one conversation.",
         help="An empty line or Ctrl-D ends it. Conversations are saved: see `codeinfo conversations list`.",
         read_only=False,

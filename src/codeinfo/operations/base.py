@@ -93,14 +93,14 @@ _READ_DOCUMENTS = frozenset({"docs search", "docs ask", "docs outline", "docs se
 
 
 class Operation(Struct, frozen=True):
-    """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine, the
-    request and a sink for progress. `read_only` promises that nothing lasting is written (an index is derived data:
-    refreshing it does not count)."""
+    """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine and the
+    request in a package above it, as in `codeinfo.evals.run:evaluate`, which is imported when it is needed.
+    `read_only` promises that nothing lasting is written (an index is derived data: refreshing it does not count)."""
 
     name: str  # a space makes a sub-command
     request: type
     result: type
-    method: str | Callable[[Any, Any, ProgressSink | None], Any]
+    method: str
     summary: str  # one line for lists
     help: str = ""  # continues the summary
     read_only: bool = True
@@ -121,9 +121,8 @@ class Operation(Struct, frozen=True):
         return self.name in _READ_DOCUMENTS
 
     def run(self, engine: Any, request: Any, listener: Listener) -> Any:
-        if not isinstance(self.method, str):
-            return self.method(engine, request, listener.progress)
-        method = attrgetter(self.method)(engine)
+        module, _, name = self.method.rpartition(":")
+        method = partial(getattr(import_module(module), name), engine) if module else attrgetter(name)(engine)
         known = signature(method).parameters  # quick methods report no progress, and only answers need all of it
         offered = {"listener": listener, "progress": listener.progress}
         return method(request, **{name: value for name, value in offered.items() if name in known})
@@ -162,9 +161,3 @@ def renamed(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
 def skipped_something(response: Any) -> bool:
     """Whether a file was left out that the user should know about."""
     return any(skip.matters for report in response.reports for skip in report.skipped)
-
-
-def load(name: str) -> Any:
-    """The function `module:function`, imported when it is needed: a row may name what is above it, not import it."""
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)

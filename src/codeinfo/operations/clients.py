@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Skip
-from codeinfo.operations.base import Arg, EmptyRequest, Operation, Opt, Progress, load
+from codeinfo.operations.base import Arg, EmptyRequest, Operation, Opt, Progress
 
 CONTRACT_NAMES = {"name": ("symbol", "name", "symbolId"), "path": ("file", "path")}  # of fields, for these clients
 
@@ -209,7 +209,7 @@ OPERATIONS = (
         "install",
         InstallRequest,
         InstallReport,
-        lambda engine, request, progress: load("codeinfo.shells.install:install")(engine.config, request),
+        "codeinfo.shells.install:install",
         "Add the MCP server to the agents on this machine.",
         help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
         read_only=False,
@@ -220,7 +220,7 @@ OPERATIONS = (
         "uninstall",
         UninstallRequest,
         InstallReport,
-        lambda engine, request, progress: load("codeinfo.shells.install:uninstall")(engine.config, request),
+        "codeinfo.shells.install:uninstall",
         "Remove the MCP server from the agents.",
         help="Restores their files to what they were before.",
         read_only=False,

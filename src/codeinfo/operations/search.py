@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, load, skipped_something
+from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, skipped_something
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
@@ -464,9 +464,7 @@ OPERATIONS = (
         "doctor",
         DoctorRequest,
         DoctorReport,
-        lambda engine, request, progress: load("codeinfo.shells.install:with_server_checked")(
-            lambda: engine.doctor(request)
-        ),
+        "codeinfo.shells.install:doctor",
         "Check that everything CodeInfo needs is installed and works.",
         group="admin",
         falls_short=lambda report: any(check.state == "fail" for check in report.checks),
@@ -475,7 +473,7 @@ OPERATIONS = (
         "eval",
         EvalRequest,
         EvalReport,
-        lambda engine, request, progress: load("codeinfo.evals.run:evaluate")(engine, request, progress),
+        "codeinfo.evals.run:evaluate",
         "Measure search on questions with known answers, or on a repository's own history.",
         help="Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.",
         read_only=False,
@@ -486,7 +484,7 @@ OPERATIONS = (
         "eval answers",
         AnswerEvalRequest,
         AnswerEvalReport,
-        lambda engine, request, progress: load("codeinfo.evals.run:run_suites")(engine.answers, request),
+        "codeinfo.evals.run:run_suites",
         "Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
         help="Exit code 3 when an answer fails a check. docs/answers.md describes the files.",
         read_only=False,

@@ -16,19 +16,23 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo import __version__
-from codeinfo.config import Config, parse_toml, user_folders
+from codeinfo.config import parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.languages.model import strict_json, without_json_comments
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
-from codeinfo.operations.search import Check, DoctorReport
+from codeinfo.operations.search import Check, DoctorReport, DoctorRequest
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier
@@ -217,9 +221,9 @@ def _json_text(value: object) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def install(config: Config, request: InstallRequest) -> InstallReport:
+def install(engine: Engine, request: InstallRequest) -> InstallReport:
     places = Places(*user_folders())
-    record = Record(config.paths.data_dir)
+    record = Record(engine.config.paths.data_dir)
     clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     if request.tools:
@@ -252,9 +256,9 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
     return InstallReport(done, request.dry_run, tuple(notes))
 
 
-def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
+def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
-    record = Record(config.paths.data_dir)
+    record = Record(engine.config.paths.data_dir)
     clients = _choose(request.agents, places, lambda client: client.file(places).exists())
     changes = [_try_plan(client, places, lambda c: _plan_uninstall(c, places, record)) for client in clients]
     own = {client.file(places): client for client in CLIENTS}
@@ -655,6 +659,10 @@ _HELLO = {
     "capabilities": {},
     "clientInfo": {"name": "codeinfo doctor", "version": "1"},
 }
+
+
+def doctor(engine: Engine, request: DoctorRequest) -> DoctorReport:
+    return with_server_checked(partial(engine.doctor, request))
 
 
 def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float = PATIENCE_S) -> DoctorReport:
