@@ -134,6 +134,9 @@ def test_the_result_reads_as_if_written_by_hand(own_folders: Path) -> None:
     path = put(CLIENTS[0], own_folders, PLAIN)
     actions("claude-code")
     assert path.read_text() == GOLDEN
+    empty = put(CLIENTS[0], own_folders, "{}")
+    actions("claude-code")
+    assert empty.read_text() == json.dumps(json.loads(empty.read_text()), indent=2)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)

@@ -479,9 +479,8 @@ _DECODER = json.JSONDecoder()
 
 
 class Member(Struct, frozen=True):
-    """A key of an object: where it starts, and where its value starts and ends."""
+    """Where a member of an object starts, and where its value starts and ends."""
 
-    key: str
     start: int
     value: int
     end: int
@@ -493,15 +492,14 @@ class JsonObject(Struct, frozen=True):
     text: str  # strict JSON
     start: int  # of the opening brace
     end: int  # of the closing one
-    members: tuple[Member, ...]
+    members: dict[str, Member]
 
-    def member(self, key: str) -> Member | None:
-        return next((member for member in self.members if member.key == key), None)
-
-    def inner(self, member: Member) -> JsonObject:
-        if self.text[member.value] != "{":
-            raise UsageError(f"{member.key} is not an object", next_step="Correct the file, or add the server by hand")
-        return _object(self.text, member.value)
+    def inner(self, key: str) -> JsonObject | None:
+        """The object under a key; None where there is no such key."""
+        member = self.members.get(key)
+        if member is not None and self.text[member.value] != "{":
+            raise UsageError(f"{key} is not an object", next_step="Correct the file, or add the server by hand")
+        return _object(self.text, member.value) if member is not None else None
 
 
 def _read(text: str) -> JsonObject | None:
@@ -520,14 +518,14 @@ def _read(text: str) -> JsonObject | None:
 
 
 def _object(strict: str, start: int) -> JsonObject:
-    members, at = list[Member](), _skip(strict, start + 1)
+    members, at = dict[str, Member](), _skip(strict, start + 1)
     while strict[at] != "}":
         key, end = _DECODER.raw_decode(strict, at)
         value = _skip(strict, end)
         _, end = _DECODER.raw_decode(strict, value)
-        members.append(Member(key, at, value, end))
+        members[key] = Member(at, value, end)
         at = _skip(strict, end)
-    return JsonObject(strict, start, at, tuple(members))
+    return JsonObject(strict, start, at, members)
 
 
 def _skip(strict: str, at: int) -> int:
@@ -539,55 +537,43 @@ def _skip(strict: str, at: int) -> int:
 
 def json_value(text: str, keys: Sequence[str]) -> Any:
     """What stands under these keys; None where nothing does."""
-    found, member = _read(text), None
-    for key in keys:
-        found = found.inner(member) if found and member else found
-        member = found.member(key) if found else None
-        if member is None:
-            return None
-    return json.loads(found.text[member.value : member.end]) if found and member else None
+    found = _read(text)
+    for key in keys[:-1]:
+        found = found.inner(key) if found is not None else None
+    member = found.members.get(keys[-1]) if found is not None else None
+    return json.loads(found.text[member.value : member.end]) if found is not None and member is not None else None
 
 
 def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
     """Where and what to insert so that `keys[0]` has a member `keys[1]` with `value`; there must be none yet."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    step = _indent(text)
-    found = _read(text)
+    found, step, newline = _read(text), _indent(text), _newline(text)
     if found is None:
         content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
         return len(text), content.replace("\n", newline)
-    section = found.member(keys[0])
-    if section is None:
-        at, lead, trail = _place(text, found, step, 1)
-        entry = {keys[1]: value}
-        return at, lead + _member_text(keys[0], entry, step, 1, newline) + trail.replace("\n", newline)
-    inner = found.inner(section)
-    at, lead, trail = _place(text, inner, step, 2)
-    return at, lead + _member_text(keys[1], value, step, 2, newline) + trail.replace("\n", newline)
+    section = found.inner(keys[0])
+    target, depth, added = (
+        (found, 1, {keys[0]: {keys[1]: value}}) if section is None else (section, 2, {keys[1]: value})
+    )
+    at, lead, trail = _place(text, target, step, depth)
+    lines = json.dumps(added, indent=step, ensure_ascii=False).splitlines()[1:-1]
+    return at, lead + (newline + step * depth).join(line.removeprefix(step) for line in lines) + trail
 
 
 def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
     """Where a first member goes, and what stands before and after it. A comment above the member that was first stays
     above it, and one behind the brace stays there."""
-    newline = "\r\n" if "\r\n" in text else "\n"
+    after, newline = target.start + 1, _newline(text)
     if not target.members:
-        after = target.start + 1
-        return (
-            after,
-            newline + step * depth,
-            newline + step * (depth - 1) if "\n" not in text[after : target.end] else "",
-        )
+        closing = newline + step * (depth - 1) if "\n" not in text[after : target.end] else ""
+        return after, newline + step * depth, closing
     line_end = text.find("\n", target.start)
-    if 0 <= line_end < target.members[0].start:
-        return line_end + 1, step * depth, ",\n"
-    return target.start + 1, "", ", "
+    if 0 <= line_end < min(member.start for member in target.members.values()):
+        return line_end + 1, step * depth, "," + newline
+    return after, "", ", "
 
 
-def _member_text(key: str, value: Any, step: str, depth: int, newline: str) -> str:
-    content = json.dumps({key: value}, indent=step, ensure_ascii=False)
-    lines = content.splitlines()[1:-1]
-    shallow = [line.removeprefix(step) for line in lines]
-    return (newline + step * depth).join(shallow)
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _indent(text: str) -> str:
@@ -598,20 +584,17 @@ def _indent(text: str) -> str:
 def json_without(text: str, keys: tuple[str, str]) -> str | None:
     """The file without `keys[1]`, its comma and the white space before it; None where it is not there."""
     found = _read(text)
-    section = found.member(keys[0]) if found else None
-    if found is None or section is None or text[section.value] != "{":
+    section = found.inner(keys[0]) if found is not None else None
+    if section is None or keys[1] not in section.members:
         return None
-    inner = found.inner(section)
-    member = inner.member(keys[1])
-    if member is None:
-        return None
-    at = inner.members.index(member)
+    member = section.members[keys[1]]
     plain = without_json_comments(text)
     start, end = len(text[: member.start].rstrip()), member.end
+    before = [other.end for other in section.members.values() if other.end <= member.start]
     if plain[end:].lstrip().startswith(","):
         end = plain.index(",", end) + 1
-    elif at > 0:  # the last one: the comma before it goes as well
-        start = plain.index(",", inner.members[at - 1].end)
+    elif before:  # the last one: the comma before it goes as well
+        start = plain.index(",", max(before))
     return text[:start] + text[end:]
 
 
@@ -622,7 +605,7 @@ def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
 
 def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[str, Any]) -> tuple[int, str]:
     """The server's table, at the end of the file: the rest stays as its user wrote it."""
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = _newline(text)
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
     # JSON's texts and lists of texts are TOML's too.
     lines = [
