@@ -259,6 +259,34 @@ def test_tests_that_reach_a_file_by_a_helper_are_those_called_after_it(tmp_path:
         assert found["lib/tea/base.rb"].tests == ("test/base_test.rb",)
 
 
+def test_a_change_of_c_reaches_who_includes_its_header(tmp_path: Path) -> None:
+    sources = {
+        "src/sds.h": "int sdslen(char *s);\n",
+        "src/sds.c": '#include "sds.h"\n#include "zmalloc.h"\nint sdslen(char *s) { return 1; }\n',
+        "src/zmalloc.h": "int zfree(void);\n",
+        "src/server.c": '#include "sds.h"\nint main(void) { return sdslen(0); }\n',
+        "src/other.c": '#include "zmalloc.h"\nint other(void) { return zfree(); }\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        impact = engine.code.impact(ImpactRequest("src/sds.c", root=str(root)))
+        assert [one.path for one in impact.files] == ["src/server.c"]
+        starts = engine.code.map(MapRequest(str(root))).entry_points
+        assert [one.path for one in starts] == ["src/server.c"]
+
+
+def test_a_type_inside_of_another_is_meant_by_its_whole_name(tmp_path: Path) -> None:
+    sources = {
+        "Results.swift": "struct Results {\n  struct Codable {}\n}\nstruct A: Codable {}\nstruct B: Codable {}\n",
+        "Op.kt": "class Op {\n  interface Bool\n}\nclass And : Op.Bool\n",
+        "shop.rb": "module Shop\n  class Base\n  end\n  class Cart < Base\n  end\nend\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = engine.code.map(MapRequest(str(root))).interfaces
+    assert {one.qualified for one in found} == {"Op.Bool", "Shop.Base"}
+
+
 def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "tea"\n',

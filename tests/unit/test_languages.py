@@ -132,6 +132,8 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("build.gradle", False),
         ("documentation-website/snippets/App.kt", False),
         ("doc_values/reader.py", True),
+        ("deps/lua/src/lua.c", False),
+        ("app/api/deps/user.py", True),
         ("apps/shop/priv/static/app.js", False),
         ("public/build/app.js", False),
         ("public/page.js", True),

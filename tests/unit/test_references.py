@@ -363,6 +363,28 @@ def test_ruby_knows_constants_by_the_modules_around(tmp_path: Path) -> None:
         assert not {5, 9} & {edge.line for edge in callers}
 
 
+def test_an_implicit_member_of_swift_is_nobodys_for_certain(tmp_path: Path) -> None:
+    (tmp_path / "Routes.swift").write_text(
+        "class Routes {\n  func load() {}\n  func all() {\n    on(.load, 1)\n    load()\n    self.load()\n  }\n}\n"
+    )
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "Routes.load") == {
+            ("Routes.swift", 4, "syntactic"),
+            ("Routes.swift", 5, "resolved"),
+            ("Routes.swift", 6, "resolved"),
+        }
+
+
+def test_what_a_class_implements_may_stand_below_its_parameters(tmp_path: Path) -> None:
+    parameters = "".join(f"  val p{number}: Int,\n" for number in range(8))
+    (tmp_path / "A.kt").write_text(
+        f"interface Shape\n\nclass Box(\n{parameters}) : Shape {{\n  val s: Shape = this\n}}\n"
+    )
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        found = engine.code.references(RefsRequest("Shape", str(tmp_path))).usages
+    assert [(use.line, use.edge) for use in found] == [(12, "IMPLEMENTS"), (13, "REFERENCES_TYPE")]
+
+
 def test_two_projects_of_one_engine_stay_apart(tmp_path: Path) -> None:
     """File ids count from one in every index."""
     for project, name in (("one", "first"), ("two", "second")):

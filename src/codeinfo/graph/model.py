@@ -25,7 +25,7 @@ _ROUNDS = 40  # the values settle to three digits well before
 
 _MOST_HELPED = 5  # tests that a helper is for
 
-FORMAT = 7  # raise when the form on disk or what the facts mean changes
+FORMAT = 9  # raise when the form on disk or what the facts mean changes
 
 
 class Edge(Struct, frozen=True):
@@ -263,6 +263,10 @@ def _shared(folder: str, other: str) -> int:
     """How many folders of two paths have the same name, `admin_tests` and `admin` included."""
     names, others = ({_TEST_MARK.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
     return len(names & others)
+
+
+def same_stem(path: str, other: str) -> bool:
+    return _stem(path) == _stem(other)
 
 
 def _stem(path: str) -> str:

@@ -550,12 +550,15 @@ class NameResolver:
         return best
 
     def is_symbol(self, unit: Unit, use: Reference) -> bool:
-        """Whether a name without a receiver is only a value on its line, as `:halt` and `halt:` are."""
-        text = self.index.lines(unit.facts.file_id).get(use.line, "")
-        around = ((text[max(start - 2, 0) : start], text[end : end + 2]) for start, end in _words(text, use.name))
-        bare = [(before, after) for before, after in around if not before.endswith((".", "::"))]
-        marked = [before.endswith(":") or (after.startswith(":") and after != "::") for before, after in bare]
-        return bool(marked) and all(marked) and not use.receiver
+        """Whether a name without a receiver is only a value on its line, as `:halt` and `halt:` are in Ruby: the
+        expression is matched with the name as a zero."""
+        if use.receiver:
+            return False
+        text, expression = self.index.lines(unit.facts.file_id).get(use.line, ""), unit.facts.rules.names.symbols
+        places = [f"{text[max(at - 2, 0) : at]}\0{text[end : end + 2]}" for at, end in _words(text, use.name)]
+        marked = [re.search(expression, place) is not None for place in places]
+        bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
+        return bool(bare) and all(bare)
 
     def _without_receiver(self, unit: Unit, use: Reference) -> Resolution:
         found = self._binder.bare(unit, use.name, use.within)

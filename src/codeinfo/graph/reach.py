@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, relations
+from codeinfo.graph.model import Edge, Graph, relations, same_stem
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_product
@@ -237,9 +237,9 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
     A file that only passes names on is no hop: who takes other names from it is not affected.
     """
-    seen = {changed}
+    origins = [changed, *_headers(index.graph, changed)]
+    seen = set(origins)
     reached: list[code.Affected] = []
-    origins = [changed]
     for hop in range(1, hops + 1):
         found: dict[str, code.Affected] = {}
         passed: Border = {}
@@ -265,6 +265,13 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         weight = index.graph.centrality
         reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
+
+
+def _headers(graph: Graph, path: str) -> list[str]:
+    """The headers that declare what a file of C defines: those that it includes and that have its name."""
+    if not graph.files[path].rules.imports.headers:
+        return []
+    return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
 
 
 def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:

@@ -379,7 +379,9 @@ def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolu
         return use
     meant = names.definition(resolution.symbols[0]) if resolution.symbols else None
     if rules.bare_calls:
-        is_method = rules.symbols and use.name[:1].islower() and not names.is_symbol(unit, use)  # or a variable, known
+        is_method = (
+            bool(rules.symbols) and use.name[:1].islower() and not names.is_symbol(unit, use)
+        )  # or a variable, known
         is_called = symbol_kind(meant.kind).is_callable if meant else resolution.possible and is_method
         return replace(use, role="call") if is_called else use
     if meant is None or (rules.macros and meant.kind != "macro") or meant.kind in ("interface", "type"):
@@ -477,8 +479,10 @@ def _is_listed(unit: Unit, written: Import, line: int, text: str) -> bool:
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     if written := importing(unit, use, text):
         return "EXPORTS" if written.reexport else "IMPORTS"
+    is_behind = text.lstrip().startswith((")", ":"))  # the parameters of a constructor, which may be many lines
     for definition in unit.definitions:
-        if definition.start_line <= use.line <= definition.start_line + 3 and use.name in _last_names(definition.bases):
+        last = definition.end_line if is_behind else definition.start_line + 3
+        if definition.start_line <= use.line <= last and use.name in _last_names(definition.bases):
             own_interface = definition.kind in INTERFACES
             is_interface = meant is not None and meant.kind in INTERFACES
             return "IMPLEMENTS" if is_interface and not own_interface else "EXTENDS"

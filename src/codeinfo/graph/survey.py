@@ -88,13 +88,17 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     """The types that most others extend or implement."""
     subtypes: Counter[str] = Counter()
     implemented: set[str] = set()  # by an `impl`, which only takes what is made for it
+    paths: set[str] = set()  # bases as they are written
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
             continue
-        bases = {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases}
-        bases.discard(definition.name)  # another name of something outside
+        written = {base.replace("::", ".").replace("\\", ".") for base in definition.bases}
+        bases = {base.rpartition(".")[2] for base in written} - {
+            definition.name
+        }  # else another name of something outside
+        paths.update(written)
         subtypes.update(bases)
         implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
@@ -104,6 +108,10 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         defined = types.get(name, [])
         if len(defined) == 1:  # a name that several files define is ambiguous by name alone
             file_id, definition = defined[0]
+            *_, outer, _ = ("", *definition.qualified.split("."))
+            is_inside = any(one.kind != "module" for _, one in types.get(outer, ()))
+            if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
+                continue  # inside of a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or name not in implemented:
                 found.append(symbol_info(index.by_id[file_id].path, definition))
         if len(found) == limit:
@@ -142,7 +150,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
         stem = path.rpartition("/")[2].partition(".")[0].lower()
-        is_run = path in programs or _STARTS.match(stem) or not (rules.by_use or rules.deferred)
+        is_run = path in programs or _STARTS.match(stem) or not (rules.by_use or rules.deferred or rules.headers)
         is_start = is_source(facts) and edges and is_run and (not offered or stem in ("__main__", "main"))
         if is_start and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
             is_named = bool(_STARTS.match(stem) or path in programs)

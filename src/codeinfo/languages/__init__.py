@@ -241,7 +241,10 @@ _AROUND_FOLDER = (
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
-_AROUND_TOP_FOLDER = r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
+_AROUND_TOP_FOLDER = (
+    r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
+    r"|deps|externals?|extern|3rd[_-]?party|subprojects"  # of others
+)
 _AROUND_NAME = (
     r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
     r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"

@@ -118,7 +118,7 @@ _C_SYNTAX = model.Syntax(
     exported=is_exported,
     hide=hide_macros,
 )
-_IMPORTS = model.ImportRules(read=read_include, resolver=CIncludes)
+_IMPORTS = model.ImportRules(read=read_include, resolver=CIncludes, headers=True)
 C = model.Language(
     name="c",
     extensions=model.words(".c"),

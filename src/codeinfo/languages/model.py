@@ -162,6 +162,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     paths: bool = False  # what another crate or module has is also used by its path, which needs no import
     binds_last: bool = False  # what stands behind the last dot of an import is known by that name
     types_only: bool = False  # a package has types and few functions: a name in small letters is a member of something
+    headers: bool = False  # what a file defines is used by way of the header of its name
     nested_packages: bool = False  # each package clause lies inside of the one before
     configs: tuple[str, ...] = ()  # names of files that say how imports are to be read
     configs_above: bool = False  # configurations in the folders above the root count, too
@@ -205,7 +206,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     called_by_platform: bool = False  # functions of modules, many of which no code calls
     constants: bool = False  # a name with a capital is looked up in the modules around, which any file may open
     bare_calls: bool = False  # a function is also called without brackets
-    symbols: bool = False  # `:name` and `name:` are values; one may name a method
+    symbols: str = ""  # what stands around a name that is only a value, see `NameResolver.is_symbol`
 
 
 class Language(Struct, frozen=True, kw_only=True):

@@ -386,6 +386,9 @@ def not_local(declared: model.Declared) -> bool:
     return "local" not in declared.before
 
 
+_RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)"  # `:name` and `name:`, which may name a method
+
+
 RUBY = model.Language(
     name="ruby",
     extensions=model.words(".rb .rake .gemspec .ru .rbi .podspec .jbuilder"),
@@ -413,7 +416,7 @@ RUBY = model.Language(
         timed=True,
         resolver=RubyImports,
     ),
-    names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=True),
+    names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=_RUBY_SYMBOL),
 )
 LUA = model.Language(
     name="lua",

@@ -377,7 +377,12 @@ SWIFT = model.Language(
     imports=model.ImportRules(
         read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,), deferred="types"
     ),
-    names=model.NameRules(implicit_self=True, open_types=True, private_to_file=True),
+    names=model.NameRules(
+        implicit_self=True,
+        open_types=True,
+        private_to_file=True,
+        symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the type that is expected, whichever that is
+    ),
 )
 
 LANGUAGES = (*_JVM, CSHARP, PHP, SWIFT)
