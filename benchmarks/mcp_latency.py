@@ -12,6 +12,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -168,7 +169,9 @@ def drive_all(url: str, kind: str, clients: int, seconds: float) -> None:
         for key, _ in waiting.select():
             assert isinstance(key.fileobj, socket.socket)
             key.data.extend(key.fileobj.recv(1 << 18))
-            if key.data.endswith(b"\r\n0\r\n\r\n"):  # the last, empty part of a reply that comes in parts
+            head, _, body = bytes(key.data).partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            if length and len(body) == int(length[1]):
                 assert key.data.startswith(b"HTTP/1.1 200 "), bytes(key.data)
                 assert b'"result"' in key.data, bytes(key.data)
                 assert b'"isError":true' not in key.data, bytes(key.data)

@@ -18,7 +18,7 @@ from codeinfo.errors import ProviderError
 from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint
 from codeinfo.ports import Message, ToolSpec
-from codeinfo.shells.mcp import INSTRUCTIONS
+from codeinfo.shells.mcp_protocol import INSTRUCTIONS
 from codeinfo.shells.mcp_tools import chosen_tools, listed
 
 TASKS = Path(__file__).with_suffix(".jsonl")

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from codeinfo.config import Config
-from codeinfo.shells.mcp import Service, Wire, make_server, own_service, streams_of
+from codeinfo.shells.mcp import own_service
+from codeinfo.shells.mcp_protocol import LineSession
 from codeinfo.shells.mcp_relay import Sink
 from codeinfo.shells.mcp_tools import chosen_tools
 
@@ -52,15 +53,10 @@ def sdk_client(folder: Path, *arguments: str, mode: str = "auto") -> Client:
     return Client(stdio_client(server), mode=mode)
 
 
-@asynccontextmanager
-async def connected(folder: Path, tools: str = "search", **settings: str) -> AsyncIterator[Client]:
-    """The SDK's client of a server in this process."""
-    service = _service(folder, tools, settings)
-    try:
-        async with Client(make_server(service)) as client:
-            yield client
-    finally:
-        service.lease.close()
+def connected(folder: Path, tools: str = "search", **settings: str) -> Client:
+    """The SDK's client of a server with these settings."""
+    options = [word for name, value in settings.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
+    return sdk_client(folder, "--tools", tools, *options)
 
 
 class Lines:
@@ -134,28 +130,20 @@ def lines(folder: Path, *arguments: str, stderr: Any = subprocess.DEVNULL) -> It
 
 @contextmanager
 def session_here(folder: Path, tools: str = "search", **settings: str) -> Iterator[Lines]:
-    """A session with a server in this process: the same messages over pipes, without its start of over a second."""
-    service = _service(folder, tools, settings)
+    """A session with a server in this process: the same messages over pipes, without the start of another."""
+    flags = {name.replace("__", "."): value for name, value in settings.items()}
+    service = own_service(Config.load(flags, folder), chosen_tools(tools.split(",")), folder=str(folder))
     (to_read, to_write), (read, write) = os.pipe(), os.pipe()
 
-    async def serve() -> None:
-        server = make_server(service)
-        async with streams_of(Wire(os.fdopen(to_read, "rb"), Sink(write, set()))) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-
-    serving = threading.Thread(target=anyio.run, args=(serve,))
+    session = LineSession(service.methods, os.fdopen(to_read, "rb"), Sink(write))
+    serving = threading.Thread(target=anyio.run, args=(session.run,))
     serving.start()
     try:
         with os.fdopen(to_write, "wb") as stdin, os.fdopen(read, "rb") as stdout:
-            session = Lines(stdin, stdout)
-            session.introduce()
-            yield session
+            client = Lines(stdin, stdout)
+            client.introduce()
+            yield client
     finally:
         serving.join(10)
         assert not serving.is_alive()
         service.lease.close()
-
-
-def _service(folder: Path, tools: str, settings: dict[str, str]) -> Service:
-    flags = {name.replace("__", "."): value for name, value in settings.items()}
-    return own_service(Config.load(flags, folder), chosen_tools(tools.split(",")), folder=str(folder))

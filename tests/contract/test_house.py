@@ -59,7 +59,7 @@ HOMES = {
     "tomlkit": "shells",
     "tomllib": "config",
     "platformdirs": "config",
-    "mcp": "shells",
+    "mcp": "tests",  # as a client of ours
     "starlette": "shells",
     "uvicorn": "shells",
     "sse_starlette": "shells",

@@ -72,6 +72,13 @@ def test_an_index_without_changes_needs_no_arrays(codeinfo: Any, tmp_path: Path)
     assert not modules_of("index", "--json", cwd=tmp_path) & {"numpy", "tree_sitter"}
 
 
+def test_a_server_imports_little_before_its_first_reply(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys, codeinfo.shells.mcp; print(*sys.modules)"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    unwanted = {"mcp", "pydantic", "anyio", "click", "numpy", "apsw", "codeinfo.engine", "codeinfo.index", "starlette"}
+    assert not unwanted & set(done.stdout.split())
+
+
 def test_importing_the_package_is_free(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys, codeinfo; print(len([m for m in sys.modules if 'codeinfo' in m]))"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)

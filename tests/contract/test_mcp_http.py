@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -29,14 +32,32 @@ from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
 from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import http_service
+from codeinfo.shells.mcp_protocol import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    STATELESS,
+    UNSUPPORTED_VERSION,
+    Exchange,
+    HttpEndpoint,
+    Result,
+)
 from codeinfo.shells.mcp_tools import Tool, chosen_tools, plain_tool
 
 
 @contextmanager
 def served(config: Config, *tools: Tool) -> Iterator[str]:
     service = http_service(config, tools)
-    routes = [Route("/mcp", endpoint=service.app), Mount("/mcp", app=service.app)]
-    app = Starlette(routes=routes, lifespan=lambda app: service.running())
+    with serving(service.app, lambda app: service.running()) as url:
+        yield url
+
+
+@contextmanager
+def serving(endpoint: HttpEndpoint, lifespan: Any = None) -> Iterator[str]:
+    routes = [Route("/mcp", endpoint=endpoint), Mount("/mcp", app=endpoint)]
+    app = Starlette(routes=routes, lifespan=lifespan)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -130,6 +151,104 @@ def test_the_application_serves_it_for_known_projects_only(
         assert "headers.py" in call()
         assert "REPO_NOT_FOUND" in call(project=str(other))
         assert "Known:" in call(project="nowhere")
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+VERSION, CAPABILITIES = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
+ENVELOPE: dict[str, Any] = {VERSION: STATELESS, CAPABILITIES: {}}
+
+
+def request(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 0, "method": method, "params": params}
+
+
+def send(url: str, body: object, verb: str = "POST", **headers: str) -> tuple[int, str, str]:
+    """Status, kind and text of the reply."""
+    address = urlsplit(url)
+    sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    text = body if isinstance(body, str) else json.dumps(body)
+    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)) as connection:
+        connection.request(verb, address.path, text, sent)
+        reply = connection.getresponse()
+        return reply.status, reply.getheader("content-type", ""), reply.read().decode()
+
+
+def test_each_post_is_a_message_of_its_own(project: Path) -> None:
+    with served(Config.load(), *chosen_tools(())) as url:
+        status, kind, text = send(url, request("tools/list"), mcp_protocol_version="2025-11-25")
+        assert (status, kind) == (200, "application/json")
+        assert [tool["name"] for tool in json.loads(text)["result"]["tools"]] == ["search_codebase", "explore"]
+        for body, expected, code in (
+            ("garbage", 400, PARSE_ERROR),
+            ([request("ping")], 400, INVALID_REQUEST),
+            ({"jsonrpc": "2.0", "id": None, "method": "ping"}, 400, INVALID_REQUEST),
+            (request("no/such"), 200, METHOD_NOT_FOUND),
+            (request("tools/list", cursor="x"), 200, INVALID_PARAMS),
+        ):
+            status, _, text = send(url, body)
+            assert (status, json.loads(text)["error"]["code"]) == (expected, code), body
+        for silent in ({"method": "notifications/initialized"}, {"id": 1, "result": {}}):
+            assert send(url, {"jsonrpc": "2.0", **silent})[0] == 202
+        assert [send(url, "", verb)[0] for verb in ("GET", "DELETE", "PUT")] == [405] * 3
+        assert send(url, request("ping"), accept="application/json")[0] == 406
+        assert send(url, request("ping"), accept="*/*")[0] == 200
+        assert send(url, request("ping"), content_type="text/plain")[0] == 415
+
+
+def test_headers_of_the_stateless_revision_agree_with_the_message(project: Path) -> None:
+    listing, prompt = request("tools/list", _meta=ENVELOPE), request("prompts/get", _meta=ENVELOPE, name="find_cause")
+    later = request("tools/list", _meta={**ENVELOPE, VERSION: "2030-01-01"})
+    encoded = f"=?base64?{base64.b64encode(b'find_cause').decode()}?="
+    with served(Config.load(), *chosen_tools(())) as url:
+        for body, headers, status, code in (
+            (listing, {"mcp_method": "tools/list"}, 200, None),
+            (listing, {}, 400, HEADER_MISMATCH),
+            (listing, {"mcp_method": "tools/call"}, 400, HEADER_MISMATCH),
+            (listing, {"mcp_method": "tools/list", "mcp_protocol_version": "2030-01-01"}, 400, HEADER_MISMATCH),
+            (later, {"mcp_method": "tools/list", "mcp_protocol_version": "2030-01-01"}, 400, UNSUPPORTED_VERSION),
+            (request("tools/list"), {"mcp_method": "tools/list"}, 400, INVALID_PARAMS),
+            (request("ping", _meta=ENVELOPE), {"mcp_method": "ping"}, 404, METHOD_NOT_FOUND),
+            (prompt, {"mcp_method": "prompts/get", "mcp_name": "understand"}, 400, HEADER_MISMATCH),
+            (prompt, {"mcp_method": "prompts/get", "mcp_name": "=?base64?!?="}, 400, HEADER_MISMATCH),
+            (prompt, {"mcp_method": "prompts/get", "mcp_name": encoded}, 400, INVALID_PARAMS),  # lacks its argument
+            ({"jsonrpc": "2.0", "method": "notifications/x"}, {"mcp_protocol_version": "2030-01-01"}, 400, -32022),
+        ):
+            replied, _, text = send(url, body, **{"mcp_protocol_version": STATELESS, **headers})
+            reply = json.loads(text)
+            assert (replied, reply.get("error", {}).get("code")) == (status, code), (body, headers)
+            assert reply["id"] == body.get("id")
+            assert status != 200 or reply["result"]["resultType"] == "complete"
+
+
+def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:
+    ended = threading.Event()
+
+    async def work(exchange: Exchange) -> Result:
+        assert exchange.report is not None
+        await exchange.report(1, 2, "half")
+        return {"done": True}
+
+    async def wait(exchange: Exchange) -> Result:
+        try:
+            await anyio.sleep(60)
+        finally:
+            ended.set()
+        return {}
+
+    with serving(HttpEndpoint({"work": work, "wait": wait}, "/mcp")) as url:
+        status, kind, text = send(url, request("work", _meta={"progressToken": "t"}))
+        assert (status, kind) == (200, "text/event-stream")
+        first, last = (json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: "))
+        assert first["params"] == {"progressToken": "t", "progress": 1, "total": 2, "message": "half"}
+        assert last == {"jsonrpc": "2.0", "id": 0, "result": {"done": True}}
+        with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)) as gone:
+            body = json.dumps(request("wait"))
+            head = "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: */*\r\n"
+            gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert not ended.wait(0.3)
+        assert ended.wait(5)
 
 
 # --- parity --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
@@ -21,6 +20,7 @@ from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, failed, own_service
+from codeinfo.shells.mcp_protocol import ProtocolError
 from codeinfo.shells.mcp_tools import Tool, chosen_tools, listed, plain_tool
 from codeinfo.store.layout import IndexFolder
 
@@ -199,9 +199,9 @@ def code_of(service: Service, name: str, **arguments: Any) -> tuple[int, str]:
     (tool,) = chosen_tools([name])
     with pytest.raises(CodeInfoError) as refused:
         service.perform(tool, arguments, Call())
-    with pytest.raises(MCPError) as raised:
+    with pytest.raises(ProtocolError) as raised:
         failed(tool, refused.value, ())
-    return raised.value.error.code, raised.value.error.data["code"]
+    return raised.value.code, raised.value.data["code"]
 
 
 def test_codes_of_other_servers(service: Service, project: Path, tmp_path: Path) -> None:

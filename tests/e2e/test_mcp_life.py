@@ -7,17 +7,31 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp_help import INITIALIZE, command, lines, reply_of, sdk_client
+from mcp_help import INITIALIZE, Lines, command, lines, reply_of, sdk_client, session_here
 
 from codeinfo import Config, IndexRequest, SearchRequest
 from codeinfo.engine.index_manager import CodeSource
 from codeinfo.serve.refresh import server_engine
+from codeinfo.shells.mcp_protocol import (
+    HANDSHAKES,
+    INPUT_ENDED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    STATELESS,
+    UNSUPPORTED_VERSION,
+    Exchange,
+    LineSession,
+    Result,
+)
+from codeinfo.shells.mcp_relay import Sink
 
 
 def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
@@ -78,6 +92,75 @@ def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
         replies = [session.read(), session.read()]
         assert sorted("error" in reply for reply in replies) == [False, True]
         assert reply_of(session.call("search_codebase", query="alpha"))["results"]
+
+
+def test_a_session_begins_with_a_handshake_or_does_without_for_good(tmp_path: Path) -> None:
+    keys = ("protocolVersion", "clientCapabilities")
+    envelope = {"_meta": dict(zip((f"io.modelcontextprotocol/{key}" for key in keys), (STATELESS, {}), strict=True))}
+    later = {"_meta": {**envelope["_meta"], "io.modelcontextprotocol/protocolVersion": "2030-01-01"}}
+
+    def codes(*requests: tuple[str, dict[str, Any]]) -> list[int | None]:
+        said = [{"jsonrpc": "2.0", "id": n, "method": name, "params": one} for n, (name, one) in enumerate(requests)]
+        text = "".join(f"{json.dumps(one)}\n" for one in said)
+        done = subprocess.run(command(str(tmp_path)), input=text, capture_output=True, text=True, check=True)
+        replies = sorted(map(json.loads, done.stdout.splitlines()), key=lambda reply: int(reply["id"]))
+        return [reply.get("error", {}).get("code") for reply in replies]
+
+    assert codes(
+        ("ping", {}),
+        ("tools/list", {}),
+        ("no/such", {}),
+        ("initialize", {"protocolVersion": "2025-11-25"}),
+        ("initialize", INITIALIZE),
+        ("tools/list", {}),
+        ("server/discover", {}),
+        ("tools/list", envelope),
+    ) == [None, INVALID_PARAMS, METHOD_NOT_FOUND, INVALID_PARAMS, None, None, METHOD_NOT_FOUND, INVALID_REQUEST]
+    assert codes(
+        ("server/discover", envelope),
+        ("tools/list", envelope),
+        ("ping", envelope),
+        ("initialize", INITIALIZE),
+        ("tools/list", {}),
+        ("tools/list", later),
+    ) == [None, None, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, INVALID_PARAMS, UNSUPPORTED_VERSION]
+
+
+@pytest.mark.parametrize("asked", [*HANDSHAKES, "1999-01-01", STATELESS])
+def test_a_handshake_agrees_on_a_version(asked: str, tmp_path: Path) -> None:
+    with session_here(tmp_path) as session:
+        agreed = session.request("initialize", {**INITIALIZE, "protocolVersion": asked})["result"]
+    assert agreed["protocolVersion"] == (asked if asked in HANDSHAKES else "2025-11-25")
+    assert agreed["serverInfo"]["name"] == "codeinfo"
+
+
+def test_what_is_cancelled_is_not_answered_and_what_is_cut_off_is_refused() -> None:
+    said, heard = os.pipe(), os.pipe()
+    stopped: list[object] = []
+
+    async def wait(exchange: Exchange) -> Result:
+        try:
+            await anyio.sleep(60)
+        finally:
+            stopped.append(exchange.message.id)
+        return {}
+
+    session = LineSession({"wait": wait}, os.fdopen(said[0], "rb"), Sink(heard[1]), introduced=True)
+    serving = threading.Thread(target=anyio.run, args=(session.run,))
+    serving.start()
+    with os.fdopen(said[1], "wb") as stdin, os.fdopen(heard[0], "rb") as stdout:
+        client = Lines(stdin, stdout)
+        for identity in ("cancelled", "cut off"):
+            client.send({"id": identity, "method": "wait"})
+        for wanted in ("cancelled", "cancelled", [1], None):
+            client.send({"method": "notifications/cancelled", "params": {"requestId": wanted}})
+        client.send({"id": "cancelled", "method": "ping"})  # the id is free again
+        assert client.read() == {"jsonrpc": "2.0", "id": "cancelled", "result": {}}
+        assert stopped == ["cancelled"]
+        stdin.close()
+        assert client.read()["error"]["code"] == INPUT_ENDED
+        serving.join(10)
+    assert stopped == ["cancelled", "cut off"]
 
 
 def test_stdout_has_protocol_lines_only_under_debug_logging(tmp_path: Path) -> None:

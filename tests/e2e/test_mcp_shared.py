@@ -13,16 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import anyio
 import pytest
 from mcp_help import INITIALIZE, Lines, ProcessLines, command, lines, reply_of
-from mcp_types import INVALID_PARAMS, LATEST_PROTOCOL_VERSION
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from codeinfo.config import Config
 from codeinfo.files import try_lock
-from codeinfo.shells.mcp import Wire, make_server, own_service, streams_of
-from codeinfo.shells.mcp_relay import HANDSHAKES, LOST, Journal, Sink, handshake_result
+from codeinfo.shells.mcp_protocol import HANDSHAKES, STATELESS
+from codeinfo.shells.mcp_relay import LOST, Journal
 
 
 @pytest.fixture
@@ -48,9 +45,8 @@ def servers(folder: str | Path) -> list[int]:
 
 
 def started(folder: Path) -> int:
-    """The one server, which may still be loading after it let its relay answer the handshake."""
-    assert not eventually(lambda: len(servers(folder)) == 1, 20)
-    return servers(folder)[0]
+    (server,) = servers(folder)
+    return server
 
 
 def eventually(check: Callable[[], Any], seconds: float) -> Any:
@@ -168,7 +164,7 @@ def test_a_client_that_was_never_introduced_can_be_resumed(tmp_path: Path) -> No
     journal.hear(b'{"method": "notifications/initialized"}\n')
     journal.restart(b'{"id": 1, "method": "tools/list"}\n')
     read = Journal(journal.fileno())
-    assert (read.introduction, read.first) == ([], b'{"id": 1, "method": "tools/list"}\n')
+    assert (read.introduced, read.first) == (False, b'{"id": 1, "method": "tools/list"}\n')
 
 
 def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
@@ -183,7 +179,7 @@ def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
     assert (tmp_path / "journal").stat().st_size < 300_000
     read = Journal(journal.fileno())
     assert read.settings == {"tools": "search"}
-    assert [json.loads(line)["method"] for line in read.introduction] == ["initialize", "notifications/initialized"]
+    assert read.introduced
     assert (list(read.pending.values()), bytes(read.part)) == ([3000], b'{"id": 3001, "met')
 
 
@@ -269,45 +265,9 @@ def test_what_was_said_before_the_end_of_the_input_is_answered(runtime: Path, tm
     assert sorted(json.loads(line).get("id", 0) for line in done.stdout.splitlines()) == list(range(1, 42))
 
 
-@pytest.mark.parametrize("version", [*HANDSHAKES, "1999-01-01", LATEST_PROTOCOL_VERSION])
-def test_the_handshake_is_the_one_of_the_sdk(version: str, tmp_path: Path) -> None:
-    said, heard = os.pipe(), os.pipe()
-    wire = Wire(os.fdopen(said[0], "rb"), Sink(heard[1], set()))
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**INITIALIZE, "protocolVersion": version}}
-    os.write(said[1], json.dumps(request).encode() + b"\n")
-    os.close(said[1])
-
-    async def serve() -> None:
-        server = make_server(own_service(Config.load({}, tmp_path), ()))
-        async with streams_of(wire) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-
-    anyio.run(serve)
-    with os.fdopen(heard[0], "rb") as replies:
-        assert json.loads(replies.readline())["result"] == handshake_result(version)
-
-
-def test_the_versions_with_a_handshake_are_those_of_the_sdk() -> None:
+def test_the_versions_are_those_of_the_sdk() -> None:
     assert HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def test_the_handshake_does_not_wait_for_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "path" / "mcp" / "__init__.py"
-    package.parent.mkdir(parents=True)
-    package.write_text("raise RuntimeError('the SDK was loaded')")
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent.parent}:{os.environ.get('PYTHONPATH', '')}")
-    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}) + "\n"
-    done = subprocess.run(command(), cwd=tmp_path, input=hello, capture_output=True, text=True, check=False)
-    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "codeinfo"
-    assert "the SDK was loaded" in done.stderr
-
-
-def test_a_handshake_that_the_sdk_refuses_is_left_to_it(tmp_path: Path) -> None:
-    wrong = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
-    done = subprocess.run(
-        command(), cwd=tmp_path, input=json.dumps(wrong) + "\n", capture_output=True, text=True, check=False
-    )
-    assert json.loads(done.stdout)["error"]["code"] == INVALID_PARAMS
+    assert (STATELESS,) == MODERN_PROTOCOL_VERSIONS
 
 
 def test_a_relay_is_small(runtime: Path, tmp_path: Path) -> None:

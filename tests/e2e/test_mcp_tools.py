@@ -17,9 +17,8 @@ from mcp_help import Lines, connected, reply_of, sdk_client, session_here, text_
 from codeinfo.config import Config
 from codeinfo.model import to_run
 from codeinfo.operations import OPERATIONS
-from codeinfo.shells.mcp import describe
 from codeinfo.shells.mcp_replies import fitted, size
-from codeinfo.shells.mcp_tools import SETS, call_of, chosen_tools
+from codeinfo.shells.mcp_tools import SETS, call_of, chosen_tools, listed
 from codeinfo.store.layout import IndexFolder
 from codeinfo.tokens import estimate_tokens
 
@@ -262,8 +261,8 @@ def test_all_has_no_operation_under_two_names() -> None:
 
 
 def test_the_default_list_costs_few_tokens() -> None:
-    listed = [describe(tool).model_dump(by_alias=True, exclude_none=True) for tool in chosen_tools(())]
-    assert estimate_tokens(json.dumps(listed, separators=(",", ":"))) < 900
+    shown = [listed(tool) for tool in chosen_tools(())]
+    assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 900
 
 
 def test_sets_have_tools() -> None:

@@ -197,8 +197,7 @@ def call_mcp(web: TestClient, headers: dict[str, str], method: str, path: str = 
     reply = web.post(path, headers=sent | headers, content=json.dumps(body))
     if reply.status_code != 200:
         return reply
-    (line,) = [line for line in reply.text.splitlines() if line.startswith("data: {")]
-    return json.loads(line.removeprefix("data: "))
+    return reply.json()
 
 
 def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestClient, database: TeamDatabase) -> None:

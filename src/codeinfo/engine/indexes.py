@@ -130,7 +130,7 @@ class Indexes:
     def _refuse_callers(self, path: str | Path) -> None:
         """Callers of a team's server have no business with folders on its disk: none of them exists for them."""
         if self.config.store.url:
-            from codeinfo.team.access import request_user
+            from codeinfo.team.access import no_project, request_user
 
             if request_user() is not None:
                 raise no_project(str(path))
@@ -254,6 +254,7 @@ class Indexes:
             return dict(self._trees)
 
     def _unknown(self, name: str, at: str, user: int | None) -> CodeInfoError:
+        from codeinfo.team.access import no_project
         from codeinfo.team.store import list_trees
 
         assert self.team is not None
@@ -459,13 +460,6 @@ def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
     named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)
     return [*named, f"{more:,} more projects were left out, since they could not be opened"] if more else named
-
-
-def no_project(name: str) -> NotFound:
-    """The same for a team project that does not exist and for one that the caller may not see."""
-    return NotFound(
-        f"no project {name} is indexed", next_step="`projects` lists what you may see", code="REPO_NOT_FOUND"
-    )
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:

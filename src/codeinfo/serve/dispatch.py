@@ -4,18 +4,19 @@ map errors. MCP and HTTP both use it; schemas of results come from msgspec.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-import anyio.to_thread
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -204,6 +205,7 @@ THREADS = 8  # runs at once; more wait
 # on 20,000 chunks a search takes 60 ms of the processor, with one or two 18.
 COMPUTING = 2
 MOST_WAITING = 256
+MOST_THREADS = 128  # with those that nobody waits for any more and that have yet to notice
 PROGRESS_S = 0.2  # between two reports of progress
 PROJECTS_S = 2.0  # the list of projects is read again after this long
 
@@ -267,6 +269,7 @@ class EngineLease:
     with None it belongs to somebody else and is never closed here."""
 
     def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
+        self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # that use it
         self._make = make
         self._idle_s = idle_s
         self._lock = threading.Lock()
@@ -440,6 +443,28 @@ def file_within(root: str, given: str) -> str:
         ) from None
 
 
+class Room:
+    """For so many runs at once; more wait, but not too many."""
+
+    def __init__(self, size: int) -> None:
+        self._free = asyncio.Semaphore(size)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def enter(self) -> AsyncIterator[None]:
+        if self._waiting >= MOST_WAITING:
+            raise Busy("too many requests are waiting already", next_step="Try again in a moment", code="OVERLOADED")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 class Dispatcher:
     """Runs what clients ask for. `seconds` limits each run; `log_place` is where people find the trace of a fault;
     `observe` is entered for each operation."""
@@ -458,9 +483,7 @@ class Dispatcher:
         self.projects = projects
         self._seconds = seconds
         self._log_place = log_place
-        self._limiter = anyio.CapacityLimiter(THREADS)
-        self._computing = anyio.CapacityLimiter(COMPUTING)
-        self._reserved = anyio.CapacityLimiter(1)
+        self._room, self._computing, self._reserved = Room(THREADS), Room(COMPUTING), Room(1)
 
     @contextmanager
     def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:
@@ -505,23 +528,20 @@ class Dispatcher:
     ) -> Done:
         """Run `work` in a thread and stop it when the client cancels or goes away. `computes` is for work that is
         short and waits for nothing else, `reserved` for a look at the server itself, which waits for no other work."""
-        limiter = self._reserved if reserved else self._computing if computes else self._limiter
-        if limiter.statistics().tasks_waiting >= MOST_WAITING:
-            raise Busy("too many requests are waiting already", next_step="Try again in a moment", code="OVERLOADED")
-        call = Call()
+        room = self._reserved if reserved else self._computing if computes else self._room
+        call, loop = Call(), asyncio.get_running_loop()
+        reporting = loop.create_task(_report_progress(report, call)) if report is not None else None
         try:
-            with anyio.move_on_after(self._seconds) as limit:
-                async with anyio.create_task_group() as tasks:
-                    if report is not None:
-                        tasks.start_soon(_report_progress, report, call)
-                    done, error = await anyio.to_thread.run_sync(
-                        self._outcome, work, call, abandon_on_cancel=True, limiter=limiter
-                    )
-                    tasks.cancel_scope.cancel()
+            async with asyncio.timeout(self._seconds), room.enter():
+                threads, run = self.lease.threads, copy_context().run
+                done, error = await loop.run_in_executor(threads, run, self._outcome, work, call)
+        except TimeoutError:
+            next_step = "Ask for less, or try again later"
+            raise CodeInfoError("it took too long", next_step=next_step, code="TOOK_TOO_LONG") from None
         finally:
             call.cancel()
-        if limit.cancelled_caught:
-            raise CodeInfoError("it took too long", next_step="Ask for less, or try again later", code="TOOK_TOO_LONG")
+            if reporting is not None:
+                reporting.cancel()
         if error is not None:
             raise error
         return done  # type: ignore[return-value]
@@ -550,7 +570,7 @@ def fault(error: Exception, log_place: str) -> CodeInfoError:
 async def _report_progress(report: Report, call: Call) -> None:
     reported = -1.0
     while True:
-        await anyio.sleep(PROGRESS_S)
+        await asyncio.sleep(PROGRESS_S)
         latest = call.latest
         if latest is not None and latest.done > reported:
             reported = float(latest.done)

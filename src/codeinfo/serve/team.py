@@ -14,14 +14,11 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
-import anyio
-import anyio.to_thread
-
-from codeinfo.engine.indexes import no_project
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
 from codeinfo.serve import auth
 from codeinfo.team import access as team
@@ -128,7 +125,7 @@ def team_project(database: TeamDatabase, name: str) -> str:
         )
     found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
     if not found:
-        raise no_project(name)
+        raise team.no_project(name)
     if len(found) > 1:
         raise UsageError(f"{len(found)} projects are called {name}", next_step=f"Which one: {', '.join(found)}?")
     team.note_use(database, found[0])
@@ -230,7 +227,7 @@ class TeamGuard(auth.Guard):
         self._gate = gate
         self._scope_of = scope_of
         self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
-        self._limiter = anyio.CapacityLimiter(_CHECKS)
+        self._checks = ThreadPoolExecutor(_CHECKS, "caller")
 
     async def enter(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, headers: dict[str, str]) -> None:
         scope.setdefault("state", {})["page_token"] = ""
@@ -266,12 +263,12 @@ class TeamGuard(auth.Guard):
             return (lambda: self._gate.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
         if "cookie" not in headers:
             return None, ""
-        sessions = await anyio.to_thread.run_sync(lambda: self._gate.sessions, limiter=self._limiter)
+        sessions = await asyncio.get_running_loop().run_in_executor(self._checks, lambda: self._gate.sessions)
         name = sessions.name_of(headers["cookie"])
         return (lambda: self._gate.by_session(name)) if name else None, name
 
     async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
-        return await anyio.to_thread.run_sync(look, limiter=self._limiter)
+        return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
     async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
@@ -309,17 +306,23 @@ class TeamGuard(auth.Guard):
             ended = ended or (message["type"] == "http.response.body" and not message.get("more_body", False))
             await send(message)
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._end_when_refused, look, tasks.cancel_scope)
-            await self._app(scope, receive, track)
-            tasks.cancel_scope.cancel()
+        try:
+            async with asyncio.timeout(None) as response:
+                looking = asyncio.create_task(self._end_when_refused(look, response))
+                try:
+                    await self._app(scope, receive, track)
+                finally:
+                    looking.cancel()
+        except TimeoutError:
+            if not response.expired():
+                raise
         if started and not ended:
             await send({"type": "http.response.body", "body": b""})
 
-    async def _end_when_refused(self, look: Callable[[], Caller | None], response: anyio.CancelScope) -> None:
+    async def _end_when_refused(self, look: Callable[[], Caller | None], response: asyncio.Timeout) -> None:
         asked_at = asyncio.get_running_loop().time()
         while True:
-            await anyio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S)
             now = asyncio.get_running_loop().time()
             try:
                 if await self._find_caller(look) is None:
@@ -329,7 +332,7 @@ class TeamGuard(auth.Guard):
                 if now - asked_at > UNCERTAIN_S:
                     break
         log.info("a response was cut off: its caller may no longer have it")
-        response.cancel()
+        response.reschedule(asked_at)  # which is over
 
 
 def is_open(path: str) -> bool:

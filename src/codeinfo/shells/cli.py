@@ -602,18 +602,16 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     flags = parse_settings(settings)
     config = Config.load(flags)
-    from codeinfo.shells.mcp_relay import Handshake, Unavailable, relay
+    from codeinfo.shells.mcp_relay import Unavailable, relay
 
-    handshake = Handshake()
     if config.mcp.shared and log_level == "warning":  # a more detailed log is of this client only
         try:
-            relay(flags, tools, handshake)
+            relay(flags, tools)
         except Unavailable as reason:
             logging.getLogger(__name__).warning("no server is shared with other agents: %s", reason)
-    handshake.listen()
     from codeinfo.shells.mcp import serve_stdio
 
-    serve_stdio(config, tools.split(","), handshake)
+    serve_stdio(config, tools.split(","))
 
 
 @cli.command(short_help="Serve the pages, the JSON API and the MCP server.")

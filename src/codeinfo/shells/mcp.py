@@ -1,43 +1,29 @@
-"""The MCP server: tools of the chosen sets, the context resource and prompts, over stdio or as an ASGI app.
-
-The SDK's own transport silently drops what it cannot read. This one answers it with an error and keeps reading. Threads
-read and write, so that neither a silent nor a slow client blocks the rest.
-"""
+"""The MCP server: tools of the chosen sets, the context resource and prompts, over stdio or as an ASGI app."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
-import anyio.to_thread
-import mcp_types as types
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.server.lowlevel.server import Server
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.files import open_private, try_lock
-from codeinfo.index.pool import resident_bytes
 from codeinfo.model import dumps_plain, phrase
 from codeinfo.serve.dispatch import (
     MOST_WAITING,
@@ -53,150 +39,32 @@ from codeinfo.serve.dispatch import (
     unobserved,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, refused_operation, request_user
-from codeinfo.shells.mcp_relay import INSTRUCTIONS, LONGEST_LINE, Handshake, Sink, Source, received_client
+from codeinfo.shells.mcp_protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Exchange,
+    HttpEndpoint,
+    LineSession,
+    Methods,
+    Page,
+    ProtocolError,
+    Result,
+)
+from codeinfo.shells.mcp_relay import Sink, Source, received_client
 from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, call_of, chosen_tools, listed
-from codeinfo.shells.terminal import report_error
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from codeinfo.engine import Engine
     from codeinfo.operations.code import CodeMap
-    from codeinfo.serve.dispatch import Call
 
-
-_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
-_CLOSE_S = 1.0
 IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # that a shared server waits for another client
 MCP_PATH = "/mcp"
 MOST_CHOICES = 20  # of sets that a server keeps ready
 NOT_OVER_NETWORK = frozenset({"docs add", "why"})  # they read files that the caller names, or reveal whether they exist
 
-Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-Outgoing = MemoryObjectSendStream[SessionMessage]
-
-
 log = logging.getLogger(__name__)
-
-
-# --- messages of one client ------------------------------------------------------------------------------------------
-
-
-def standard_wire(handshake: Handshake) -> Wire:
-    """Standard input and output, taken over: anything else that this process or its children print goes to stderr."""
-    source, sink = Source(os.dup(0), handshake.first), Sink(os.dup(1), handshake.answered)
-    os.dup2(2, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return Wire(BufferedReader(source), sink)
-
-
-class Wire:
-    """Messages from and to one client, a line each."""
-
-    def __init__(self, source: BinaryIO, sink: Sink) -> None:
-        self._source = source
-        self._sink = sink
-        self._lines: queue.SimpleQueue[tuple[bytes, object] | None] = queue.SimpleQueue()
-        self._open_ids: set[str] = set()
-        self._writer = threading.Thread(target=self._write, name="mcp writer", daemon=True)
-        self._writer.start()
-
-    def read(self) -> SessionMessage | None:
-        """The next message; None when the client has gone. What is no message is answered here."""
-        while line := self._source.readline(LONGEST_LINE):
-            if not line.endswith(b"\n") and len(line) == LONGEST_LINE:
-                self._skip_line()
-                self._refuse(_INVALID_REQUEST, f"a message has at most {LONGEST_LINE} bytes")
-            elif line.strip() and (message := self._parsed(line)) is not None:
-                return SessionMessage(message)
-        return None
-
-    def send(self, message: types.JSONRPCMessage) -> None:
-        answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
-        self._open_ids.discard(repr(answered))
-        self._lines.put((message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n", answered))
-
-    def close_source(self) -> None:
-        """By the thread that reads."""
-        self._source.close()
-
-    def close(self) -> None:
-        """What was sent is written; a client that does not read is not waited for."""
-        self._lines.put(None)
-        self._writer.join(_CLOSE_S)
-
-    def _parsed(self, line: bytes) -> types.JSONRPCMessage | None:
-        try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            self._refuse_unreadable(line)
-            return None
-        if isinstance(message, types.JSONRPCRequest):
-            if repr(message.id) in self._open_ids:
-                # Without its id: the reply to the first request of that id is still to come.
-                self._refuse(_INVALID_REQUEST, f"a request with id {message.id!r} is still being answered")
-                return None
-            self._open_ids.add(repr(message.id))
-        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._open_ids.discard(repr((message.params or {}).get("requestId")))  # it will not be answered
-        return message
-
-    def _refuse_unreadable(self, line: bytes) -> None:
-        try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
-            self._refuse(_PARSE_ERROR, "not JSON: one message a line is expected")
-            return
-        given = content.get("id") if isinstance(content, dict) else None
-        identity = given if isinstance(given, str | int) and not isinstance(given, bool) else None
-        self._refuse(_INVALID_REQUEST, "not a JSON-RPC 2.0 message", identity)
-
-    def _refuse(self, code: int, words: str, identity: str | int | None = None) -> None:
-        error = {"code": code, "message": words}
-        self._lines.put((json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode() + b"\n", identity))
-
-    def _skip_line(self) -> None:
-        while (rest := self._source.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
-            pass
-
-    def _write(self) -> None:
-        while (entry := self._lines.get()) is not None:
-            with suppress(OSError):  # the client has gone: the reader's end of file ends the server
-                self._sink.write_line(*entry)
-        self._sink.close()
-
-
-@asynccontextmanager
-async def streams_of(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Streams for the SDK's server; the first ends when the client closes its side."""
-    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](64)
-    outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](64)
-    token = anyio.lowlevel.current_token()
-
-    def deliver() -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError):  # the server ends first
-            while (message := wire.read()) is not None:
-                anyio.from_thread.run(received.send, message, token=token)
-            anyio.from_thread.run(received.aclose, token=token)
-        wire.close_source()
-
-    async def collect() -> None:
-        async with to_send:
-            async for message in to_send:
-                wire.send(message.message)
-
-    threading.Thread(target=deliver, name="mcp reader", daemon=True).start()
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(collect)
-            yield incoming, outgoing
-            await outgoing.aclose()
-    finally:
-        wire.close()
 
 
 # --- the server ----------------------------------------------------------------------------------------------------
@@ -208,45 +76,66 @@ class Performed(Struct, frozen=True):
     reflects: Reply | list[Reply] | None
 
 
+class ToolCall(Struct):
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class ResourceRead(Struct):
+    uri: str
+
+
+class PromptGet(Struct):
+    name: str
+    arguments: dict[str, str] | None = None
+
+
 class Service:
-    """What the SDK's server asks for."""
+    """What the server's methods do."""
 
     def __init__(self, dispatcher: Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
         self.lease = dispatcher.lease
+        self.methods: Methods = {
+            "tools/list": self.list_tools,
+            "tools/call": self.call_tool,
+            "resources/list": self.list_resources,
+            "resources/templates/list": self.list_templates,
+            "resources/read": self.read_resource,
+            "prompts/list": self.list_prompts,
+            "prompts/get": self.get_prompt,
+        }
         self._dispatcher = dispatcher
         self._reply_tokens = reply_tokens
         self._tools = {tool.name: tool for tool in tools}
         self._chosen: dict[str, dict[str, Tool]] = {}  # by the sets that an address names
         self._warmed = False
 
-    async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+    async def list_tools(self, exchange: Exchange) -> Result:
+        exchange.message.read(Page)
         if not self._warmed:
             self._warmed = True
             threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
-        return types.ListToolsResult(tools=[describe(tool) for tool in self._offered(context).values()])
+        return {"tools": [listed(tool) for tool in self._offered(exchange.sets).values()]}
 
-    def _offered(self, context: Any) -> dict[str, Tool]:
+    def _offered(self, sets: str) -> dict[str, Tool]:
         """The tools of the sets that an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; else those that
         the server was started with."""
-        tools = self._chosen_by(context)
+        tools = self._chosen_by(sets)
         if request_user() is None:
             return tools
         return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
 
-    def _chosen_by(self, context: Any) -> dict[str, Tool]:
-        request = context.request
-        path = request.url.path.partition(MCP_PATH)[2].strip("/") if request is not None else ""
-        wanted = path or (request.query_params.get("tools", "") if request is not None else "")
-        if not wanted:
+    def _chosen_by(self, sets: str) -> dict[str, Tool]:
+        if not sets:
             return self._tools
-        if wanted not in self._chosen:
+        if sets not in self._chosen:
             try:
-                found = chosen_tools(wanted.split(","))
+                found = chosen_tools(sets.split(","))
             except CodeInfoError as error:
-                raise MCPError(types.INVALID_PARAMS, str(error), {"code": error.code}) from error
+                raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
             allowed = [tool for tool in found if tool.operation not in NOT_OVER_NETWORK]
-            self._chosen = {**dict(list(self._chosen.items())[-MOST_CHOICES:]), wanted: {t.name: t for t in allowed}}
-        return self._chosen[wanted]
+            self._chosen = {**dict(list(self._chosen.items())[-MOST_CHOICES:]), sets: {t.name: t for t in allowed}}
+        return self._chosen[sets]
 
     def _warm_up(self) -> None:
         """Import what the first call needs, while the client is still reading the list of tools."""
@@ -258,28 +147,29 @@ class Service:
         except Exception as error:
             log.info("not warmed up: %s", error)  # the first call will say so with its own error
 
-    async def call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        offered = self._offered(context)
-        tool = offered.get(params.name)
+    async def call_tool(self, exchange: Exchange) -> Result:
+        asked, offered = exchange.message.read(ToolCall), self._offered(exchange.sets)
+        tool = offered.get(asked.name)
         if tool is None:
-            if hidden := self._chosen_by(context).get(params.name):
+            if hidden := self._chosen_by(exchange.sets).get(asked.name):
                 error = refused_operation(hidden.operation)
-                raise MCPError(types.INVALID_PARAMS, str(error), {"code": error.code})
+                raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code})
             known = ", ".join(offered)
-            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
+            raise ProtocolError(INVALID_PARAMS, f"unknown tool {asked.name}; this server offers: {known}")
         started = time.perf_counter()
         try:
-            work = partial(self.perform, tool, params.arguments or {}, offered=offered.values())
-            reply = await self._run(context, work, computes=tool.computes)
+            work = partial(self.perform, tool, asked.arguments or {}, offered=offered.values())
+            reply = await self._dispatcher.run(work, report=exchange.report, computes=tool.computes)
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
             return failed(tool, error, offered.values())
         log.debug("%s: %d characters in %.1f ms", tool.name, len(reply.text), 1000 * (time.perf_counter() - started))
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=reply.text)],
-            structured_content=None if tool.text_only else reply.content,
-            _meta={"codeinfo/reflects": reply.reflects} if reply.reflects and tool.codes else None,
-        )
+        result: Result = {"content": [{"type": "text", "text": reply.text}], "isError": False}
+        if not tool.text_only:
+            result["structuredContent"] = reply.content
+        if reply.reflects and tool.codes:
+            result["_meta"] = {"codeinfo/reflects": reply.reflects}
+        return result
 
     def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Iterable[Tool] = ()) -> Performed:
         """The reply within its budget, as JSON and as text, and the state of the project that it shows. What it advises
@@ -307,98 +197,69 @@ class Service:
             engine.savings.record(tool.name, len(text), files)
         return Performed(reply, text, reflects)
 
-    async def _run(self, context: Any, work: Callable[[Call], Any], *, computes: bool = False) -> Any:
-        wants_progress = context.meta and context.meta.get("progress_token") is not None
-        report = context.session.report_progress if wants_progress else None
-        return await self._dispatcher.run(work, report=report, computes=computes)
-
-    async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+    async def list_resources(self, exchange: Exchange) -> Result:
+        exchange.message.read(Page)
         about = "The working folder's project on one page: entry points, hubs, key types, patterns, memories."
-        resource = types.Resource(
-            uri=CONTEXT_URI, name="context", title="Codebase context", description=about, mime_type="text/markdown"
-        )
-        return types.ListResourcesResult(resources=[resource] if request_user() is None else [])
+        resource = {"uri": CONTEXT_URI, "name": "context", "title": "Codebase context", "description": about}
+        return {"resources": [{**resource, "mimeType": "text/markdown"}] if request_user() is None else []}
 
-    async def list_templates(self, context: Any, params: Any) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[])
+    async def list_templates(self, exchange: Exchange) -> Result:
+        exchange.message.read(Page)
+        return {"resourceTemplates": []}
 
-    async def read_resource(self, context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        if str(params.uri) != CONTEXT_URI:
-            raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}; this server offers {CONTEXT_URI}")
+    async def read_resource(self, exchange: Exchange) -> Result:
+        uri = exchange.message.read(ResourceRead).uri
+        if uri != CONTEXT_URI:
+            raise ProtocolError(INVALID_PARAMS, f"no resource {uri}; this server offers {CONTEXT_URI}")
         try:
-            text = await self._run(context, self._context)
+            text = await self._dispatcher.run(self._context, report=exchange.report)
         except CodeInfoError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error), {"code": error.code}) from error
-        content = types.TextResourceContents(uri=CONTEXT_URI, mime_type="text/markdown", text=text)
-        return types.ReadResourceResult(contents=[content])
+            raise ProtocolError(INTERNAL_ERROR, str(error), {"code": error.code}) from error
+        return {"contents": [{"uri": CONTEXT_URI, "mimeType": "text/markdown", "text": text}]}
 
     def _context(self, call: Call) -> str:
         with self.lease.use() as engine:
             return codebase_context(engine, call)
 
-    async def list_prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[_prompt(row) for row in PROMPTS])
+    async def list_prompts(self, exchange: Exchange) -> Result:
+        exchange.message.read(Page)
+        return {"prompts": [row.listed() for row in PROMPTS]}
 
-    async def get_prompt(self, context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        row = next((row for row in PROMPTS if row.name == params.name), None)
-        given = (params.arguments or {}).get(row.argument) if row else None
+    async def get_prompt(self, exchange: Exchange) -> Result:
+        asked = exchange.message.read(PromptGet)
+        row = next((row for row in PROMPTS if row.name == asked.name), None)
+        given = (asked.arguments or {}).get(row.argument) if row else None
         if row is None or not given:
             known = ", ".join(f"{row.name}({row.argument})" for row in PROMPTS)
-            raise MCPError(types.INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
-        content = types.TextContent(type="text", text=row.text.replace("{" + row.argument + "}", given))
-        return types.GetPromptResult(
-            description=row.description, messages=[types.PromptMessage(role="user", content=content)]
-        )
+            raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
+        content = {"type": "text", "text": row.text.replace("{" + row.argument + "}", given)}
+        return {"description": row.description, "messages": [{"role": "user", "content": content}]}
 
 
-def failed(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> types.CallToolResult:
+def failed(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
     step = phrase(error.next_step, lambda step: call_of(step, offered))
     about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what
     if code := tool.codes.get(error.code, tool.codes.get("")):
-        raise MCPError(code, text, about)
-    content = types.TextContent(type="text", text=f"{error.code}: {text}")
-    return types.CallToolResult(content=[content], is_error=True, _meta={"codeinfo/error": about})
-
-
-def describe(tool: Tool) -> types.Tool:
-    return types.Tool.model_validate(listed(tool))
-
-
-def _prompt(row: PromptRow) -> types.Prompt:
-    argument = types.PromptArgument(name=row.argument, description=row.argument_help, required=True)
-    return types.Prompt(name=row.name, title=row.name, description=row.description, arguments=[argument])
-
-
-def make_server(service: Service) -> Server[Any]:
-    return Server(
-        "codeinfo",
-        version=__version__,
-        title="CodeInfo",
-        instructions=INSTRUCTIONS,
-        lifespan=partial(_lifespan, service),
-        on_list_tools=service.list_tools,
-        on_call_tool=service.call_tool,
-        on_list_resources=service.list_resources,
-        on_list_resource_templates=service.list_templates,
-        on_read_resource=service.read_resource,
-        on_list_prompts=service.list_prompts,
-        on_get_prompt=service.get_prompt,
-    )
+        raise ProtocolError(code, text, about)
+    content = {"type": "text", "text": f"{error.code}: {text}"}
+    return {"content": [content], "isError": True, "_meta": {"codeinfo/error": about}}
 
 
 @asynccontextmanager
-async def _lifespan(service: Service, server: object) -> AsyncIterator[dict[str, Any]]:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_release_when_idle, service.lease)
-        yield {}
-        tasks.cancel_scope.cancel()
+async def releasing(lease: EngineLease) -> AsyncIterator[None]:
+    """Lets go of an idle engine meanwhile."""
 
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(IDLE_LOOK_S)
+            await asyncio.to_thread(lease.release_if_idle)
 
-async def _release_when_idle(lease: EngineLease) -> None:
-    while True:
-        await anyio.sleep(IDLE_LOOK_S)
-        await anyio.to_thread.run_sync(lease.release_if_idle)
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
 
 
 # --- transports ----------------------------------------------------------------------------------------------------
@@ -420,22 +281,33 @@ def own_service(config: Config, tools: Iterable[Tool], lease: EngineLease | None
     return Service(Dispatcher(lease, Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
 
 
-def serve_stdio(config: Config, tools: Iterable[str], handshake: Handshake) -> None:
+def standard_session(service: Service) -> LineSession:
+    """Standard input and output, taken over: anything else that this process or its children print goes to stderr."""
+    source, sink = Source(os.dup(0)), Sink(os.dup(1))
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return LineSession(service.methods, BufferedReader(source), sink)
+
+
+def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     """Serve the client at the other end of standard input and output until it goes away; never returns."""
     service = own_service(config, chosen_tools(tools))
 
     async def main() -> None:
-        server = make_server(service)
-        async with streams_of(standard_wire(handshake)) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        async with releasing(service.lease):
+            await standard_session(service).run()
 
     signal.signal(signal.SIGTERM, end_on_signal)
     code = 0
     try:
-        anyio.run(main)
+        asyncio.run(main())
     except KeyboardInterrupt:
         pass  # how some clients end a session
     except Exception as error:
+        from codeinfo.shells.terminal import report_error
+
         code = report_error(first_cause(error))
     finally:
         service.lease.close()
@@ -457,7 +329,7 @@ class HttpService(Struct, frozen=True):
     """`app` can be a route or a mount. The server that it is put into enters `running()` while it serves, and decides
     which hosts and origins are accepted."""
 
-    app: ASGIApp
+    app: HttpEndpoint
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -470,23 +342,20 @@ def http_service(
 ) -> HttpService:
     """Streamable HTTP without sessions. `lease` shares the caller's engine; `projects` decides which folders may be
     named."""
-    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
-
     if lease is not None and projects is not None:
         service = Service(Dispatcher(lease, projects, observe=observe), tools, config.mcp.reply_tokens)
     else:
         service = own_service(config, tools)
-    manager = StreamableHTTPSessionManager(make_server(service), stateless=True)
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
         try:
-            async with manager.run():
+            async with releasing(service.lease):
                 yield
         finally:
             service.lease.close()
 
-    return HttpService(StreamableHTTPASGIApp(manager), running)
+    return HttpService(HttpEndpoint(service.methods, MCP_PATH), running)
 
 
 # --- one server for all agents of a user -----------------------------------------------------------------------------
@@ -504,33 +373,33 @@ class SharedServer:
         self._last_seen = time.monotonic()
 
     async def run(self) -> None:
-        self._listener.setblocking(False)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._end_when_alone, tasks.cancel_scope)
-            while True:
-                await anyio.wait_readable(self._listener)
-                with suppress(OSError):  # the client is gone already
-                    client, _ = self._listener.accept()
-                    self._clients += 1
-                    tasks.start_soon(self._serve, client)
+        """Until it has been alone for a while."""
+        from codeinfo.index.pool import resident_bytes  # not before somebody can connect
 
-    async def _end_when_alone(self, scope: anyio.CancelScope) -> None:
-        while self._clients or time.monotonic() - self._last_seen < LINGER_S:
-            await anyio.sleep(LINGER_S / 4)
-            if resident_bytes(os.getpid()) > self._config.mcp.memory_mb << 20:
-                await anyio.to_thread.run_sync(partial(self._lease.release_if_idle, 0.0))
-        scope.cancel()
+        self._listener.setblocking(False)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
+        async with releasing(self._lease), asyncio.TaskGroup() as tasks:
+            accepting = tasks.create_task(self._accept(tasks))
+            while self._clients or time.monotonic() - self._last_seen < LINGER_S:
+                await asyncio.sleep(LINGER_S / 4)
+                if resident_bytes(os.getpid()) > self._config.mcp.memory_mb << 20:
+                    await asyncio.to_thread(self._lease.release_if_idle, 0.0)
+            accepting.cancel()
+
+    async def _accept(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            with suppress(OSError):  # the client is gone already
+                client, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+                self._clients += 1
+                tasks.create_task(self._serve(client))
 
     async def _serve(self, relay: socket.socket) -> None:
         with relay:
             try:
                 relay.setblocking(True)
-                session = await anyio.to_thread.run_sync(self._welcomed, relay)
+                session = await asyncio.to_thread(self._welcomed, relay)
                 if session is not None:
-                    service, wire = session
-                    server = make_server(service)
-                    async with streams_of(wire) as (incoming, outgoing):
-                        await server.run(incoming, outgoing, server.create_initialization_options())
+                    await session.run()
                     with suppress(OSError):  # the relay was killed
                         relay.sendall(b"\n")
             except Exception as error:  # of one client: the others are not affected
@@ -541,8 +410,8 @@ class SharedServer:
                 with suppress(OSError):
                     relay.shutdown(socket.SHUT_RDWR)  # the thread that reads waits for it
 
-    def _welcomed(self, relay: socket.socket) -> tuple[Service, Wire] | None:
-        """A service with the tools that the client asks for; None where it was refused or has gone."""
+    def _welcomed(self, relay: socket.socket) -> LineSession | None:
+        """A session with the tools that the client asks for; None where it was refused or has gone."""
         received = received_client(relay)
         if received is None:
             return None
@@ -559,7 +428,7 @@ class SharedServer:
             answer = {"error": error.what, "next": error.next_step, "code": error.code, "exit": error.exit_code}
             relay.sendall(json.dumps(answer).encode() + b"\n")
             return None
-        return service, Wire(BufferedReader(source), sink)
+        return LineSession(service.methods, BufferedReader(source), sink, introduced=sink.journal.introduced)
 
     def close(self) -> None:
         self._lease.close()
@@ -584,7 +453,7 @@ def serve_shared() -> None:
         server = SharedServer(listener, flags)
         signal.signal(signal.SIGTERM, end_on_signal)
         with suppress(KeyboardInterrupt):
-            anyio.run(server.run)
+            asyncio.run(server.run())
         place.unlink(missing_ok=True)
         server.close()
     os._exit(0)  # a worker thread may still be busy
@@ -645,6 +514,10 @@ class PromptRow(Struct, frozen=True):
     argument: str
     argument_help: str
     text: str
+
+    def listed(self) -> Result:
+        argument = {"name": self.argument, "description": self.argument_help, "required": True}
+        return {"name": self.name, "title": self.name, "description": self.description, "arguments": [argument]}
 
 
 PROMPTS = (

@@ -234,6 +234,13 @@ def visible_projects(database: TeamDatabase) -> list[str]:
     return database.read(lambda db: [row[0] for row in db.execute(asked)], request_user(), quick=True)
 
 
+def no_project(name: str) -> NotFound:
+    """The same for a team project that does not exist and for one that the caller may not see."""
+    return NotFound(
+        f"no project {name} is indexed", next_step="`projects` lists what you may see", code="REPO_NOT_FOUND"
+    )
+
+
 # --- tokens --------------------------------------------------------------------------------------------------------
 
 
