@@ -265,6 +265,13 @@ def test_files_that_the_text_names() -> None:
     assert mentions("no path") == [0, 0, 0]
 
 
+def test_files_below_a_folder_that_the_text_names() -> None:
+    paths = ["staging/pkg/apis/core/types.go", "pkg/apis/core.go", "pkg/apis/corev1/a.go", "pkg/io/a.go"]
+    found = boost.path_mentions(read_query("pkg/apis/Core: allow more"), paths, boost.files_by_name(paths))
+    assert found.tolist() == [boost.IN_FOLDER, 0, 0, 0]
+    assert not boost.path_mentions(read_query("slow I/O"), paths, boost.files_by_name(paths)).any()
+
+
 def factors(text: str, path: str, kind: str = "code", beside: tuple[str, ...] = ()) -> dict[str, float]:
     """The factors of a file in a tree that has some others `beside` it."""
     return boost.multipliers(read_query(text), Layout([path, *beside]).facts(0), kind, W)

@@ -182,6 +182,7 @@ def _is_language(name: str) -> bool:
 
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
+IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
@@ -302,18 +303,25 @@ def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
 
 
 def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequence[int]]) -> Floats:
-    """Files that the text names: by file name, by path, or by a longer path that ends in theirs.
+    """Files that the text names: by file name, by path, by a longer path that ends in theirs, or by a folder of theirs.
 
     A traceback says `/usr/lib/python3/site-packages/pkg/a.py` where the index has `src/pkg/a.py`: what counts is how
     much of the two they share from the end. Of several frames the later ones are nearer to the fault.
     """
     result = np.zeros(len(paths), np.float32)
-    for place, mention in enumerate(query.paths):
-        parts = mention.lower().split("/")
+    for place, mention in enumerate(map(str.lower, query.paths)):
+        parts = mention.split("/")
         worth = 1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))
         for file in by_name.get(parts[-1], ()):
             result[file] = max(result[file], worth * _shared_tail(paths[file].lower().split("/"), parts))
+        if len(parts) > 1 and parts[-1] not in by_name:
+            for file in _files_below(f"/{mention}/", paths):
+                result[file] = max(result[file], IN_FOLDER)
     return result
+
+
+def _files_below(folder: str, paths: Sequence[str]) -> list[int]:
+    return [file for file, path in enumerate(paths) if folder in f"/{path}".lower()]
 
 
 def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -157,11 +157,12 @@ _SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<
 
 
 def _scope(title: str) -> str:
-    """`http client: retry on 503` is about the HTTP client, `fix(router): …` about the router."""
+    """`http client: retry on 503` is about the client, `fix(router): …` about the router; `Fix: …` names no part."""
     found = _SCOPE.match(title)
     if found is None:
         return ""
-    return found["inner"] or " ".join(filter(None, (found["path"], found["second"])))
+    scope = found["inner"] or " ".join(filter(None, (found["path"], found["second"])))
+    return "" if scope.lower() in CHANGE_VERBS else scope
 
 
 def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -> Shape:
@@ -268,7 +269,9 @@ def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, f
 
 
 def _leading_verbs(content: Sequence[str]) -> int:
-    return 1 if len(content) > 2 and content[0].lower() in CHANGE_VERBS else 0
+    """How many words say only that something changes, as in "Fix: add …"; two others are left."""
+    is_verb = (token.lower() in CHANGE_VERBS for token in content[:-2])
+    return sum(takewhile(bool, is_verb))
 
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
@@ -343,8 +346,9 @@ STOP_WORDS = frozenset(
 )
 
 # What a task or a commit begins with: it says that something is to change, not what. `add` must not find `add.go`.
-CHANGE_VERBS = frozenset(
+CHANGE_VERBS = frozenset(  # and what opens the subjects of commits in their place
     """
+    chore feat feature perf pr
     add added adding adds adjust allow allowed allows avoid avoids bump change changed changes clarify clean cleanup
     convert correct correctly create deprecate disable drop dropped enable enhance ensure expose extend extract
     fix fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
