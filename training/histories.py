@@ -34,8 +34,7 @@ from overlap import numbers, shares, tree_shingles
 from prepare import COPIED_RECORD, first_sentence
 
 from codeinfo.models.builtin import read_safetensors
-from codeinfo.models.encoder import WordIds
-from codeinfo.tokens import identifiers
+from codeinfo.models.encoder import Vocabulary
 
 HERE = Path(__file__).parent
 SEED = 20
@@ -253,12 +252,12 @@ class Packer:
     def __init__(self, model: Path) -> None:
         tensors, _ = read_safetensors(model)
         self.start = {name: np.array(value) for name, value in tensors.items()}
-        self.ids = WordIds(tensors["vocabulary"].tobytes().decode().split("\n"))
+        self.known = Vocabulary(tensors["vocabulary"].tobytes().decode().split("\n"))
         self.columns: dict[str, tuple[list[int], list[int]]] = {}
 
     def add(self, field: str, text: str, limit: int) -> None:
         flat, lengths = self.columns.setdefault(field, ([], []))
-        row = [i for token in identifiers(text) for i in self.ids[token]][:limit]
+        row = list(self.known.ids_in(text))[:limit]
         flat += row
         lengths.append(len(row))
 

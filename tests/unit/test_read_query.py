@@ -279,4 +279,6 @@ def test_reading_a_report_stays_linear(line: str) -> None:
 
 @given(st.text(st.one_of(st.sampled_from("aZ_09:. \t\n\x1c\x00"), st.characters())))
 def test_ascii_is_split_as_any_text_is(text: str) -> None:
-    assert tokens._found(text) == tokens._IDENTIFIER.findall(text)
+    found = [name for name in tokens._IDENTIFIER.findall(text) if len(name) <= tokens.MAX_TOKEN]
+    assert tokens.identifiers(text) == found
+    assert tokens.terms(text) == [term for name in found for term in tokens.identifier_terms(name)]

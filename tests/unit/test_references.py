@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
+from codeinfo.index import parse
 from codeinfo.index.parse import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import (
@@ -26,6 +29,7 @@ from codeinfo.operations.code import (
     UnusedRequest,
 )
 from codeinfo.operations.search import IndexRequest, SearchRequest, StatusRequest
+from codeinfo.tokens import spaced
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
@@ -422,6 +426,15 @@ def test_packed_references_are_read_in_part() -> None:
     assert dict(names) == {"get": 1}
     assert "f" not in names
     assert not UsedNames(b"")
+
+
+@pytest.mark.parametrize("language", ["python", "typescript", "ruby", "bash", "haskell"])
+@given(line=st.text(st.one_of(st.sampled_from("abIF_$10.( )?!=~'-\t"), st.characters(exclude_characters="\n"))))
+def test_the_tokens_of_a_line_have_the_uses_of_the_line(language: str, line: str) -> None:
+    tokens = spaced(line.replace("(", "( "), parse._gaps(language)).split()
+    found = [use for token in tokens for use in parse._token_uses(language)[token]]
+    ignored = parse._ignored(language)
+    assert found == ["" if use in ignored else use for use in parse._uses(language).findall(line)]
 
 
 def test_a_heading_of_the_same_name_takes_no_uses_away(tmp_path: Path) -> None:

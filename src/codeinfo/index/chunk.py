@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
+from codeinfo.tokens import NAME_MARK, TERMS, TYPE_MARK, identifier_terms, read_tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -230,35 +230,26 @@ def _trimmed(first: int, last: int, source: Source) -> Iterator[Span]:
         yield Span(first, last)
 
 
-CODE_WEIGHT = 1.0  # strings count as code: messages and keys are what people search for
-COMMENT_WEIGHT = 0.7
+COMMENT_WEIGHT = 0.7  # of a word of code; strings count as code: messages and keys are what people search for
 
 
 def weighted_terms(
     code: str, comments: str = "", type_names: Iterable[str] = (), other_names: Iterable[str] = ()
 ) -> dict[str, float]:
     """Term → weighted count. Names defined here are fields of their own: the ranking decides what they are worth."""
-    weights: dict[str, float] = {}
-    _add(weights, Counter(identifiers(code)), CODE_WEIGHT)
+    weights: dict[str, float] = dict(Counter(read_tokens(code, TERMS)))
     if comments:
-        _add(weights, Counter(identifiers(comments)), COMMENT_WEIGHT)
+        for term, count in Counter(read_tokens(comments, TERMS)).items():
+            weights[term] = weights.get(term, 0) + count * COMMENT_WEIGHT
     _add_field(weights, type_names, TYPE_MARK)
     _add_field(weights, other_names, NAME_MARK)
     return weights
 
 
-def _add(weights: dict[str, float], counts: Counter[str], weight: float) -> None:
-    get = weights.get
-    for identifier, count in counts.items():
-        amount = count * weight
-        for term in identifier_terms(identifier):
-            weights[term] = get(term, 0.0) + amount
-
-
 def _add_field(weights: dict[str, float], names: Iterable[str], mark: str) -> None:
     for name in names:
         for term in identifier_terms(name):
-            weights[mark + term] = weights.get(mark + term, 0.0) + 1.0
+            weights[mark + term] = weights.get(mark + term, 0) + 1
 
 
 class Layers:

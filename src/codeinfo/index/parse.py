@@ -7,17 +7,20 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.cache import Readings
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parser, scan
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.languages.model import Declared, Syntax, grouped
 from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile, symbol_kind
+from codeinfo.tokens import gaps_for, spaced
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -265,6 +268,7 @@ _MAX_HEADER = 1000  # characters looked at
 _BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
 _TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
+_TAIL_SIGNS = " {:=>dowher,"  # nothing else is in a tail: it cannot start before the last of them
 
 
 def header_end(node: Node, kind: str, source: Source) -> int | None:
@@ -288,7 +292,9 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
     rest = text[name_start : min(end, name_end + _MAX_HEADER)]
     if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
         rest = rest.partition("\n")[0]
-    return _TAIL.sub("", " ".join((before + rest).split())[:MAX_SIGNATURE])
+    signature = " ".join((before + rest).split())[:MAX_SIGNATURE]
+    tail = _TAIL.search(signature, len(signature.rstrip(_TAIL_SIGNS)))
+    return signature if tail is None else signature[: tail.start()]
 
 
 def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
@@ -377,7 +383,7 @@ def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) 
         for start, end in sorted(found.imports):
             statement = source.text[start : min(end, start + _MAX_STATEMENT)]
             imports.extend(rules.read(statement, source.line_of(start)))
-    if rules.calls:
+    if rules.calls and any(word in source.text for word in rules.call_words):
         stated = {(entry.module, entry.line) for entry in imports}
         called = _called(rules.calls, "\n".join(code))
         imports.extend(entry for entry in called if (entry.module, entry.line) not in stated)
@@ -469,6 +475,22 @@ def _ignored(language: str) -> frozenset[str]:
     return keywords | {f"{keyword}(" for keyword in keywords}
 
 
+_TOKENS_KNOWN = 50_000  # of each language, some 10 MB
+
+
+@lru_cache(maxsize=64)
+def _token_uses(language: str) -> Readings[str]:
+    """The uses in each token of a text with `_gaps`; empty in the place of a keyword: it is none, but stands there."""
+    find, ignored = _uses(language).findall, _ignored(language)
+    return Readings(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
+
+
+@lru_cache(maxsize=64)
+def _gaps(language: str) -> bytes:
+    """For signs that no use can go across."""
+    return gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in GRAMMARS[language].word))
+
+
 def _header(qualified: Iterable[str]) -> str:
     """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
     return "\t".join(" ".join(name.split()) for name in qualified)
@@ -485,29 +507,31 @@ def pack_code(
 ) -> bytes:
     """The packed references of a file, whose comments, strings and names of definitions are masked.
     `within[line - 1]` is a position in `qualified`, -1 outside of any. `keys`: further uses by line."""
-    find, ignored = _uses(language).findall, _ignored(language)
+    uses_in = _token_uses(language).__getitem__
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     rows = [" ".join(timing), _header(qualified)]
-    offset, goes_on = 0, False
-    for number, line in enumerate(text.split("\n"), 1):
-        found = find(line)
+    lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for at, words in enumerate(spaced(text.replace("(", "( "), _gaps(language)).split("\n")):
+        found = list(chain.from_iterable(map(uses_in, words.split())))
         if found:
-            if goes_on or _BEHIND.search(line) or line.lstrip()[:1] == ".":
-                found = _received(text, line, offset, _uses(language), goes_on)
-            if ">(" in line:
-                called = set(_TYPED_CALL.findall(line))
+            # Only what has a token that begins with a dot can stand behind something that is no plain name.
+            if goes_on or " ." in words or words[0] == ".":
+                found = _received(text, lines[at], starts[at], language, goes_on) or found
+            if has_typed_calls and ">(" in lines[at]:
+                called = set(_TYPED_CALL.findall(lines[at]))
                 found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
-            goes_on = line.endswith(".")
-            if keys and number in keys:
-                found += keys[number]
-            names = [name for name in dict.fromkeys(found) if name not in ignored]
+            goes_on = words[-1] == "."
+        if keys and at + 1 in keys:
+            found += keys[at + 1]
+        if found:
+            names = dict.fromkeys(found)
+            names.pop("", None)
             if names:
-                rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
-        elif keys and number in keys:
-            rows.append(f"{number}\t{within[number - 1]}\t{' '.join(dict.fromkeys(keys[number]))}")
-        offset += len(line) + 1
+                written = " ".join(names if len(names) <= _NAMES_PER_LINE else list(names)[:_NAMES_PER_LINE])
+                rows.append(f"{at + 1}\t{within[at]}\t{written}")
     if len(rows) == 2 and not bound and not timing:
         return b""
     return zlib.compress("\n".join((*rows, "", *bound)).encode("utf-8", "replace"), _FASTEST)
@@ -537,17 +561,20 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     return text
 
 
-def _received(text: str, line: str, offset: int, uses: re.Pattern[str], goes_on: bool) -> list[str]:
-    """The uses of a line, those behind a call or an index with what they belong to."""
-    found = []
-    for match in uses.finditer(line):
+def _received(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
+    """The uses of a line, those behind a call or an index with what they belong to; empty in the place of a keyword.
+    Nothing where there is nothing that a use could stand behind."""
+    if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
+        return []
+    found, ignored = [], _ignored(language)
+    for match in _uses(language).finditer(line):
         use = match.group()
         if use[0] == ".":
             found.append(f"{_receiver(text, offset + match.start())}|{use}")
         elif goes_on and not line[: match.start()].strip():
             found.append(f"{_receiver(text, text.rindex('.', 0, offset))}|.{use}")
         else:
-            found.append(use)
+            found.append("" if use in ignored else use)
     return found
 
 
@@ -614,10 +641,13 @@ def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
 def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
     """Fields that are named where a value of their type is written: `Pool{size: 3}`."""
     uses: dict[int, list[str]] = {}
+    names: dict[str, str] = {}
     for start, end, owner in found.keys:
-        name = owner.lstrip("&*").replace("::", ".")
-        if name and end - start > 1 and name.replace(".", "").isidentifier():
-            uses.setdefault(source.line_of(start), []).append(f"{name}{{}}|.{source.text[start:end]}")
+        if owner not in names:
+            name = owner.lstrip("&*").replace("::", ".")
+            names[owner] = name if name.replace(".", "").isidentifier() else ""
+        if names[owner] and end - start > 1:
+            uses.setdefault(source.line_of(start), []).append(f"{names[owner]}{{}}|.{source.text[start:end]}")
     return uses
 
 

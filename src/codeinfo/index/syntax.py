@@ -165,14 +165,22 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "import": found.imports,
         "exports": found.exports,
     }
+    owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by where they are written
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):
+        if len(captures) == 1:  # as most are: strings and comments
+            ((role, nodes),) = captures.items()
+            if role in plain:
+                plain[role].extend(node.byte_range for node in nodes)
+                continue
         if "bind" in captures:
             _add_bound(found, source, captures)
             continue
         if "key" in captures:
             node, owner = captures["key"][0], captures.get("key.of")
-            written = _short_text(source, owner[0]) if owner else ""
-            found.keys.append((node.start_byte // unit, node.end_byte // unit, written))
+            place = owner[0].byte_range if owner else (0, 0)
+            if place not in owners:
+                owners[place] = _short_text(source, owner[0]) if owner else ""
+            found.keys.append((node.start_byte // unit, node.end_byte // unit, owners[place]))
             continue
         kind = ""
         if "keyword" in captures:
@@ -181,9 +189,8 @@ def scan(root: Node, language: str, source: Source) -> Scan:
                 continue
         if "name" not in captures and "declarator" not in captures:
             for role, nodes in captures.items():
-                spans = plain.get(role)
-                if spans is not None:
-                    spans.extend((node.start_byte // unit, node.end_byte // unit) for node in nodes)
+                if role in plain:
+                    plain[role].extend(node.byte_range for node in nodes)
                 elif role in _SPECIAL:
                     _add_special(found, source, role, captures)
             continue
@@ -193,6 +200,9 @@ def scan(root: Node, language: str, source: Source) -> Scan:
                 start, end = node.start_byte // unit, node.end_byte // unit
                 found.candidates.append(Candidate(start, -end, pattern, kind or role, node, captures))
     found.candidates.sort(key=lambda candidate: candidate[:3])
+    if unit > 1:
+        for spans in plain.values():
+            spans[:] = [(start // unit, end // unit) for start, end in spans]
     if found.quoted:
         found.strings = [span for span in found.strings if span[0] not in found.quoted]
     return found
@@ -278,4 +288,4 @@ def _short_text(source: Source, node: Node) -> str:
     text = source.text[start : min(end, start + _MAX_TEXT)]
     if "\n" in text or "\t" in text:
         text = " ".join(text.split())
-    return text if _PLAIN.match(text) or text[:1] in _QUOTES else ""
+    return text if text[:1].isalpha() or text[:1] in _QUOTES or _PLAIN.match(text) else ""

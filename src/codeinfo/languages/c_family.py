@@ -41,6 +41,10 @@ _ATTRIBUTE = re.compile(
     r"|(?<=[)] )[A-Z][A-Z0-9]*_(?:EXCLUSIVE|SHARED|LOCKS|UNLOCK|NO_THREAD|GUARDED)\w*(?:\([\w.,>&* ()-]{0,200}\))?)"
     r"(?=[\s,;)&*{])"
 )
+# Each has one of these: the expression tries every word of a file, so it is only run where one is found.
+_ATTRIBUTE_PARTS = tuple(
+    "_ATTRIBUTE_ _nonnull _null _Nonnull _Nullable _EXCLUSIVE _SHARED _LOCKS _UNLOCK _NO_THREAD _GUARDED".split()
+)
 
 
 def header_language(text: str) -> model.Language:
@@ -49,9 +53,10 @@ def header_language(text: str) -> model.Language:
 
 
 def hide_macros(text: str) -> str:
-    if "#define" in text:  # the definition of such a macro keeps its name
-        return _MACRO.sub(_hidden, _ATTRIBUTE.sub(_hidden_use, text))
-    return _MACRO.sub(_hidden, _ATTRIBUTE.sub(model.blank, text))
+    if any(part in text for part in _ATTRIBUTE_PARTS):
+        # The definition of such a macro keeps its name.
+        text = _ATTRIBUTE.sub(_hidden_use if "#define" in text else model.blank, text)
+    return _MACRO.sub(_hidden, text)
 
 
 def _hidden_use(match: re.Match[str]) -> str:

@@ -288,7 +288,7 @@ _JAVASCRIPT = model.Syntax(
     queries=("ecmascript", "jsx", "javascript"),
     word=r"[^\W\d][\w$]+",
     exported=is_exported,
-    more_exports=r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
+    more_exports=r"module(?<!\wmodule)\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
     bases=model.bases_behind_words,
 )
 _TYPESCRIPT = replace(
@@ -311,6 +311,7 @@ _IMPORTS = replace(
         r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
         r"\b(?:require|(?P<lazy>import))\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
     ),
+    call_words=("require(", "import("),
 )
 _NAMES = model.NameRules(
     explicit=True,

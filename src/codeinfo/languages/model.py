@@ -149,6 +149,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
 
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
+    call_words: tuple[str, ...] = ("",)  # one of these is in every match of `calls`, which takes long to search for
     timed: bool = False  # imports may be lazy or for types only
     deferred: Literal["", "lazy", "types"] = (
         ""  # imports load nothing: classes are when first used, or a compiler reads all

@@ -433,6 +433,7 @@ LUA = model.Language(
             r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?"
             r"\brequire[ \t]*[(,]?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']"
         ),
+        call_words=("require",),
         resolver=LuaImports,
     ),
     names=model.NameRules(tables=True),

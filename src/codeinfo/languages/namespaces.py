@@ -300,6 +300,7 @@ PHP = model.Language(
     imports=model.ImportRules(
         read=read_php_use,
         calls=r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
+        call_words=("require", "include"),
         resolver=PhpImports,
         by_use=True,
         binds_last=True,

@@ -9,41 +9,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.tokens import identifiers, split_identifier
+from codeinfo.cache import Readings
+from codeinfo.tokens import identifiers, read_tokens, split_identifier
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 MAX_PIECES = 4  # of an unknown word; more of them are noise
-REMEMBERED = 300_000  # identifiers; a stream of random names must not fill the memory
+REMEMBERED = 200_000  # tokens with the ids of their words, some 40 MB
 BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
 
 
-class WordIds(dict[str, tuple[int, ...]]):
-    """Identifiers as written → ids of their words, remembered: a text costs one look-up an identifier.
+class Vocabulary:
+    """Words → their ids. An unknown word is split greedily into known pieces of two letters or more, as in training."""
 
-    An unknown word is split greedily into known pieces of two letters or more, as in training.
-    """
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = dict(zip(words, range(len(words)), strict=True))
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
-        super().__init__()
-        self._words = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
-
-    def __missing__(self, identifier: str) -> tuple[int, ...]:
-        ids = tuple(i for word in split_identifier(identifier) for i in self._of_word(word))
-        if len(self) < REMEMBERED:
-            self[identifier] = ids
-        return ids
-
-    def has_word(self, word: str) -> bool:
+    def __contains__(self, word: str) -> bool:
         return word in self._words
+
+    def ids_in(self, text: str) -> Iterator[int]:
+        return (i for name in identifiers(text) for word in split_identifier(name) for i in self._of_word(word))
 
     def _of_word(self, word: str) -> tuple[int, ...]:
         known = self._words.get(word)
@@ -61,28 +55,14 @@ class WordIds(dict[str, tuple[int, ...]]):
         return tuple(found)
 
 
-class PartIds(dict[str, tuple[int, ...]]):
-    """Parts of paths → ids of their words, remembered: files share most of their folders."""
-
-    def __init__(self, read: Callable[[str], Sequence[int]]) -> None:
-        super().__init__()
-        self._read = read
-
-    def __missing__(self, part: str) -> tuple[int, ...]:
-        ids = tuple(self._read(part))
-        if len(self) < REMEMBERED:
-            self[part] = ids
-        return ids
-
-
 class Encoder:
     """The table and the arithmetic; knows nothing of files, indexes or cutoffs."""
 
     def __init__(
         self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
     ) -> None:
-        self._ids = WordIds(vocabulary)
-        self._part_ids = PartIds(self._text_ids)
+        self._vocabulary = Vocabulary(vocabulary)
+        self._ids = Readings(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
         self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
         self._floats: Floats | None = None
         self._looked_up = 0
@@ -94,13 +74,13 @@ class Encoder:
         return cls(known, tensors["vectors"], tensors["scales"], tensors["query_weights"])
 
     def knows(self, word: str) -> bool:
-        return self._ids.has_word(word)
+        return word in self._vocabulary
 
     def documents(self, texts: Sequence[str]) -> Floats:
         """One unit-length row a text."""
         out = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), BATCH):
-            rows = [Counter(self._text_ids(text)) for text in texts[start : start + BATCH]]
+            rows = [Counter(read_tokens(text, self._ids)) for text in texts[start : start + BATCH]]
             ids = np.fromiter(chain.from_iterable(rows), np.int64)
             counts = np.fromiter(chain.from_iterable(row.values() for row in rows), np.float32)
             lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -109,7 +89,7 @@ class Encoder:
 
     def query(self, text: str) -> Floats:
         """One unit-length vector; repeated words count each time, as in training."""
-        ids = self._text_ids(text)
+        ids = list(read_tokens(text, self._ids))
         return _unit(*self._of_query(ids)) if ids else self._nothing()
 
     def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
@@ -128,8 +108,8 @@ class Encoder:
 
     def of_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as those of a query; one row a path."""
-        parts = self._part_ids
-        rows = [[i for part in _without_extension(path).split("/") for i in parts[part]] for path in paths]
+        known = self._ids
+        rows = [[i for part in _without_extension(path).split("/") for i in known[part]] for path in paths]
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
         out[:, -1] = lengths == 0  # as `_nothing` says it
@@ -156,9 +136,6 @@ class Encoder:
         row = np.zeros(self.dimension, np.float32)
         row[-1] = 1.0
         return row
-
-    def _text_ids(self, text: str) -> list[int]:
-        return list(chain.from_iterable(map(self._ids.__getitem__, identifiers(text))))
 
     def _sums(self, ids: Ints, weights: Floats, lengths: Ints) -> Floats:
         """Weighted sums of table rows, `lengths[i]` ids for row i, scaled to unit length."""
