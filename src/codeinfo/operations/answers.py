@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import Arg, EmptyRequest, Folders, Operation, Opt
+from codeinfo.operations.base import Arg, EmptyRequest, Folders, Opt, registry
+
+OPERATIONS, _operation = registry(group="answers", section="Conversations, agents, models")
 
 ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
 ProviderName = Annotated[
@@ -23,23 +24,6 @@ ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, 
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
-
-
-class AskRequest(Struct, frozen=True):
-    question: Annotated[str, Arg("The question, in plain words.")]
-    paths: Folders = ()
-    conversation: ConversationId = ""
-    provider: ProviderName = ""
-    model: ModelName = ""
-    trace: ShowTrace = False
-
-
-class ChatRequest(Struct, frozen=True):
-    paths: Folders = ()
-    conversation: ConversationId = ""
-    provider: ProviderName = ""
-    model: ModelName = ""
-    agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
 
 
 class Citation(Struct, frozen=True):
@@ -142,6 +126,35 @@ class Answer(Struct, frozen=True):
         return "high" if self.kind == "generated" and verified else "medium"
 
 
+@_operation("ask", Answer, "answers.ask", section="Search and ask", read_only=False)
+class AskRequest(Struct, frozen=True):
+    """Answer a question from the indexed files, with citations that were checked.
+
+    Asks a chat model if one is configured or found; otherwise quotes the best passages and says so.
+    """
+
+    question: Annotated[str, Arg("The question, in plain words.")]
+    paths: Folders = ()
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
+
+
+@_operation("chat", Answer, "answers.refuse_chat", group="local", section="Search and ask", read_only=False)
+class ChatRequest(Struct, frozen=True):
+    """Ask several questions in one conversation.
+
+    An empty line or Ctrl-D ends it. Conversations are saved: see `codeinfo conversations list`.
+    """
+
+    paths: Folders = ()
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
+
+
 # --- providers -------------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +173,14 @@ class Provider(Struct, frozen=True):
 class ProviderList(Struct, frozen=True):
     providers: tuple[Provider, ...]
     notes: tuple[str, ...] = ()
+
+
+_operation(
+    "providers",
+    ProviderList,
+    "answers.providers",
+    "List the chat endpoints that are configured or found on this machine, with their models.",
+)(EmptyRequest)
 
 
 # --- agents ----------------------------------------------------------------------------------------------------------
@@ -185,7 +206,25 @@ class AgentList(Struct, frozen=True):
     agents: tuple[Agent, ...]
 
 
+_operation("agents list", AgentList, "answers.agents", "List the agents: the built-in ones and your own.")(EmptyRequest)
+
+
+class AgentRun(Struct, frozen=True):
+    """The answers of an agent: one, or one for each step of a command."""
+
+    agent: str
+    conversation_id: str
+    model_id: str
+    answers: tuple[Answer, ...]
+
+
+@_operation("agents run", AgentRun, "answers.run_agent", read_only=False)
 class AgentRunRequest(Struct, frozen=True):
+    """Run an agent on a folder.
+
+    Its tools read the folder and change nothing.
+    """
+
     agent: Annotated[str, Arg("The agent's name.")]
     instruction: Annotated[str, Arg("What the agent should do; optional for some commands.")] = ""
     working_folder: Annotated[
@@ -201,15 +240,6 @@ class AgentRunRequest(Struct, frozen=True):
     provider: ProviderName = ""
     model: ModelName = ""
     trace: ShowTrace = False
-
-
-class AgentRun(Struct, frozen=True):
-    """The answers of an agent: one, or one for each step of a command."""
-
-    agent: str
-    conversation_id: str
-    model_id: str
-    answers: tuple[Answer, ...]
 
 
 # --- conversations ---------------------------------------------------------------------------------------------------
@@ -250,16 +280,19 @@ class Turn(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class ConversationPage(Struct, frozen=True):
+    conversations: tuple[Conversation, ...]
+    next_cursor: str = ""  # "" at the end
+
+
+@_operation("conversations list", ConversationPage, "answers.conversations")
 class ConversationsRequest(Struct, frozen=True):
+    """List conversations, the latest first."""
+
     state: Annotated[str, Opt("Which conversations to list.", choices=("active", "archived", "all"))] = "active"
     limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
     cursor: Annotated[str, Opt("Continue where an earlier list ended.")] = ""
     agent: Annotated[str, Opt("Only those with this agent.", metavar="NAME")] = ""
-
-
-class ConversationPage(Struct, frozen=True):
-    conversations: tuple[Conversation, ...]
-    next_cursor: str = ""  # "" at the end
 
 
 class ConversationRequest(Struct, frozen=True):
@@ -271,9 +304,9 @@ class ConversationDetail(Struct, frozen=True):
     turns: tuple[Turn, ...]
 
 
-class ConversationSearchRequest(Struct, frozen=True):
-    text: Annotated[str, Arg("Words to look for in titles, questions and answers.")]
-    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
+_operation("conversations show", ConversationDetail, "answers.conversation", "Show a conversation with all its turns.")(
+    ConversationRequest
+)
 
 
 class ConversationMatch(Struct, frozen=True):
@@ -286,6 +319,14 @@ class ConversationMatches(Struct, frozen=True):
     matches: tuple[ConversationMatch, ...]
 
 
+@_operation("conversations search", ConversationMatches, "answers.search_conversations")
+class ConversationSearchRequest(Struct, frozen=True):
+    """Find conversations by words in their titles, questions and answers."""
+
+    text: Annotated[str, Arg("Words to look for in titles, questions and answers.")]
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
+
+
 class ConversationIdsRequest(Struct, frozen=True):
     ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or at least its first six characters.")]
 
@@ -295,107 +336,39 @@ class ConversationsChanged(Struct, frozen=True):
     ids: tuple[str, ...]
 
 
+_operation(
+    "conversations archive",
+    ConversationsChanged,
+    "answers.archive_conversations",
+    "Archive conversations: they stay readable but take no new turns.",
+    read_only=False,
+)(ConversationIdsRequest)
+
+
+_operation(
+    "conversations restore",
+    ConversationsChanged,
+    "answers.restore_conversations",
+    "Take conversations out of the archive.",
+    read_only=False,
+)(ConversationIdsRequest)
+
+
+_operation(
+    "conversations delete",
+    ConversationsChanged,
+    "answers.delete_conversations",
+    "Delete conversations permanently.",
+    read_only=False,
+    confirm="Delete {ids} permanently?",
+)(ConversationIdsRequest)
+
+
 class ConversationExport(Struct, frozen=True):
     id: str
     markdown: str
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-_Operation = partial(Operation, group="answers", section="Conversations, agents, models")
-
-OPERATIONS = (
-    _Operation(
-        "ask",
-        AskRequest,
-        Answer,
-        "answers.ask",
-        "Answer a question from the indexed files, with citations that were checked.",
-        help="Asks a chat model if one is configured or found; otherwise quotes the best passages and says so.",
-        read_only=False,
-        section="Search and ask",
-    ),
-    Operation(
-        "chat",
-        ChatRequest,
-        Answer,
-        "answers.refuse_chat",
-        "Ask several questions in one conversation.",
-        help="An empty line or Ctrl-D ends it. Conversations are saved: see `codeinfo conversations list`.",
-        read_only=False,
-        group="local",
-        section="Search and ask",
-    ),
-    _Operation(
-        "providers",
-        EmptyRequest,
-        ProviderList,
-        "answers.providers",
-        "List the chat endpoints that are configured or found on this machine, with their models.",
-    ),
-    _Operation(
-        "agents list", EmptyRequest, AgentList, "answers.agents", "List the agents: the built-in ones and your own."
-    ),
-    _Operation(
-        "agents run",
-        AgentRunRequest,
-        AgentRun,
-        "answers.run_agent",
-        "Run an agent on a folder.",
-        help="Its tools read the folder and change nothing.",
-        read_only=False,
-    ),
-    _Operation(
-        "conversations list",
-        ConversationsRequest,
-        ConversationPage,
-        "answers.conversations",
-        "List conversations, the latest first.",
-    ),
-    _Operation(
-        "conversations show",
-        ConversationRequest,
-        ConversationDetail,
-        "answers.conversation",
-        "Show a conversation with all its turns.",
-    ),
-    _Operation(
-        "conversations search",
-        ConversationSearchRequest,
-        ConversationMatches,
-        "answers.search_conversations",
-        "Find conversations by words in their titles, questions and answers.",
-    ),
-    _Operation(
-        "conversations archive",
-        ConversationIdsRequest,
-        ConversationsChanged,
-        "answers.archive_conversations",
-        "Archive conversations: they stay readable but take no new turns.",
-        read_only=False,
-    ),
-    _Operation(
-        "conversations restore",
-        ConversationIdsRequest,
-        ConversationsChanged,
-        "answers.restore_conversations",
-        "Take conversations out of the archive.",
-        read_only=False,
-    ),
-    _Operation(
-        "conversations delete",
-        ConversationIdsRequest,
-        ConversationsChanged,
-        "answers.delete_conversations",
-        "Delete conversations permanently.",
-        read_only=False,
-        confirm="Delete {ids} permanently?",
-    ),
-    _Operation(
-        "conversations export",
-        ConversationRequest,
-        ConversationExport,
-        "answers.export_conversation",
-        "Write a conversation as Markdown.",
-    ),
-)
+_operation(
+    "conversations export", ConversationExport, "answers.export_conversation", "Write a conversation as Markdown."
+)(ConversationRequest)

@@ -1,7 +1,7 @@
 """What an operation is: a typed request, a typed result, the function between them, and its description.
 
-A request's fields carry their help in an `Arg` (taken by position on a command line) or an `Opt` (taken by name); the
-shells derive arguments, schemas and routes from them.
+A request carries the description of its operation in its docstring, and its fields carry their help in an `Arg` (taken
+by position on a command line) or an `Opt` (taken by name); the shells derive arguments, schemas and routes from them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
-from inspect import signature
+from inspect import cleandoc, signature
 from operator import attrgetter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from codeinfo.model import Step
+
+Request = TypeVar("Request", bound=type)
 
 MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
 
@@ -132,6 +134,27 @@ class Operation(Struct, frozen=True):
         known = {item.name: item.kind for item in inputs_of(self.request)}
         given = dict(zip(known, step.arguments, strict=False)) | step.options
         return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
+
+
+def registry(**common: Any) -> tuple[list[Operation], Callable[..., Callable[[Request], Request]]]:
+    """The operations of one area, and the decorator that makes a request one of them. The request's docstring is the
+    operation's summary and, below a blank line, the rest of its help. `common` are the area's defaults for a row."""
+    rows: list[Operation] = []
+
+    def operation(
+        name: str, result: type, method: str, summary: str = "", help: str = "", **more: Any
+    ) -> Callable[[Request], Request]:
+        """`summary` and `help` are for a request that several operations share."""
+
+        def register(request: Request) -> Request:
+            first, _, rest = cleandoc(request.__doc__ or "").partition("\n\n")
+            described = (summary, help) if summary else (" ".join(first.split()), " ".join(rest.split()))
+            rows.append(Operation(name, request, result, method, *described, **{**common, **more}))
+            return request
+
+        return register
+
+    return rows, operation
 
 
 @cache

@@ -5,21 +5,16 @@ Vector search and projects keep the contract's own field names.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
 from codeinfo.model import Skip
-from codeinfo.operations.base import Arg, EmptyRequest, Operation, Opt, Progress
+from codeinfo.operations.base import Arg, EmptyRequest, Opt, Progress, registry
+
+OPERATIONS, _operation = registry(section="For agents and browsers")
 
 CONTRACT_NAMES = {"name": ("symbol", "name", "symbolId"), "path": ("file", "path")}  # of fields, for these clients
-
-
-class VectorSearchRequest(Struct, frozen=True):
-    query: Annotated[str, Arg("What to look for, in plain words.")]
-    repository: Annotated[str, Opt("Only this repository, by name or path; all by default.")] = ""
-    limit: Annotated[int, Opt("At most this many results, 1 to 20.")] = 5
 
 
 class VectorMatch(Struct, frozen=True):
@@ -53,6 +48,18 @@ class VectorSearchResult(Struct, frozen=True):
     files: tuple[VectorFile, ...]  # sorted by hostPath
 
 
+@_operation("vector-search", VectorSearchResult, "searches.vector_search", section="")
+class VectorSearchRequest(Struct, frozen=True):
+    """Find chunks by meaning only, filtered by the relevance policy.
+
+    In the shape that clients of vector search expect; `search` is the better choice for people.
+    """
+
+    query: Annotated[str, Arg("What to look for, in plain words.")]
+    repository: Annotated[str, Opt("Only this repository, by name or path; all by default.")] = ""
+    limit: Annotated[int, Opt("At most this many results, 1 to 20.")] = 5
+
+
 class Project(Struct, frozen=True):
     """An indexed root."""
 
@@ -67,6 +74,11 @@ class Project(Struct, frozen=True):
 
 class ProjectsResult(Struct, frozen=True):
     projects: tuple[Project, ...]
+
+
+_operation("projects", ProjectsResult, "searches.projects", "List the projects that are indexed.", section="The index")(
+    EmptyRequest
+)
 
 
 class IngestRun(Struct, frozen=True):
@@ -106,10 +118,6 @@ _AGENTS = "Only this client; may be given several times. By default all that are
 _DRY_RUN = "Only show what would be written."
 
 
-class SavingsRequest(Struct, frozen=True):
-    days: Annotated[int, Opt("Look back this many days, today included.", short="d", minimum=1, maximum=3650)] = 7
-
-
 class ToolSavings(Struct, frozen=True):
     """Tokens, estimated as a quarter of the characters. `saved` is `files` less `returned`, or 0."""
 
@@ -133,28 +141,14 @@ class SavingsReport(Struct, frozen=True):
     saved: int
 
 
-class InstallRequest(Struct, frozen=True):
-    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
-    tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
-    instructions: Annotated[
-        bool,
-        Opt("Also write when to use it into this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
-    ] = False
-    skill: Annotated[bool, Opt("Also give the clients that know skills one (SKILL.md) that says when to use it.")] = (
-        False
-    )
-    always_load: Annotated[
-        bool, Opt("Have clients that put tools off until they are searched for show these from the start.")
-    ] = False
-    plugin: Annotated[
-        str, Opt("Also write a Claude Code plugin into this folder: skill, server and hook.", metavar="DIR")
-    ] = ""
-    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
+@_operation("savings", SavingsReport, "savings.report")
+class SavingsRequest(Struct, frozen=True):
+    """Show the tokens that agents saved, by day and tool.
 
+    Compares what tools returned with reading the whole files. Counted on this machine only.
+    """
 
-class UninstallRequest(Struct, frozen=True):
-    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
-    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
+    days: Annotated[int, Opt("Look back this many days, today included.", short="d", minimum=1, maximum=3650)] = 7
 
 
 class FileChange(Struct, frozen=True):
@@ -178,53 +172,41 @@ def _failed(report: InstallReport) -> bool:
     return any(change.action == "failed" for change in report.changes)
 
 
-_Clients = partial(Operation, section="For agents and browsers")
-
-OPERATIONS = (
-    Operation(
-        "vector-search",
-        VectorSearchRequest,
-        VectorSearchResult,
-        "searches.vector_search",
-        "Find chunks by meaning only, filtered by the relevance policy.",
-        help="In the shape that clients of vector search expect; `search` is the better choice for people.",
-    ),
-    Operation(
-        "projects",
-        EmptyRequest,
-        ProjectsResult,
-        "searches.projects",
-        "List the projects that are indexed.",
-        section="The index",
-    ),
-    _Clients(
-        "savings",
-        SavingsRequest,
-        SavingsReport,
-        "savings.report",
-        "Show the tokens that agents saved, by day and tool.",
-        help="Compares what tools returned with reading the whole files. Counted on this machine only.",
-    ),
-    _Clients(
-        "install",
-        InstallRequest,
-        InstallReport,
-        "codeinfo.shells.install:install",
-        "Add the MCP server to the agents on this machine.",
-        help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
-        read_only=False,
-        group="local",
-        falls_short=_failed,
-    ),
-    _Clients(
-        "uninstall",
-        UninstallRequest,
-        InstallReport,
-        "codeinfo.shells.install:uninstall",
-        "Remove the MCP server from the agents.",
-        help="Restores their files to what they were before.",
-        read_only=False,
-        group="local",
-        falls_short=_failed,
-    ),
+@_operation(
+    "install", InstallReport, "codeinfo.shells.install:install", group="local", read_only=False, falls_short=_failed
 )
+class InstallRequest(Struct, frozen=True):
+    """Add the MCP server to the agents on this machine.
+
+    Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.
+    """
+
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
+    instructions: Annotated[
+        bool,
+        Opt("Also write when to use it into this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
+    ] = False
+    skill: Annotated[bool, Opt("Also give the clients that know skills one (SKILL.md) that says when to use it.")] = (
+        False
+    )
+    always_load: Annotated[
+        bool, Opt("Have clients that put tools off until they are searched for show these from the start.")
+    ] = False
+    plugin: Annotated[
+        str, Opt("Also write a Claude Code plugin into this folder: skill, server and hook.", metavar="DIR")
+    ] = ""
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
+
+
+@_operation(
+    "uninstall", InstallReport, "codeinfo.shells.install:uninstall", group="local", read_only=False, falls_short=_failed
+)
+class UninstallRequest(Struct, frozen=True):
+    """Remove the MCP server from the agents.
+
+    Restores their files to what they were before.
+    """
+
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False

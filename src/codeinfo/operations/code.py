@@ -6,13 +6,14 @@ A symbol's id is `path::Qualified.name`. Commands that take a NAME accept a plai
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Limit, Operation, Opt, Revision
+from codeinfo.operations.base import Arg, Limit, Opt, Revision, registry
+
+OPERATIONS, _operation = registry(group="code", section="Code")
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
@@ -39,14 +40,6 @@ class SymbolInfo(Struct, frozen=True):
     bases: tuple[str, ...] = ()
 
 
-class SymbolsRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The file, or a folder for all files below it.")]
-    kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
-    root: Root = ""
-    refresh: Refresh = True
-
-
 class SymbolList(Struct, frozen=True):
     path: str
     total: int
@@ -55,12 +48,15 @@ class SymbolList(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class DefsRequest(Struct, frozen=True):
-    name: Annotated[str, Arg(NAME_HELP)]
-    path: Folder = ""
-    limit: Limit = 20
+@_operation("symbols", SymbolList, "code.symbols")
+class SymbolsRequest(Struct, frozen=True):
+    """List what a file or folder defines."""
+
+    path: Annotated[str, Arg("The file, or a folder for all files below it.")]
+    kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
+    root: Root = ""
     refresh: Refresh = True
-    at: Revision = ""
 
 
 class DefinitionList(Struct, frozen=True):
@@ -70,15 +66,18 @@ class DefinitionList(Struct, frozen=True):
     is_complete: bool
 
 
-# --- references ------------------------------------------------------------------------------------------------------
+@_operation("defs", DefinitionList, "code.definitions")
+class DefsRequest(Struct, frozen=True):
+    """Show where a name is defined."""
 
-
-class RefsRequest(Struct, frozen=True):
     name: Annotated[str, Arg(NAME_HELP)]
     path: Folder = ""
-    limit: Limit = 50
+    limit: Limit = 20
     refresh: Refresh = True
     at: Revision = ""
+
+
+# --- references ------------------------------------------------------------------------------------------------------
 
 
 class Usage(Struct, frozen=True):
@@ -108,11 +107,18 @@ class ReferenceReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class CallsRequest(Struct, frozen=True):
+@_operation("refs", ReferenceReport, "code.references")
+class RefsRequest(Struct, frozen=True):
+    """Show where a name is used.
+
+    Found in the syntax, never in comments or strings. `compiler`: an index.scip in the project or a language server
+    (`code.language_servers`) says so; `resolved`: scopes, imports and types lead to the definition; `syntactic`: only
+    the name matches.
+    """
+
     name: Annotated[str, Arg(NAME_HELP)]
     path: Folder = ""
-    depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
-    limit: Limit = 100
+    limit: Limit = 50
     refresh: Refresh = True
     at: Revision = ""
 
@@ -140,13 +146,22 @@ class CallGraph(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- explore ---------------------------------------------------------------------------------------------------------
+@_operation("calls", CallGraph, "code.calls")
+class CallsRequest(Struct, frozen=True):
+    """Show who calls a definition and what it calls.
 
+    Calls that may mean this or another definition of the name are counted, not claimed.
+    """
 
-class ExploreRequest(Struct, frozen=True):
-    target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
+    name: Annotated[str, Arg(NAME_HELP)]
     path: Folder = ""
-    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
+    depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
+    limit: Limit = 100
+    refresh: Refresh = True
+    at: Revision = ""
+
+
+# --- explore ---------------------------------------------------------------------------------------------------------
 
 
 class Exploration(Struct, frozen=True):
@@ -166,14 +181,19 @@ class Exploration(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+@_operation("explore", Exploration, "knowledge.explore")
+class ExploreRequest(Struct, frozen=True):
+    """Show a symbol, file or place with its surroundings.
+
+    Definition, callers, callees, tests, commits and memories at once.
+    """
+
+    target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
+    path: Folder = ""
+    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
-
-
-class ImportsRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The file.")]
-    limit: Limit = 200
-    root: Root = ""
-    refresh: Refresh = True
 
 
 class ImportInfo(Struct, frozen=True):
@@ -202,118 +222,20 @@ class ModuleImports(Struct, frozen=True):
     is_complete: bool
 
 
-class CyclesRequest(Struct, frozen=True):
-    """Only imports that take effect when a file is loaded count, unless others are asked for."""
+@_operation("imports", ModuleImports, "code.imports")
+class ImportsRequest(Struct, frozen=True):
+    """Show what a file imports and who imports it.
 
-    path: Folder = ""
-    limit: Limit = 50
-    refresh: Refresh = True
-    deferred: Annotated[bool, Opt("List those that lazy or type-only imports close, too.")] = False
+    Each import is resolved to a file, external, or counted as unresolved.
+    """
 
-
-class CycleInfo(Struct, frozen=True):
-    severity: str  # two files high, three medium, more low, and so is one that is not closed while files are loaded
-    files: tuple[str, ...]
-    lines: tuple[int, ...]  # where each file imports the next
-    timing: str = ""  # lazy: an import that loads nothing yet closes it; types: one that only a compiler reads
-
-
-class CycleReport(Struct, frozen=True):
-    total: int
-    cycles: tuple[CycleInfo, ...]
-    groups: tuple[tuple[str, ...], ...]  # files that all reach each other
-    files: int
-    edges: int
-    external: int  # imports of other codebases
-    unresolved: int  # imports of this codebase whose file was not found
-    is_complete: bool
-    lazy: int = 0  # more cycles, closed by an import inside of a function
-    types: int = 0  # more cycles, closed by an import that only a type checker reads
-
-
-class ImpactRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The file to be changed.")]
-    hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
-    limit: Limit = 20
+    path: Annotated[str, Arg("The file.")]
+    limit: Limit = 200
     root: Root = ""
     refresh: Refresh = True
 
 
-class Affected(Struct, frozen=True):
-    """A file that uses what another one offers. Files that only pass names on are followed and not listed."""
-
-    path: str
-    line: int  # where it imports `via`
-    via: str
-    hops: int
-    is_test: bool = False
-    timing: str = ""  # lazy: imported inside of a function; types: only for a type checker
-
-
-class ImpactReport(Struct, frozen=True):
-    path: str
-    total: int
-    files: tuple[Affected, ...]
-    tests: tuple[str, ...]
-    is_complete: bool
-
-
-class HotspotsRequest(Struct, frozen=True):
-    path: Folder = ""
-    days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
-    limit: Limit = 20
-    refresh: Refresh = True
-
-
-class Hotspot(Struct, frozen=True):
-    """`score` is commits × lines, relative to the worst: large files that change often."""
-
-    path: str
-    commits: int
-    added: int
-    removed: int
-    lines: int
-    definitions: int
-    authors: int
-    score: float
-
-
-class HotspotReport(Struct, frozen=True):
-    total: int
-    hotspots: tuple[Hotspot, ...]
-    days: int
-    commits: int
-    notes: tuple[str, ...] = ()
-
-
-class UnusedRequest(Struct, frozen=True):
-    path: Folder = ""
-    limit: Limit = 50
-    refresh: Refresh = True
-
-
-class UnusedSymbol(Struct, frozen=True):
-    symbol: SymbolInfo
-    used_here: bool  # only its own file uses it: it need not be exported
-
-
-class UnusedReport(Struct, frozen=True):
-    total: int
-    symbols: tuple[UnusedSymbol, ...]
-    examined: int  # exported definitions checked
-    is_complete: bool
-    notes: tuple[str, ...] = ()
-
-
 # --- map -------------------------------------------------------------------------------------------------------------
-
-
-class MapRequest(Struct, frozen=True):
-    path: Folder = ""
-    format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
-    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
-    area: Annotated[str, Opt("List the files of this area, by its name on the map.", metavar="AREA")] = ""
-    refresh: Refresh = True
 
 
 class MapFile(Struct, frozen=True):
@@ -352,72 +274,138 @@ class CodeMap(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_Operation = partial(Operation, group="code", section="Code")
+@_operation("map", CodeMap, "code.map")
+class MapRequest(Struct, frozen=True):
+    """Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.
 
-OPERATIONS = (
-    _Operation("symbols", SymbolsRequest, SymbolList, "code.symbols", "List what a file or folder defines."),
-    _Operation("defs", DefsRequest, DefinitionList, "code.definitions", "Show where a name is defined."),
-    _Operation(
-        "refs",
-        RefsRequest,
-        ReferenceReport,
-        "code.references",
-        "Show where a name is used.",
-        help="Found in the syntax, never in comments or strings. `compiler`: an index.scip in the project or a "
-        "language server (`code.language_servers`) says so; "
-        "`resolved`: scopes, imports and types lead to the definition; `syntactic`: only the name matches.",
-    ),
-    _Operation(
-        "calls",
-        CallsRequest,
-        CallGraph,
-        "code.calls",
-        "Show who calls a definition and what it calls.",
-        help="Calls that may mean this or another definition of the name are counted, not claimed.",
-    ),
-    _Operation(
-        "explore",
-        ExploreRequest,
-        Exploration,
-        "knowledge.explore",
-        "Show a symbol, file or place with its surroundings.",
-        help="Definition, callers, callees, tests, commits and memories at once.",
-    ),
-    _Operation(
-        "imports",
-        ImportsRequest,
-        ModuleImports,
-        "code.imports",
-        "Show what a file imports and who imports it.",
-        help="Each import is resolved to a file, external, or counted as unresolved.",
-    ),
-    _Operation(
-        "map",
-        MapRequest,
-        CodeMap,
-        "code.map",
-        "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
-        help="As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
-    ),
-    _Operation(
-        "cycles",
-        CyclesRequest,
-        CycleReport,
-        "code.cycles",
-        "Find import cycles between files.",
-        help="Cycles of imports that take effect while files are loaded. Those that an import inside of a function or "
-        "one for types only closes are counted; `--deferred` lists them.",
-    ),
-    _Operation("impact", ImpactRequest, ImpactReport, "code.impact", "Show what a change to a file may affect."),
-    _Operation(
-        "hotspots",
-        HotspotsRequest,
-        HotspotReport,
-        "code.hotspots",
-        "Find large files that change often.",
-        help="From the git history: commits × lines.",
-    ),
-    _Operation(
-        "unused", UnusedRequest, UnusedReport, "code.unused", "Find exported definitions that no other file uses."
-    ),
-)
+    As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.
+    """
+
+    path: Folder = ""
+    format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
+    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
+    area: Annotated[str, Opt("List the files of this area, by its name on the map.", metavar="AREA")] = ""
+    refresh: Refresh = True
+
+
+# --- cycles, impact, hotspots, unused ---------------------------------------------------------------------------------
+
+
+class CycleInfo(Struct, frozen=True):
+    severity: str  # two files high, three medium, more low, and so is one that is not closed while files are loaded
+    files: tuple[str, ...]
+    lines: tuple[int, ...]  # where each file imports the next
+    timing: str = ""  # lazy: an import that loads nothing yet closes it; types: one that only a compiler reads
+
+
+class CycleReport(Struct, frozen=True):
+    total: int
+    cycles: tuple[CycleInfo, ...]
+    groups: tuple[tuple[str, ...], ...]  # files that all reach each other
+    files: int
+    edges: int
+    external: int  # imports of other codebases
+    unresolved: int  # imports of this codebase whose file was not found
+    is_complete: bool
+    lazy: int = 0  # more cycles, closed by an import inside of a function
+    types: int = 0  # more cycles, closed by an import that only a type checker reads
+
+
+@_operation("cycles", CycleReport, "code.cycles")
+class CyclesRequest(Struct, frozen=True):
+    """Find import cycles between files.
+
+    Cycles of imports that take effect while files are loaded. Those that an import inside of a function or one for
+    types only closes are counted; `--deferred` lists them.
+    """
+
+    path: Folder = ""
+    limit: Limit = 50
+    refresh: Refresh = True
+    deferred: Annotated[bool, Opt("List those that lazy or type-only imports close, too.")] = False
+
+
+class Affected(Struct, frozen=True):
+    """A file that uses what another one offers. Files that only pass names on are followed and not listed."""
+
+    path: str
+    line: int  # where it imports `via`
+    via: str
+    hops: int
+    is_test: bool = False
+    timing: str = ""  # lazy: imported inside of a function; types: only for a type checker
+
+
+class ImpactReport(Struct, frozen=True):
+    path: str
+    total: int
+    files: tuple[Affected, ...]
+    tests: tuple[str, ...]
+    is_complete: bool
+
+
+@_operation("impact", ImpactReport, "code.impact")
+class ImpactRequest(Struct, frozen=True):
+    """Show what a change to a file may affect."""
+
+    path: Annotated[str, Arg("The file to be changed.")]
+    hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
+    limit: Limit = 20
+    root: Root = ""
+    refresh: Refresh = True
+
+
+class Hotspot(Struct, frozen=True):
+    """`score` is commits × lines, relative to the worst: large files that change often."""
+
+    path: str
+    commits: int
+    added: int
+    removed: int
+    lines: int
+    definitions: int
+    authors: int
+    score: float
+
+
+class HotspotReport(Struct, frozen=True):
+    total: int
+    hotspots: tuple[Hotspot, ...]
+    days: int
+    commits: int
+    notes: tuple[str, ...] = ()
+
+
+@_operation("hotspots", HotspotReport, "code.hotspots")
+class HotspotsRequest(Struct, frozen=True):
+    """Find large files that change often.
+
+    From the git history: commits × lines.
+    """
+
+    path: Folder = ""
+    days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
+    limit: Limit = 20
+    refresh: Refresh = True
+
+
+class UnusedSymbol(Struct, frozen=True):
+    symbol: SymbolInfo
+    used_here: bool  # only its own file uses it: it need not be exported
+
+
+class UnusedReport(Struct, frozen=True):
+    total: int
+    symbols: tuple[UnusedSymbol, ...]
+    examined: int  # exported definitions checked
+    is_complete: bool
+    notes: tuple[str, ...] = ()
+
+
+@_operation("unused", UnusedReport, "code.unused")
+class UnusedRequest(Struct, frozen=True):
+    """Find exported definitions that no other file uses."""
+
+    path: Folder = ""
+    limit: Limit = 50
+    refresh: Refresh = True

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import Answer, ModelName, ProviderName, ShowTrace
-from codeinfo.operations.base import Arg, Limit, Operation, Opt, skipped_something
+from codeinfo.operations.base import Arg, Limit, Opt, registry, skipped_something
+
+OPERATIONS, _operation = registry(group="documents", section="Documents")
 
 CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
 DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
@@ -22,15 +23,6 @@ MAX_QUERIES = 10
 
 
 # --- collections -----------------------------------------------------------------------------------------------------
-
-
-class DocsAddRequest(Struct, frozen=True):
-    sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
-    name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
-    ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
-    globs: OnlyDocuments = ()
-    project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
-    path: ContextProject = "."
 
 
 class SyncPlan(Struct, frozen=True):
@@ -58,8 +50,18 @@ class SyncResponse(Struct, frozen=True):
     reports: tuple[SyncReport, ...]
 
 
-class DocsListRequest(Struct, frozen=True):
-    collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
+@_operation("docs add", SyncResponse, "documents.add", read_only=False, falls_short=skipped_something)
+class DocsAddRequest(Struct, frozen=True):
+    """Add a collection of documents and index it.
+
+    A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.
+    """
+
+    sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
+    name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
+    ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
+    globs: OnlyDocuments = ()
+    project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
     path: ContextProject = "."
 
 
@@ -91,14 +93,23 @@ class DocsListResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class DocsSyncRequest(Struct, frozen=True):
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
-    dry_run: Annotated[bool, Opt("Only show what would change.")] = False
+@_operation("docs list", DocsListResponse, "documents.list")
+class DocsListRequest(Struct, frozen=True):
+    """List collections, or the documents in them."""
+
+    collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
     path: ContextProject = "."
 
 
-class DocsRemoveRequest(Struct, frozen=True):
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
+@_operation("docs sync", SyncResponse, "documents.sync", read_only=False, falls_short=skipped_something)
+class DocsSyncRequest(Struct, frozen=True):
+    """Fetch remote sources and index what changed, by content.
+
+    Apart from adding a collection, the only command that uses the network for one.
+    """
+
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
+    dry_run: Annotated[bool, Opt("Only show what would change.")] = False
     path: ContextProject = "."
 
 
@@ -112,10 +123,14 @@ class DocsRemoveResponse(Struct, frozen=True):
     removed: tuple[RemovedCollection, ...]
 
 
-class DocsUpdateRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg("A collection that documents are written into, by its name; a new name makes one.")]
-    document: Annotated[str, Arg("The document's path in the collection, as in guides/start.md.")]
-    content: Annotated[str, Arg("Its whole text.")]
+@_operation("docs remove", DocsRemoveResponse, "documents.remove", read_only=False, confirm="Remove {collections}?")
+class DocsRemoveRequest(Struct, frozen=True):
+    """Remove collections and delete their indexes.
+
+    Your own files are not touched; documents that were written into a collection are deleted with it.
+    """
+
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
     path: ContextProject = "."
 
 
@@ -127,9 +142,16 @@ class DocsUpdateResponse(Struct, frozen=True):
     passages: int
 
 
-class DocsDeleteRequest(Struct, frozen=True):
-    collection: CollectionName
-    documents: Annotated[tuple[str, ...], Arg("Documents, by their paths in the collection.")]
+@_operation("docs update", DocsUpdateResponse, "documents.update", read_only=False)
+class DocsUpdateRequest(Struct, frozen=True):
+    """Write one document into a collection, in place of what it was.
+
+    For what lies in no folder, such as pages of a wiki that a program reads. Only a changed one is indexed.
+    """
+
+    collection: Annotated[str, Arg("A collection that documents are written into, by its name; a new name makes one.")]
+    document: Annotated[str, Arg("The document's path in the collection, as in guides/start.md.")]
+    content: Annotated[str, Arg("Its whole text.")]
     path: ContextProject = "."
 
 
@@ -139,13 +161,20 @@ class DocsDeleteResponse(Struct, frozen=True):
     documents: int  # that are left
 
 
-class DocsPackRequest(Struct, frozen=True):
-    source: Annotated[str, Arg("The folder whose documents to pack.")]
-    name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
-    version: Annotated[str, Opt("The package's version.")] = "1.0.0"
-    description: Annotated[str, Opt("One sentence about it.")] = ""
-    globs: OnlyDocuments = ()
-    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz by default.", metavar="FILE")] = ""
+@_operation(
+    "docs delete",
+    DocsDeleteResponse,
+    "documents.delete",
+    read_only=False,
+    removes=True,
+    confirm="Delete {documents} from {collection}?",
+)
+class DocsDeleteRequest(Struct, frozen=True):
+    """Delete documents that were written into a collection."""
+
+    collection: CollectionName
+    documents: Annotated[tuple[str, ...], Arg("Documents, by their paths in the collection.")]
+    path: ContextProject = "."
 
 
 class DocsPackResponse(Struct, frozen=True):
@@ -159,20 +188,6 @@ class DocsPackResponse(Struct, frozen=True):
 
 
 # --- search ----------------------------------------------------------------------------------------------------------
-
-
-class DocsSearchRequest(Struct, frozen=True):
-    queries: Annotated[
-        tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
-    ]
-    collections: OnlyCollections = ()
-    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
-    limit: Limit = 10
-    max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
-    hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True
-    rerank: Annotated[bool, Opt("Rerank the first results with the model from the settings.")] = False
-    refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
-    path: ContextProject = "."
 
 
 class DocumentHit(Struct, frozen=True):
@@ -211,10 +226,36 @@ class DocsSearchResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+@_operation("docs search", DocsSearchResponse, "documents.search")
+class DocsSearchRequest(Struct, frozen=True):
+    """Find the passages that answer one to ten questions.
+
+    Each result says where it opens: page, sheet, slide, heading or line.
+    """
+
+    queries: Annotated[
+        tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
+    ]
+    collections: OnlyCollections = ()
+    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
+    limit: Limit = 10
+    max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
+    hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True
+    rerank: Annotated[bool, Opt("Rerank the first results with the model from the settings.")] = False
+    refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
+    path: ContextProject = "."
+
+
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
+@_operation("docs ask", Answer, "answers.ask", group="answers", read_only=False)
 class DocsAskRequest(Struct, frozen=True):
+    """Answer a question from collections of documents, with citations that were checked.
+
+    As `codeinfo ask` does from code. Each source says where it opens: page, sheet, slide, heading or line.
+    """
+
     question: Annotated[str, Arg("The question, in plain words.")]
     collections: OnlyCollections = ()
     conversation: Annotated[str, Opt("Continue this conversation.", metavar="ID")] = ""
@@ -225,12 +266,6 @@ class DocsAskRequest(Struct, frozen=True):
 
 
 # --- one document ----------------------------------------------------------------------------------------------------
-
-
-class DocsOutlineRequest(Struct, frozen=True):
-    collection: CollectionName
-    document: DocumentPath
-    path: ContextProject = "."
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -247,10 +282,12 @@ class DocsOutlineResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class DocsSectionRequest(Struct, frozen=True):
+@_operation("docs outline", DocsOutlineResponse, "documents.outline")
+class DocsOutlineRequest(Struct, frozen=True):
+    """Show the headings, pages, sheets or slides of a document."""
+
     collection: CollectionName
     document: DocumentPath
-    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document by default.")] = ""
     path: ContextProject = "."
 
 
@@ -263,10 +300,13 @@ class DocsSectionResponse(Struct, frozen=True):
     end_line: int
 
 
-class DocsRelatedRequest(Struct, frozen=True):
+@_operation("docs section", DocsSectionResponse, "documents.section")
+class DocsSectionRequest(Struct, frozen=True):
+    """Show one section of a document, or all of it."""
+
     collection: CollectionName
     document: DocumentPath
-    limit: Limit = 10
+    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document by default.")] = ""
     path: ContextProject = "."
 
 
@@ -287,109 +327,26 @@ class DocsRelatedResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_Operation = partial(Operation, group="documents", section="Documents")
+@_operation("docs related", DocsRelatedResponse, "documents.related")
+class DocsRelatedRequest(Struct, frozen=True):
+    """Show the documents that a document links to, is linked from, or resembles."""
 
-OPERATIONS = (
-    _Operation(
-        "docs add",
-        DocsAddRequest,
-        SyncResponse,
-        "documents.add",
-        "Add a collection of documents and index it.",
-        help="A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.",
-        read_only=False,
-        falls_short=skipped_something,
-    ),
-    _Operation(
-        "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents in them."
-    ),
-    _Operation(
-        "docs sync",
-        DocsSyncRequest,
-        SyncResponse,
-        "documents.sync",
-        "Fetch remote sources and index what changed, by content.",
-        help="Apart from adding a collection, the only command that uses the network for one.",
-        read_only=False,
-        falls_short=skipped_something,
-    ),
-    _Operation(
-        "docs remove",
-        DocsRemoveRequest,
-        DocsRemoveResponse,
-        "documents.remove",
-        "Remove collections and delete their indexes.",
-        help="Your own files are not touched; documents that were written into a collection are deleted with it.",
-        read_only=False,
-        confirm="Remove {collections}?",
-    ),
-    _Operation(
-        "docs update",
-        DocsUpdateRequest,
-        DocsUpdateResponse,
-        "documents.update",
-        "Write one document into a collection, in place of what it was.",
-        help="For what lies in no folder, such as pages of a wiki that a program reads. Only a changed one is indexed.",
-        read_only=False,
-    ),
-    _Operation(
-        "docs delete",
-        DocsDeleteRequest,
-        DocsDeleteResponse,
-        "documents.delete",
-        "Delete documents that were written into a collection.",
-        read_only=False,
-        removes=True,
-        confirm="Delete {documents} from {collection}?",
-    ),
-    _Operation(
-        "docs search",
-        DocsSearchRequest,
-        DocsSearchResponse,
-        "documents.search",
-        "Find the passages that answer one to ten questions.",
-        help="Each result says where it opens: page, sheet, slide, heading or line.",
-    ),
-    Operation(
-        "docs ask",
-        DocsAskRequest,
-        Answer,
-        "answers.ask",
-        "Answer a question from collections of documents, with citations that were checked.",
-        help="As `codeinfo ask` does from code. Each source says where it opens: page, sheet, slide, heading or line.",
-        read_only=False,
-        group="answers",
-        section="Documents",
-    ),
-    _Operation(
-        "docs outline",
-        DocsOutlineRequest,
-        DocsOutlineResponse,
-        "documents.outline",
-        "Show the headings, pages, sheets or slides of a document.",
-    ),
-    _Operation(
-        "docs section",
-        DocsSectionRequest,
-        DocsSectionResponse,
-        "documents.section",
-        "Show one section of a document, or all of it.",
-    ),
-    _Operation(
-        "docs related",
-        DocsRelatedRequest,
-        DocsRelatedResponse,
-        "documents.related",
-        "Show the documents that a document links to, is linked from, or resembles.",
-    ),
-    _Operation(
-        "docs pack",
-        DocsPackRequest,
-        DocsPackResponse,
-        "documents.pack",
-        "Pack a folder's documents so that anyone can add them.",
-        help="A tar.gz with a manifest that lists every document with its hash.",
-        read_only=False,
-        group="local",
-    ),
-)
+    collection: CollectionName
+    document: DocumentPath
+    limit: Limit = 10
+    path: ContextProject = "."
+
+
+@_operation("docs pack", DocsPackResponse, "documents.pack", group="local", read_only=False)
+class DocsPackRequest(Struct, frozen=True):
+    """Pack a folder's documents so that anyone can add them.
+
+    A tar.gz with a manifest that lists every document with its hash.
+    """
+
+    source: Annotated[str, Arg("The folder whose documents to pack.")]
+    name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
+    version: Annotated[str, Opt("The package's version.")] = "1.0.0"
+    description: Annotated[str, Opt("One sentence about it.")] = ""
+    globs: OnlyDocuments = ()
+    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz by default.", metavar="FILE")] = ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Operation, Opt, Project
+from codeinfo.operations.base import Arg, Opt, Project, registry
 
 ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.")]
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
@@ -26,11 +25,26 @@ PATTERN_CATEGORIES = (
     "component style",
 )
 
+OPERATIONS, _operation = registry(group="knowledge", section="The team")
+
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
+class Remembered(Struct, frozen=True):
+    """`known`: it existed already; its date and reason were updated."""
+
+    memory: RelatedMemory
+    known: bool
+
+
+@_operation("remember", Remembered, "knowledge.remember", read_only=False)
 class RememberRequest(Struct, frozen=True):
+    """Write down something about this project for later.
+
+    Kept in .codeinfo/memory.json, to be committed with the project.
+    """
+
     memory: Annotated[str, Arg("What to remember, in a sentence or two.")]
     type: Annotated[str, Opt("How it ages: a convention never expires.", short="t", choices=_MEMORY_TYPES)] = (
         "convention"
@@ -45,14 +59,19 @@ class RememberRequest(Struct, frozen=True):
     path: Project = "."
 
 
-class Remembered(Struct, frozen=True):
-    """`known`: it existed already; its date and reason were updated."""
+class MemoryList(Struct, frozen=True):
+    memories: tuple[RelatedMemory, ...]
+    total: int  # before the limit
+    notes: tuple[str, ...] = ()
 
-    memory: RelatedMemory
-    known: bool
 
-
+@_operation("memory list", MemoryList, "knowledge.memory_list")
 class MemoryListRequest(Struct, frozen=True):
+    """List the team's memories, newest first or by a query.
+
+    Includes what commits of the last 90 days decided, fixed or reverted, and codebase-context's file.
+    """
+
     query: Annotated[str, Arg("Only memories about this, by words and meaning.")] = ""
     type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
     category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
@@ -60,23 +79,26 @@ class MemoryListRequest(Struct, frozen=True):
     path: Project = "."
 
 
-class MemoryList(Struct, frozen=True):
-    memories: tuple[RelatedMemory, ...]
-    total: int  # before the limit
-    notes: tuple[str, ...] = ()
-
-
 class MemoryRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
     path: Project = "."
+
+
+_operation("memory show", RelatedMemory, "knowledge.memory_show", "Show one memory.")(MemoryRequest)
 
 
 class MemoryRemoved(Struct, frozen=True):
     memory: RelatedMemory
 
 
-class MemoryExportRequest(Struct, frozen=True):
-    path: Project = "."
+_operation(
+    "memory remove",
+    MemoryRemoved,
+    "knowledge.memory_remove",
+    "Remove one memory from the project's file.",
+    read_only=False,
+    removes=True,
+)(MemoryRequest)
 
 
 class MemoryExport(Struct, frozen=True):
@@ -86,8 +108,10 @@ class MemoryExport(Struct, frozen=True):
     memories: tuple[dict[str, str], ...]
 
 
-class MemoryImportRequest(Struct, frozen=True):
-    file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
+@_operation("memory export", MemoryExport, "knowledge.memory_export")
+class MemoryExportRequest(Struct, frozen=True):
+    """Write the project's memories as JSON."""
+
     path: Project = "."
 
 
@@ -97,16 +121,18 @@ class MemoryImported(Struct, frozen=True):
     from_git: int  # skipped: they are read from the history anyway
 
 
+@_operation("memory import", MemoryImported, "knowledge.memory_import", group="local", read_only=False)
+class MemoryImportRequest(Struct, frozen=True):
+    """Import memories from a file.
+
+    Those already known stay as they are.
+    """
+
+    file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
+    path: Project = "."
+
+
 # --- patterns --------------------------------------------------------------------------------------------------------
-
-
-class PatternsRequest(Struct, frozen=True):
-    path: ProjectFolder = "."
-    category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
-    languages: Annotated[
-        tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
-    ] = ()
-    history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False
 
 
 class PatternHistory(Struct, frozen=True):
@@ -171,11 +197,22 @@ class PatternReport(Struct, frozen=True):
     areas: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-# --- metadata and style ----------------------------------------------------------------------------------------------
+@_operation("patterns", PatternReport, "knowledge.patterns")
+class PatternsRequest(Struct, frozen=True):
+    """Show how the team writes code: adoption, trends, conflicts, golden files.
 
+    Trends come from the git dates of the lines that use a pattern.
+    """
 
-class MetadataRequest(Struct, frozen=True):
     path: ProjectFolder = "."
+    category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
+    languages: Annotated[
+        tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
+    ] = ()
+    history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False
+
+
+# --- metadata and style ----------------------------------------------------------------------------------------------
 
 
 class Dependency(Struct, frozen=True):
@@ -216,9 +253,11 @@ class MetadataReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class StyleRequest(Struct, frozen=True):
+@_operation("metadata", MetadataReport, "knowledge.metadata")
+class MetadataRequest(Struct, frozen=True):
+    """Languages, sizes, frameworks, dependencies with versions, test set-up."""
+
     path: ProjectFolder = "."
-    query: Annotated[str, Opt("Only rules with these words.")] = ""
 
 
 class StyleRule(Struct, frozen=True):
@@ -235,13 +274,15 @@ class StyleReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+@_operation("style", StyleReport, "knowledge.style")
+class StyleRequest(Struct, frozen=True):
+    """The style rules of the project's own documents and tools, with their lines."""
+
+    path: ProjectFolder = "."
+    query: Annotated[str, Opt("Only rules with these words.")] = ""
+
+
 # --- review ----------------------------------------------------------------------------------------------------------
-
-
-class ReviewRequest(Struct, frozen=True):
-    base: Annotated[str, Arg("The revision to compare with; by default where the branch left the main one.")] = ""
-    path: Project = "."
-    limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20
 
 
 class ChangedFile(Struct, frozen=True):
@@ -288,81 +329,13 @@ class ReviewPacket(Struct, frozen=True):
     findings: tuple[Finding, ...] = ()  # the gravest first
 
 
-_Operation = partial(Operation, group="knowledge", section="The team")
+@_operation("review", ReviewPacket, "knowledge.review")
+class ReviewRequest(Struct, frozen=True):
+    """Collect what a reviewer of a change needs: symbols, callers, tests, patterns, memories, reviewers.
 
-OPERATIONS = (
-    _Operation(
-        "remember",
-        RememberRequest,
-        Remembered,
-        "knowledge.remember",
-        "Write down something about this project for later.",
-        help="Kept in .codeinfo/memory.json, to be committed with the project.",
-        read_only=False,
-    ),
-    _Operation(
-        "memory list",
-        MemoryListRequest,
-        MemoryList,
-        "knowledge.memory_list",
-        "List the team's memories, newest first or by a query.",
-        help="Includes what commits of the last 90 days decided, fixed or reverted, and codebase-context's file.",
-    ),
-    _Operation("memory show", MemoryRequest, RelatedMemory, "knowledge.memory_show", "Show one memory."),
-    _Operation(
-        "memory remove",
-        MemoryRequest,
-        MemoryRemoved,
-        "knowledge.memory_remove",
-        "Remove one memory from the project's file.",
-        read_only=False,
-        removes=True,
-    ),
-    _Operation(
-        "memory export",
-        MemoryExportRequest,
-        MemoryExport,
-        "knowledge.memory_export",
-        "Write the project's memories as JSON.",
-    ),
-    _Operation(
-        "memory import",
-        MemoryImportRequest,
-        MemoryImported,
-        "knowledge.memory_import",
-        "Import memories from a file.",
-        help="Those already known stay as they are.",
-        read_only=False,
-        group="local",
-    ),
-    _Operation(
-        "patterns",
-        PatternsRequest,
-        PatternReport,
-        "knowledge.patterns",
-        "Show how the team writes code: adoption, trends, conflicts, golden files.",
-        help="Trends come from the git dates of the lines that use a pattern.",
-    ),
-    _Operation(
-        "metadata",
-        MetadataRequest,
-        MetadataReport,
-        "knowledge.metadata",
-        "Languages, sizes, frameworks, dependencies with versions, test set-up.",
-    ),
-    _Operation(
-        "style",
-        StyleRequest,
-        StyleReport,
-        "knowledge.style",
-        "The style rules of the project's own documents and tools, with their lines.",
-    ),
-    _Operation(
-        "review",
-        ReviewRequest,
-        ReviewPacket,
-        "knowledge.review",
-        "Collect what a reviewer of a change needs: symbols, callers, tests, patterns, memories, reviewers.",
-        help="Compares the working files with a git revision. No model is used.",
-    ),
-)
+    Compares the working files with a git revision. No model is used.
+    """
+
+    base: Annotated[str, Arg("The revision to compare with; by default where the branch left the main one.")] = ""
+    path: Project = "."
+    limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20

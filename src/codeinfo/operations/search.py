@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, skipped_something
+from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Opt, Revision, registry, skipped_something
 
-# --- index -----------------------------------------------------------------------------------------------------------
-
-
-class IndexRequest(Struct, frozen=True):
-    paths: Indexed = ()
-    full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
-
-
-class IndexReport(Struct, frozen=True):
-    """What one index run did to one root."""
-
-    root: str
-    files: int
-    chunks: int
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    renamed: int = 0
-    skipped: tuple[Skip, ...] = ()
-    notes: tuple[str, ...] = ()
-    took_ms: float = 0.0
-    rebuilt: bool = False
-    model_id: str = ""  # "" for a keyword-only index
-
-
-class IndexResponse(Struct, frozen=True):
-    reports: tuple[IndexReport, ...]
-
+OPERATIONS, _operation = registry()
 
 # --- search ----------------------------------------------------------------------------------------------------------
 
@@ -55,7 +26,14 @@ Everywhere = Annotated[bool, Opt("Search every project that is indexed here, or 
 PURPOSES = ("edit", "refactor", "migrate")
 
 
+@_operation("search", SearchResult, "search", section="Search and ask")
 class SearchRequest(Struct, frozen=True):
+    r"""Find the code and documents that answer a query.
+
+    The first search in a folder indexes it; later ones only look at what changed. A query in quotes of its own, '"like
+    this"', or between slashes, '/like \w+/', or with -E, -w or -i, finds every line that has it.
+    """
+
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
     paths: Folders = ()
     limit: Limit = 10
@@ -84,25 +62,6 @@ class SearchRequest(Struct, frozen=True):
         bool, Opt("Add who calls each result, its tests, the team's patterns and memories.", short="c")
     ] = False
     full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
-    refresh: Refresh = True
-    at: Revision = ""
-    all_projects: Everywhere = False
-
-
-class GrepRequest(Struct, frozen=True):
-    pattern: Annotated[str, Arg("The text to look for; with --regex a regular expression.")]
-    paths: Folders = ()
-    regex: Annotated[bool, Opt("Take it as a regular expression.", short="E")] = False
-    word: Annotated[bool, Opt("Only whole words.", short="w")] = False
-    ignore_case: Annotated[bool, Opt("Take upper and lower case as the same.", short="i")] = False
-    limit: Annotated[
-        int, Opt("Show at most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)
-    ] = 100
-    languages: Languages = ()
-    globs: Globs = ()
-    kinds: Kinds = ()
-    symbol_kinds: Annotated[tuple[str, ...], Opt("Only lines within definitions of this kind.")] = ()
-    changed_since: ChangedSince = ""
     refresh: Refresh = True
     at: Revision = ""
     all_projects: Everywhere = False
@@ -139,18 +98,82 @@ class GrepResult(Struct, frozen=True):
     took_ms: float = 0.0
 
 
+@_operation("grep", GrepResult, "grep", section="Search and ask")
+class GrepRequest(Struct, frozen=True):
+    """Find every line that has a text or matches a regular expression.
+
+    All text files of the project, generated and changed ones included; secrets are masked. Expressions are those of
+    RE2, within one line.
+    """
+
+    pattern: Annotated[str, Arg("The text to look for; with --regex a regular expression.")]
+    paths: Folders = ()
+    regex: Annotated[bool, Opt("Take it as a regular expression.", short="E")] = False
+    word: Annotated[bool, Opt("Only whole words.", short="w")] = False
+    ignore_case: Annotated[bool, Opt("Take upper and lower case as the same.", short="i")] = False
+    limit: Annotated[
+        int, Opt("Show at most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)
+    ] = 100
+    languages: Languages = ()
+    globs: Globs = ()
+    kinds: Kinds = ()
+    symbol_kinds: Annotated[tuple[str, ...], Opt("Only lines within definitions of this kind.")] = ()
+    changed_since: ChangedSince = ""
+    refresh: Refresh = True
+    at: Revision = ""
+    all_projects: Everywhere = False
+
+
+@_operation("similar", SearchResult, "searches.similar", section="Search and ask")
 class SimilarRequest(Struct, frozen=True):
+    """Find code similar to the code at a location.
+
+    By its words and its meaning; useful before writing something that may exist already.
+    """
+
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
     path: Annotated[str, Opt("Only results from this folder; the whole project you are in by default.")] = ""
     limit: Limit = 10
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
 
-# --- status, why, clear ----------------------------------------------------------------------------------------------
+# --- index -----------------------------------------------------------------------------------------------------------
 
 
-class StatusRequest(Struct, frozen=True):
+class IndexReport(Struct, frozen=True):
+    """What one index run did to one root."""
+
+    root: str
+    files: int
+    chunks: int
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    renamed: int = 0
+    skipped: tuple[Skip, ...] = ()
+    notes: tuple[str, ...] = ()
+    took_ms: float = 0.0
+    rebuilt: bool = False
+    model_id: str = ""  # "" for a keyword-only index
+
+
+class IndexResponse(Struct, frozen=True):
+    reports: tuple[IndexReport, ...]
+
+
+@_operation("index", IndexResponse, "index", section="The index", falls_short=skipped_something)
+class IndexRequest(Struct, frozen=True):
+    """Build or refresh the index of a folder.
+
+    Only what changed is indexed again. Interrupt it at any time: the next run continues where it stopped.
+    """
+
     paths: Indexed = ()
+    full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
+
+
+# --- status, why, clear ----------------------------------------------------------------------------------------------
 
 
 class IndexStatus(Struct, frozen=True):
@@ -180,8 +203,11 @@ class StatusReport(Struct, frozen=True):
     indexes: tuple[IndexStatus, ...]
 
 
-class WhyRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The file or folder in question.")]
+@_operation("status", StatusReport, "status", section="The index")
+class StatusRequest(Struct, frozen=True):
+    """Show what is indexed and whether it is up to date."""
+
+    paths: Indexed = ()
 
 
 class WhyReport(Struct, frozen=True):
@@ -197,8 +223,14 @@ class WhyReport(Struct, frozen=True):
     chunks: int = 0  # 0 when the index does not have it (yet)
 
 
-class ClearRequest(Struct, frozen=True):
-    paths: Indexed = ()
+@_operation("why", WhyReport, "why", section="The index")
+class WhyRequest(Struct, frozen=True):
+    """Show why a file is, or is not, in the index.
+
+    Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…
+    """
+
+    path: Annotated[str, Arg("The file or folder in question.")]
 
 
 class Cleared(Struct, frozen=True):
@@ -212,12 +244,25 @@ class ClearReport(Struct, frozen=True):
     cleared: tuple[Cleared, ...]
 
 
-# --- doctor ----------------------------------------------------------------------------------------------------------
+@_operation(
+    "clear",
+    ClearReport,
+    "clear",
+    group="admin",
+    section="The index",
+    read_only=False,
+    confirm="Delete the index of {paths}?",
+)
+class ClearRequest(Struct, frozen=True):
+    """Delete the index of a folder.
 
+    Your files are not touched; the next search builds the index again.
+    """
 
-class DoctorRequest(Struct, frozen=True):
     paths: Indexed = ()
-    checksums: Annotated[bool, Opt("Read every index in full and compare its checksums.")] = True
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
 
 
 class Check(Struct, frozen=True):
@@ -233,28 +278,19 @@ class DoctorReport(Struct, frozen=True):
     checks: tuple[Check, ...]
 
 
-class EvalRequest(Struct, frozen=True):
-    dataset: Annotated[
-        str, Arg("A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository.")
-    ] = ""
-    from_git: Annotated[
-        bool, Opt("Build the questions from a repository's own history: what a commit says, what it changed.")
-    ] = False
-    commits: Annotated[int, Opt("With --from-git, ask about this many commits.", minimum=1, maximum=1000)] = 30
-    trees: Annotated[
-        str, Opt("The folder that holds the repositories, each in a folder of its name.", metavar="DIR")
-    ] = ""
-    repos: Annotated[tuple[str, ...], Opt("Only questions about this repository; may be given several times.")] = ()
-    whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users do.")] = False
-    out: Annotated[str, Opt("Write the results, one query per line.", metavar="FILE")] = ""
-    compare: Annotated[
-        tuple[str, ...], Opt("Compare with an older run's --out file, query by query.", metavar="FILE")
-    ] = ()
-    gates: Annotated[
-        tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
-    ] = ()
-    chart: Annotated[str, Opt("Write an SVG of quality against latency and tokens.", metavar="FILE")] = ""
-    explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
+@_operation(
+    "doctor",
+    DoctorReport,
+    "codeinfo.shells.install:doctor",
+    group="admin",
+    section="The index",
+    falls_short=lambda report: any(check.state == "fail" for check in report.checks),
+)
+class DoctorRequest(Struct, frozen=True):
+    """Check that everything CodeInfo needs is installed and works."""
+
+    paths: Indexed = ()
+    checksums: Annotated[bool, Opt("Read every index in full and compare its checksums.")] = True
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -364,16 +400,44 @@ class EvalReport(Struct, frozen=True):
         return all(verdict.passed for verdict in self.verdicts)
 
 
-# --- answer tests ----------------------------------------------------------------------------------------------------
+@_operation(
+    "eval",
+    EvalReport,
+    "codeinfo.evals.run:evaluate",
+    group="local",
+    read_only=False,
+    falls_short=lambda report: not report.passed,
+)
+class EvalRequest(Struct, frozen=True):
+    """Measure search on questions with known answers, or on a repository's own history.
 
+    Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.
+    """
 
-class AnswerEvalRequest(Struct, frozen=True):
-    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
-    paths: Annotated[
-        tuple[str, ...], Opt("The folders the questions are about; the project you are in by default.", metavar="DIR")
+    dataset: Annotated[
+        str, Arg("A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository.")
+    ] = ""
+    from_git: Annotated[
+        bool, Opt("Build the questions from a repository's own history: what a commit says, what it changed.")
+    ] = False
+    commits: Annotated[int, Opt("With --from-git, ask about this many commits.", minimum=1, maximum=1000)] = 30
+    trees: Annotated[
+        str, Opt("The folder that holds the repositories, each in a folder of its name.", metavar="DIR")
+    ] = ""
+    repos: Annotated[tuple[str, ...], Opt("Only questions about this repository; may be given several times.")] = ()
+    whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users do.")] = False
+    out: Annotated[str, Opt("Write the results, one query per line.", metavar="FILE")] = ""
+    compare: Annotated[
+        tuple[str, ...], Opt("Compare with an older run's --out file, query by query.", metavar="FILE")
     ] = ()
-    provider: ProviderName = ""
-    model: ModelName = ""
+    gates: Annotated[
+        tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
+    ] = ()
+    chart: Annotated[str, Opt("Write an SVG of quality against latency and tokens.", metavar="FILE")] = ""
+    explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
+
+
+# --- answer tests ----------------------------------------------------------------------------------------------------
 
 
 class AnswerCheck(Struct, frozen=True):
@@ -393,102 +457,23 @@ class AnswerEvalReport(Struct, frozen=True):
     failed: int
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-_Search = partial(Operation, section="Search and ask")
-_Index = partial(Operation, section="The index")
-
-OPERATIONS = (
-    _Search(
-        "search",
-        SearchRequest,
-        SearchResult,
-        "search",
-        "Find the code and documents that answer a query.",
-        help="The first search in a folder indexes it; later ones only look at what changed. A query in quotes of its "
-        "own, '\"like this\"', or between slashes, '/like \\w+/', or with -E, -w or -i, finds every line that has it.",
-    ),
-    _Search(
-        "grep",
-        GrepRequest,
-        GrepResult,
-        "grep",
-        "Find every line that has a text or matches a regular expression.",
-        help="All text files of the project, generated and changed ones included; secrets are masked. Expressions are "
-        "those of RE2, within one line.",
-    ),
-    _Search(
-        "similar",
-        SimilarRequest,
-        SearchResult,
-        "searches.similar",
-        "Find code similar to the code at a location.",
-        help="By its words and its meaning; useful before writing something that may exist already.",
-    ),
-    _Index(
-        "index",
-        IndexRequest,
-        IndexResponse,
-        "index",
-        "Build or refresh the index of a folder.",
-        help="Only what changed is indexed again. Interrupt it at any time: the next run continues where it stopped.",
-        falls_short=skipped_something,
-    ),
-    _Index(
-        "status",
-        StatusRequest,
-        StatusReport,
-        "status",
-        "Show what is indexed and whether it is up to date.",
-    ),
-    _Index(
-        "why",
-        WhyRequest,
-        WhyReport,
-        "why",
-        "Show why a file is, or is not, in the index.",
-        help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
-    ),
-    _Index(
-        "clear",
-        ClearRequest,
-        ClearReport,
-        "clear",
-        "Delete the index of a folder.",
-        help="Your files are not touched; the next search builds the index again.",
-        read_only=False,
-        group="admin",
-        confirm="Delete the index of {paths}?",
-    ),
-    _Index(
-        "doctor",
-        DoctorRequest,
-        DoctorReport,
-        "codeinfo.shells.install:doctor",
-        "Check that everything CodeInfo needs is installed and works.",
-        group="admin",
-        falls_short=lambda report: any(check.state == "fail" for check in report.checks),
-    ),
-    Operation(
-        "eval",
-        EvalRequest,
-        EvalReport,
-        "codeinfo.evals.run:evaluate",
-        "Measure search on questions with known answers, or on a repository's own history.",
-        help="Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.",
-        read_only=False,
-        group="local",
-        falls_short=lambda report: not report.passed,
-    ),
-    Operation(
-        "eval answers",
-        AnswerEvalRequest,
-        AnswerEvalReport,
-        "codeinfo.evals.run:run_suites",
-        "Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
-        help="Exit code 3 when an answer fails a check. docs/answers.md describes the files.",
-        read_only=False,
-        group="local",
-        falls_short=lambda report: report.failed > 0,
-    ),
+@_operation(
+    "eval answers",
+    AnswerEvalReport,
+    "codeinfo.evals.run:run_suites",
+    group="local",
+    read_only=False,
+    falls_short=lambda report: report.failed > 0,
 )
+class AnswerEvalRequest(Struct, frozen=True):
+    """Ask the questions of YAML suites and check what the answers cite, mention or refuse.
+
+    Exit code 3 when an answer fails a check. docs/answers.md describes the files.
+    """
+
+    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
+    paths: Annotated[
+        tuple[str, ...], Opt("The folders the questions are about; the project you are in by default.", metavar="DIR")
+    ] = ()
+    provider: ProviderName = ""
+    model: ModelName = ""

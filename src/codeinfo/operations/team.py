@@ -7,97 +7,14 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.base import Arg, EmptyRequest, Limit, Operation, Opt
+from codeinfo.operations.base import Arg, EmptyRequest, Limit, Opt, registry
+
+OPERATIONS, _operation = registry(group="local", section="A team's server")
 
 PUSH_STEPS = ("lacking", "files", "tree")  # of an upload, in their order
 HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
 _PROJECT = "The project, as `github.com/owner/name`."
 _TO = "A user, a group as @NAME, or everyone."
-
-
-class TeamUserAddRequest(Struct, frozen=True):
-    name: Annotated[str, Arg("The name to call the user by.")]
-    email: Annotated[str, Opt("Where to write to.")] = ""
-    admin: Annotated[bool, Opt("May manage users, grants and tokens.")] = False
-
-
-class TeamUserRequest(Struct, frozen=True):
-    name: Annotated[str, Arg("The user.")]
-
-
-class TeamGroupRequest(Struct, frozen=True):
-    group: Annotated[str, Arg("The group.")]
-    users: Annotated[tuple[str, ...], Arg("The users.")] = ()
-
-
-class TeamGrantAddRequest(Struct, frozen=True):
-    project: Annotated[str, Arg(_PROJECT)]
-    to: Annotated[str, Arg(_TO)]
-    level: Annotated[str, Opt("What they may do.", choices=("read", "write"))] = "read"
-
-
-class TeamGrantRemoveRequest(Struct, frozen=True):
-    project: Annotated[str, Arg(_PROJECT)]
-    to: Annotated[str, Arg(_TO)]
-
-
-class TeamGrantListRequest(Struct, frozen=True):
-    project: Annotated[str, Arg("Only of this project.")] = ""
-
-
-class TeamTokenAddRequest(Struct, frozen=True):
-    user: Annotated[str, Arg("Whose token it is.")]
-    name: Annotated[str, Opt("What it is for.")] = ""
-    scopes: Annotated[tuple[str, ...], Opt("read, write or admin; may be given several times, read by default.")] = ()
-    days: Annotated[int, Opt("It ends after this many days.", minimum=1, maximum=366)] = 90
-
-
-class TeamTokenListRequest(Struct, frozen=True):
-    user: Annotated[str, Arg("Only of this user.")] = ""
-
-
-class TeamTokenRevokeRequest(Struct, frozen=True):
-    token: Annotated[int, Arg("Its number, as `team token list` shows it.")]
-
-
-class TeamAuditRequest(Struct, frozen=True):
-    user: Annotated[str, Opt("Only what this user did.")] = ""
-    project: Annotated[str, Opt("Only about this project.")] = ""
-    days: Annotated[int, Opt("Look back this many days.", short="d", minimum=1, maximum=3650)] = 7
-    limit: Limit = 100
-
-
-class TeamProjectAddRequest(Struct, frozen=True):
-    url: Annotated[str, Arg("Where workers fetch it from, as in https://host/owner/name or git@host:owner/name.")]
-    follow: Annotated[
-        tuple[str, ...], Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")
-    ] = ()
-    fork_of: Annotated[str, Opt("The project it was forked from, with which it shares what is alike.")] = ""
-
-
-class TeamProjectRequest(Struct, frozen=True):
-    project: Annotated[str, Arg(_PROJECT)]
-
-
-class TeamHookRotateRequest(Struct, frozen=True):
-    project: Annotated[str, Arg(_PROJECT)]
-    hours: Annotated[int, Opt("The secret before is accepted for so long.", minimum=0, maximum=720)] = 24
-
-
-class TeamProjectIndexRequest(Struct, frozen=True):
-    project: Annotated[str, Arg(_PROJECT)]
-    ref: Annotated[str, Opt("Only this branch or tag, as in refs/heads/main.")] = ""
-
-
-class TeamJobsRequest(Struct, frozen=True):
-    limit: Limit = 20
-
-
-class PushRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The folder; the project you are in by default.")] = ""
-    to: Annotated[str, Opt("The team's server; store.server by default.", metavar="SERVER")] = ""
-    name: Annotated[str, Opt("What to call the tree; the folder's name by default.")] = ""
-    project: Annotated[str, Opt("The project; that of the folder's git remote by default.")] = ""
 
 
 class PushReport(Struct, frozen=True):
@@ -108,6 +25,19 @@ class PushReport(Struct, frozen=True):
     files: int
     uploaded: int
     notes: tuple[str, ...] = ()
+
+
+@_operation("push", PushReport, "team.push", read_only=False)
+class PushRequest(Struct, frozen=True):
+    """Upload what you have in a folder to the team's server.
+
+    It becomes a tree of the project that you alone see. What the server lacks is parsed and embedded here.
+    """
+
+    path: Annotated[str, Arg("The folder; the project you are in by default.")] = ""
+    to: Annotated[str, Opt("The team's server; store.server by default.", metavar="SERVER")] = ""
+    name: Annotated[str, Opt("What to call the tree; the folder's name by default.")] = ""
+    project: Annotated[str, Opt("The project; that of the folder's git remote by default.")] = ""
 
 
 class TeamProject(Struct, frozen=True):
@@ -178,6 +108,38 @@ class TeamUsers(Struct, frozen=True):
     users: tuple[TeamUser, ...]
 
 
+_operation("team user list", TeamUsers, "team.users", "List the users.")(EmptyRequest)
+
+
+@_operation("team user add", TeamUsers, "team.add_user", read_only=False)
+class TeamUserAddRequest(Struct, frozen=True):
+    """Add a user who has tokens only.
+
+    Who signs in with the team's sign-in service is added then.
+    """
+
+    name: Annotated[str, Arg("The name to call the user by.")]
+    email: Annotated[str, Opt("Where to write to.")] = ""
+    admin: Annotated[bool, Opt("May manage users, grants and tokens.")] = False
+
+
+class TeamUserRequest(Struct, frozen=True):
+    name: Annotated[str, Arg("The user.")]
+
+
+_operation(
+    "team user disable",
+    TeamUsers,
+    "team.disable_user",
+    "Lock a user out, at once.",
+    help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
+    read_only=False,
+)(TeamUserRequest)
+
+
+_operation("team user enable", TeamUsers, "team.enable_user", "Let a user in again.", read_only=False)(TeamUserRequest)
+
+
 class TeamGroup(Struct, frozen=True):
     name: str
     users: tuple[str, ...]
@@ -185,6 +147,29 @@ class TeamGroup(Struct, frozen=True):
 
 class TeamGroups(Struct, frozen=True):
     groups: tuple[TeamGroup, ...]
+
+
+class TeamGroupRequest(Struct, frozen=True):
+    group: Annotated[str, Arg("The group.")]
+    users: Annotated[tuple[str, ...], Arg("The users.")] = ()
+
+
+_operation("team group list", TeamGroups, "team.groups", "List the groups and who is in them.")(EmptyRequest)
+
+
+_operation("team group add", TeamGroups, "team.add_members", "Make a group, or add users to it.", read_only=False)(
+    TeamGroupRequest
+)
+
+
+_operation(
+    "team group remove",
+    TeamGroups,
+    "team.remove_members",
+    "Remove users from a group.",
+    help="Without users the group itself, and what was granted to it.",
+    read_only=False,
+)(TeamGroupRequest)
 
 
 class TeamGrant(Struct, frozen=True):
@@ -195,6 +180,30 @@ class TeamGrant(Struct, frozen=True):
 
 class TeamGrants(Struct, frozen=True):
     grants: tuple[TeamGrant, ...]
+
+
+@_operation("team grant list", TeamGrants, "team.grants")
+class TeamGrantListRequest(Struct, frozen=True):
+    """List who may see which project."""
+
+    project: Annotated[str, Arg("Only of this project.")] = ""
+
+
+@_operation("team grant add", TeamGrants, "team.add_grant", read_only=False)
+class TeamGrantAddRequest(Struct, frozen=True):
+    """Let a user or group see a project."""
+
+    project: Annotated[str, Arg(_PROJECT)]
+    to: Annotated[str, Arg(_TO)]
+    level: Annotated[str, Opt("What they may do.", choices=("read", "write"))] = "read"
+
+
+@_operation("team grant remove", TeamGrants, "team.remove_grant", read_only=False)
+class TeamGrantRemoveRequest(Struct, frozen=True):
+    """Take a grant back, at once."""
+
+    project: Annotated[str, Arg(_PROJECT)]
+    to: Annotated[str, Arg(_TO)]
 
 
 class TeamToken(Struct, frozen=True):
@@ -213,12 +222,100 @@ class TeamTokens(Struct, frozen=True):
     tokens: tuple[TeamToken, ...]
 
 
+@_operation("team token list", TeamTokens, "team.tokens")
+class TeamTokenListRequest(Struct, frozen=True):
+    """List tokens: whose, for what, until when."""
+
+    user: Annotated[str, Arg("Only of this user.")] = ""
+
+
 class NewTeamToken(Struct, frozen=True):
     """The token is shown this once and stored nowhere."""
 
     user: str
     token: str
     days: int
+
+
+@_operation("team token add", NewTeamToken, "team.add_token", read_only=False)
+class TeamTokenAddRequest(Struct, frozen=True):
+    """Make a personal access token.
+
+    It is shown once. Programs send it as `Authorization: Bearer`.
+    """
+
+    user: Annotated[str, Arg("Whose token it is.")]
+    name: Annotated[str, Opt("What it is for.")] = ""
+    scopes: Annotated[tuple[str, ...], Opt("read, write or admin; may be given several times, read by default.")] = ()
+    days: Annotated[int, Opt("It ends after this many days.", minimum=1, maximum=366)] = 90
+
+
+@_operation("team token revoke", TeamTokens, "team.revoke_token", read_only=False)
+class TeamTokenRevokeRequest(Struct, frozen=True):
+    """End a token, at once."""
+
+    token: Annotated[int, Arg("Its number, as `team token list` shows it.")]
+
+
+@_operation("team project add", TeamProject, "team.add_project", read_only=False)
+class TeamProjectAddRequest(Struct, frozen=True):
+    """Have workers index a repository.
+
+    Its default branch is indexed at once, and whenever a webhook says that it was pushed to. Nobody sees the project
+    until it is granted to them.
+    """
+
+    url: Annotated[str, Arg("Where workers fetch it from, as in https://host/owner/name or git@host:owner/name.")]
+    follow: Annotated[
+        tuple[str, ...], Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")
+    ] = ()
+    fork_of: Annotated[str, Opt("The project it was forked from, with which it shares what is alike.")] = ""
+
+
+@_operation("team project index", TeamJobs, "team.index_project", read_only=False)
+class TeamProjectIndexRequest(Struct, frozen=True):
+    """Have workers look at a repository now."""
+
+    project: Annotated[str, Arg(_PROJECT)]
+    ref: Annotated[str, Opt("Only this branch or tag, as in refs/heads/main.")] = ""
+
+
+class TeamProjectRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
+
+
+_operation("team project hook", TeamProject, "team.project", "Show the secret of a project's push webhook.")(
+    TeamProjectRequest
+)
+
+
+@_operation("team project rotate", TeamProject, "team.rotate_hook", read_only=False)
+class TeamHookRotateRequest(Struct, frozen=True):
+    """Replace the secret of a project's push webhook.
+
+    The one before is accepted for a while, so that no push is missed until the code host has the new one.
+    """
+
+    project: Annotated[str, Arg(_PROJECT)]
+    hours: Annotated[int, Opt("The secret before is accepted for so long.", minimum=0, maximum=720)] = 24
+
+
+_operation(
+    "team project remove",
+    RemovedTeamProject,
+    "team.remove_project",
+    "Remove a project with all that is indexed of it.",
+    help="Servers drop their copies at once, workers their mirrors within some minutes.",
+    read_only=False,
+    confirm="Remove {project}, its index, memories, grants and work trees from the team?",
+)(TeamProjectRequest)
+
+
+@_operation("team jobs", TeamJobs, "team.jobs")
+class TeamJobsRequest(Struct, frozen=True):
+    """Show what workers are doing, what waits and what failed."""
+
+    limit: Limit = 20
 
 
 class TeamEvent(Struct, frozen=True):
@@ -235,92 +332,11 @@ class TeamEvents(Struct, frozen=True):
     events: tuple[TeamEvent, ...]
 
 
-def _row(
-    name: str,
-    request: type,
-    result: type,
-    method: str,
-    summary: str,
-    *,
-    writes: bool = False,
-    help: str = "",
-    confirm: str = "",
-) -> Operation:
-    return Operation(
-        f"team {name}",
-        request,
-        result,
-        f"team.{method}",
-        summary,
-        help,
-        read_only=not writes,
-        confirm=confirm,
-        group="local",
-        section="A team's server",
-    )
+@_operation("team audit", TeamEvents, "team.audit")
+class TeamAuditRequest(Struct, frozen=True):
+    """Show who signed in, looked at what, and was granted what."""
 
-
-OPERATIONS = (
-    Operation(
-        "push",
-        PushRequest,
-        PushReport,
-        "team.push",
-        "Upload what you have in a folder to the team's server.",
-        "It becomes a tree of the project that you alone see. What the server lacks is parsed and embedded here.",
-        read_only=False,
-        group="local",
-        section="A team's server",
-    ),
-    _row("user list", EmptyRequest, TeamUsers, "users", "List the users."),
-    _row(
-        "user add", TeamUserAddRequest, TeamUsers, "add_user", "Add a user who has tokens only.", writes=True,
-        help="Who signs in with the team's sign-in service is added then.",
-    ),
-    _row(
-        "user disable", TeamUserRequest, TeamUsers, "disable_user", "Lock a user out, at once.", writes=True,
-        help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
-    ),
-    _row("user enable", TeamUserRequest, TeamUsers, "enable_user", "Let a user in again.", writes=True),
-    _row("group list", EmptyRequest, TeamGroups, "groups", "List the groups and who is in them."),
-    _row("group add", TeamGroupRequest, TeamGroups, "add_members", "Make a group, or add users to it.", writes=True),
-    _row(
-        "group remove", TeamGroupRequest, TeamGroups, "remove_members", "Remove users from a group.", writes=True,
-        help="Without users the group itself, and what was granted to it.",
-    ),
-    _row("grant list", TeamGrantListRequest, TeamGrants, "grants", "List who may see which project."),
-    _row("grant add", TeamGrantAddRequest, TeamGrants, "add_grant", "Let a user or group see a project.", writes=True),
-    _row(
-        "grant remove", TeamGrantRemoveRequest, TeamGrants, "remove_grant", "Take a grant back, at once.", writes=True
-    ),
-    _row("token list", TeamTokenListRequest, TeamTokens, "tokens", "List tokens: whose, for what, until when."),
-    _row(
-        "token add", TeamTokenAddRequest, NewTeamToken, "add_token", "Make a personal access token.", writes=True,
-        help="It is shown once. Programs send it as `Authorization: Bearer`.",
-    ),
-    _row("token revoke", TeamTokenRevokeRequest, TeamTokens, "revoke_token", "End a token, at once.", writes=True),
-    _row(
-        "project add", TeamProjectAddRequest, TeamProject, "add_project",
-        "Have workers index a repository.", writes=True,
-        help="Its default branch is indexed at once, and whenever a webhook says that it was pushed to. Nobody sees the"
-        " project until it is granted to them.",
-    ),
-    _row(
-        "project index", TeamProjectIndexRequest, TeamJobs, "index_project", "Have workers look at a repository now.",
-        writes=True,
-    ),
-    _row("project hook", TeamProjectRequest, TeamProject, "project", "Show the secret of a project's push webhook."),
-    _row(
-        "project rotate", TeamHookRotateRequest, TeamProject, "rotate_hook",
-        "Replace the secret of a project's push webhook.", writes=True,
-        help="The one before is accepted for a while, so that no push is missed until the code host has the new one.",
-    ),
-    _row(
-        "project remove", TeamProjectRequest, RemovedTeamProject, "remove_project",
-        "Remove a project with all that is indexed of it.", writes=True,
-        confirm="Remove {project}, its index, memories, grants and work trees from the team?",
-        help="Servers drop their copies at once, workers their mirrors within some minutes.",
-    ),
-    _row("jobs", TeamJobsRequest, TeamJobs, "jobs", "Show what workers are doing, what waits and what failed."),
-    _row("audit", TeamAuditRequest, TeamEvents, "audit", "Show who signed in, looked at what, and was granted what."),
-)  # fmt: skip
+    user: Annotated[str, Opt("Only what this user did.")] = ""
+    project: Annotated[str, Opt("Only about this project.")] = ""
+    days: Annotated[int, Opt("Look back this many days.", short="d", minimum=1, maximum=3650)] = 7
+    limit: Limit = 100
