@@ -31,7 +31,7 @@ from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
 from codeinfo.shells.http_api import NOT_SERVED
-from codeinfo.shells.mcp import http_service
+from codeinfo.shells.mcp import MCP_PATH, own_service
 from codeinfo.shells.mcp_protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -49,15 +49,15 @@ from codeinfo.shells.mcp_tools import Tool, chosen_tools, plain_tool
 
 @contextmanager
 def served(config: Config, *tools: Tool) -> Iterator[str]:
-    service = http_service(config, tools)
-    with serving(service.app, lambda app: service.running()) as url:
+    service = own_service(config, tools)
+    with closing(service.lease), serving(HttpEndpoint(service.methods, MCP_PATH)) as url:
         yield url
 
 
 @contextmanager
-def serving(endpoint: HttpEndpoint, lifespan: Any = None) -> Iterator[str]:
+def serving(endpoint: HttpEndpoint) -> Iterator[str]:
     routes = [Route("/mcp", endpoint=endpoint), Mount("/mcp", app=endpoint)]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

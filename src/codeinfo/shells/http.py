@@ -56,7 +56,8 @@ from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_team import admin_routes, guard_app, origin_of, receiving_routes, sign_in_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
-from codeinfo.shells.mcp import MCP_PATH, http_service
+from codeinfo.shells.mcp import MCP_PATH, Service
+from codeinfo.shells.mcp_protocol import HttpEndpoint
 from codeinfo.shells.mcp_tools import chosen_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
@@ -323,7 +324,8 @@ def make_app(
     watch = LoopWatch()
     state = _state(config, allowed, watch, observe)
     started(state)
-    mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects, observe)
+    agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=observe)
+    mcp = HttpEndpoint(Service(agents, chosen_tools(()), config.mcp.reply_tokens).methods, MCP_PATH)
     rows = http_api.API_ROUTES
 
     async def document(request: Request) -> Response:
@@ -339,8 +341,7 @@ def make_app(
         watching = asyncio.create_task(watch.run())
         try:
             with require_callers() if gate is not None else contextlib.nullcontext():
-                async with mcp.running():
-                    yield
+                yield
         finally:
             watching.cancel()
             logging.getLogger("codeinfo").removeHandler(state.logs)
@@ -353,8 +354,8 @@ def make_app(
         *((*sign_in_routes(gate, access), *admin_routes(), *receiving_routes()) if gate is not None else ()),
         http_api.TeamRoute("/openapi.json", document, scope=READ),
         Mount("/static", StaticFiles(directory=STATIC)),
-        Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there
-        Mount(MCP_PATH, app=mcp.app),
+        Route(MCP_PATH, endpoint=mcp),  # a mount alone would redirect there
+        Mount(MCP_PATH, app=mcp),
     ]
     app = Starlette(
         routes=routes, exception_handlers={**http_api.EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan

@@ -11,9 +11,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -30,23 +30,19 @@ from codeinfo.serve.dispatch import (
     Call,
     Dispatcher,
     EngineLease,
-    Observe,
     Projects,
     check,
     end_by_deadline,
     shown_collections,
     shown_state,
-    unobserved,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, refused_operation, request_user
 from codeinfo.shells.mcp_protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     Exchange,
-    HttpEndpoint,
     LineSession,
     Methods,
-    Page,
     ProtocolError,
     Result,
 )
@@ -60,6 +56,7 @@ if TYPE_CHECKING:
 
 IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # that a shared server waits for another client
+RETRY_S = 0.1
 MCP_PATH = "/mcp"
 MOST_CHOICES = 20  # of sets that a server keeps ready
 NOT_OVER_NETWORK = frozenset({"docs add", "why"})  # they read files that the caller names, or reveal whether they exist
@@ -111,7 +108,6 @@ class Service:
         self._warmed = False
 
     async def list_tools(self, exchange: Exchange) -> Result:
-        exchange.message.read(Page)
         if not self._warmed:
             self._warmed = True
             threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
@@ -198,13 +194,11 @@ class Service:
         return Performed(reply, text, reflects)
 
     async def list_resources(self, exchange: Exchange) -> Result:
-        exchange.message.read(Page)
         about = "The working folder's project on one page: entry points, hubs, key types, patterns, memories."
         resource = {"uri": CONTEXT_URI, "name": "context", "title": "Codebase context", "description": about}
         return {"resources": [{**resource, "mimeType": "text/markdown"}] if request_user() is None else []}
 
     async def list_templates(self, exchange: Exchange) -> Result:
-        exchange.message.read(Page)
         return {"resourceTemplates": []}
 
     async def read_resource(self, exchange: Exchange) -> Result:
@@ -222,7 +216,6 @@ class Service:
             return codebase_context(engine, call)
 
     async def list_prompts(self, exchange: Exchange) -> Result:
-        exchange.message.read(Page)
         return {"prompts": [row.listed() for row in PROMPTS]}
 
     async def get_prompt(self, exchange: Exchange) -> Result:
@@ -246,20 +239,10 @@ def failed(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
     return {"content": [content], "isError": True, "_meta": {"codeinfo/error": about}}
 
 
-@asynccontextmanager
-async def releasing(lease: EngineLease) -> AsyncIterator[None]:
-    """Lets go of an idle engine meanwhile."""
-
-    async def look() -> None:
-        while True:
-            await asyncio.sleep(IDLE_LOOK_S)
-            await asyncio.to_thread(lease.release_if_idle)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
+async def release_when_idle(lease: EngineLease) -> None:
+    while True:
+        await asyncio.sleep(IDLE_LOOK_S)
+        await asyncio.to_thread(lease.release_if_idle)
 
 
 # --- transports ----------------------------------------------------------------------------------------------------
@@ -296,8 +279,9 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     service = own_service(config, chosen_tools(tools))
 
     async def main() -> None:
-        async with releasing(service.lease):
-            await standard_session(service).run()
+        releasing = asyncio.create_task(release_when_idle(service.lease))
+        await standard_session(service).run()
+        releasing.cancel()
 
     signal.signal(signal.SIGTERM, end_on_signal)
     code = 0
@@ -325,39 +309,6 @@ def end_on_signal(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-class HttpService(Struct, frozen=True):
-    """`app` can be a route or a mount. The server that it is put into enters `running()` while it serves, and decides
-    which hosts and origins are accepted."""
-
-    app: HttpEndpoint
-    running: Callable[[], AbstractAsyncContextManager[None]]
-
-
-def http_service(
-    config: Config,
-    tools: Iterable[Tool],
-    lease: EngineLease | None = None,
-    projects: Projects | None = None,
-    observe: Observe = unobserved,
-) -> HttpService:
-    """Streamable HTTP without sessions. `lease` shares the caller's engine; `projects` decides which folders may be
-    named."""
-    if lease is not None and projects is not None:
-        service = Service(Dispatcher(lease, projects, observe=observe), tools, config.mcp.reply_tokens)
-    else:
-        service = own_service(config, tools)
-
-    @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
-        try:
-            async with releasing(service.lease):
-                yield
-        finally:
-            service.lease.close()
-
-    return HttpService(HttpEndpoint(service.methods, MCP_PATH), running)
-
-
 # --- one server for all agents of a user -----------------------------------------------------------------------------
 
 
@@ -374,22 +325,29 @@ class SharedServer:
 
     async def run(self) -> None:
         """Until it has been alone for a while."""
-        from codeinfo.index.pool import resident_bytes  # not before somebody can connect
-
         self._listener.setblocking(False)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
-        async with releasing(self._lease), asyncio.TaskGroup() as tasks:
-            accepting = tasks.create_task(self._accept(tasks))
+        async with asyncio.TaskGroup() as tasks:
+            serving = [tasks.create_task(self._accept(tasks)), tasks.create_task(release_when_idle(self._lease))]
             while self._clients or time.monotonic() - self._last_seen < LINGER_S:
                 await asyncio.sleep(LINGER_S / 4)
-                if resident_bytes(os.getpid()) > self._config.mcp.memory_mb << 20:
+                if self._is_large():
                     await asyncio.to_thread(self._lease.release_if_idle, 0.0)
-            accepting.cancel()
+            for task in serving:
+                task.cancel()
+
+    def _is_large(self) -> bool:
+        from codeinfo.index.pool import resident_bytes  # after the first client was answered
+
+        return resident_bytes(os.getpid()) > self._config.mcp.memory_mb << 20
 
     async def _accept(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            with suppress(OSError):  # the client is gone already
+            try:
                 client, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+            except OSError:  # it has gone already, or there are too many
+                await asyncio.sleep(RETRY_S)
+            else:
                 self._clients += 1
                 tasks.create_task(self._serve(client))
 

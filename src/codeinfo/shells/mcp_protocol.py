@@ -207,6 +207,8 @@ async def answer(methods: Methods, exchange: Exchange) -> Reply:
         method = methods.get(name) or (_OF_STATELESS if exchange.is_stateless else _OF_SESSIONS).get(name)
         if method is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name}", name)
+        if name.endswith("/list"):
+            message.read(Page)
         result = await method(exchange)
         if exchange.is_stateless:
             result = _stamp(name, result)
@@ -376,14 +378,9 @@ class HttpEndpoint:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         version = headers.get("mcp-protocol-version", HANDSHAKES[1])  # what a client means that sends none
         is_stateless = version not in HANDSHAKES
-        if scope["method"] != "POST":
-            await send_body(send, 405, "text/plain", "Send messages by POST.\n", [(b"allow", b"POST")])
-            return
-        if not headers.get("content-type", "").startswith("application/json"):
-            await send_body(send, 415, "text/plain", "Send messages as application/json.\n")
-            return
-        if not _accepts(headers, "application/json") or not _accepts(headers, "text/event-stream"):
-            await send_body(send, 406, "text/plain", "Accept application/json and text/event-stream.\n")
+        if refusal := _refusal(scope["method"], headers):
+            status, advice = refusal
+            await send_body(send, status, "text/plain", f"{advice}.\n", [(b"allow", b"POST")])
             return
         message: Message | None = None
         try:
@@ -419,9 +416,16 @@ class HttpEndpoint:
         return below or parse_qs(scope["query_string"].decode("latin-1")).get("tools", [""])[0]
 
 
-def _accepts(headers: Mapping[str, str], kind: str) -> bool:
+def _refusal(verb: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    if verb != "POST":
+        return 405, "Send messages by POST"
+    if not headers.get("content-type", "").lower().startswith("application/json"):
+        return 415, "Send messages as application/json"
     accepted = {part.partition(";")[0].strip().lower() for part in headers.get("accept", "").split(",")}
-    return not accepted.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})
+    kinds = ({"application/json", "application/*", "*/*"}, {"text/event-stream", "text/*", "*/*"})
+    if any(kind.isdisjoint(accepted) for kind in kinds):
+        return 406, "Accept application/json and text/event-stream"
+    return None
 
 
 async def _read_body(receive: Receive) -> bytes:
