@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
+from codeinfo.files import read_user_file
 from codeinfo.settings import SECTIONS, SETTINGS, Row, Sections
 
 PROJECT_FILE = ".codeinfo.toml"
@@ -107,19 +108,10 @@ def find_upwards(folder: Path, name: str) -> Path | None:
 
 
 def _toml_layer(name: str, path: Path) -> Layer:
-    try:
-        with open(path, "rb") as source:
-            data = source.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise UsageError(
-                f"{path} has more than {MAX_FILE_BYTES:,} bytes", next_step="Keep settings only in it, or remove it."
-            )
-        text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    except (FileNotFoundError, NotADirectoryError):
+    text = read_user_file(path, MAX_FILE_BYTES)
+    if text is None:
         return Layer(name, {})
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it.") from error
-    origin = f"{name} {path}"
+    text, origin = text.replace("\r\n", "\n"), f"{name} {path}"
     parsed = parse_toml(text, path)
     patterns = parsed.pop("patterns", [])
     if not isinstance(patterns, list):

@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from codeinfo.errors import Busy, LocksUnsupported, UsageError
+from codeinfo.errors import Busy, LocksUnsupported, UsageError, environment_error
 
 # --- CodeInfo's own --------------------------------------------------------------------------------------------------
 
@@ -91,6 +91,21 @@ def read_secret(path: Path, next_step: str) -> str:
             return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", next_step=next_step) from error
+
+
+def read_user_file(path: Path, most_bytes: int) -> str | None:
+    """The text of a file that a user wrote, without a byte order mark; None where there is none."""
+    try:
+        with open(path, "rb") as source:
+            data = source.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise UsageError(f"{path} has more than {most_bytes:,} bytes", next_step="Shorten the file or remove it")
+        return data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        refused = UsageError(f"cannot read {path}: {error}", next_step="Correct the file or remove it")
+        raise environment_error(error, str(path)) or refused from error
 
 
 def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder: int | None = None) -> None:

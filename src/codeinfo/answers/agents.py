@@ -24,6 +24,7 @@ from msgspec.structs import asdict, replace
 from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import read_user_file
 from codeinfo.model import SearchResult, decoded
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
@@ -145,7 +146,7 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 BUNDLED = Path(__file__).parent / "agents"
 ALL_TOOLS = ("search", "read_file", "outline", "references")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
-_LARGEST_FILE = 100_000  # characters of a prompt or a command
+_LARGEST_FILE = 100_000  # bytes of a prompt or a command
 
 
 class Command(Struct, frozen=True):
@@ -239,15 +240,7 @@ def _command(path: Path) -> Command:
 
 
 def _read(path: Path, *, required: bool = True) -> str:
-    try:
-        with path.open(encoding="utf-8") as source:
-            text = source.read(_LARGEST_FILE + 1)
-    except FileNotFoundError:
-        if required:
-            raise UsageError(f"{path} is missing", next_step="An agent needs it") from None
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step="Correct the file") from error
-    if len(text) > _LARGEST_FILE:
-        raise UsageError(f"{path} is longer than {_LARGEST_FILE:,} characters", next_step="Shorten it")
-    return text
+    text = read_user_file(path, _LARGEST_FILE)
+    if text is None and required:
+        raise UsageError(f"{path} is missing", next_step="An agent needs it")
+    return text or ""

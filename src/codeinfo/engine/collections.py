@@ -44,8 +44,8 @@ from codeinfo.collections import (
 )
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager, Source
-from codeinfo.errors import CodeInfoError, NotFound, UsageError, environment_error
-from codeinfo.files import open_private, private_folder, replace_file, wait_for_lock, write_private
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import open_private, private_folder, read_user_file, replace_file, wait_for_lock, write_private
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
@@ -150,15 +150,7 @@ class CollectionList:
 
 
 def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_LIST_BYTES:
-            raise UsageError(f"{path} is far too large", next_step="Fix the file or remove it")
-        return path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        refused = UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it")
-        raise environment_error(error, str(path)) or refused from error
+    return read_user_file(path, _MAX_LIST_BYTES) or ""
 
 
 class CollectionSource(Source, frozen=True):

@@ -36,6 +36,7 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
+from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Hit
@@ -748,10 +749,11 @@ _SUITE: Any = Annotated[tuple[Case, ...], msgspec.Meta(min_length=1)]
 def read_suite(path: Path) -> tuple[Case, ...]:
     import yaml
 
+    text = read_user_file(path, LARGEST)
+    if text is None:
+        raise NotFound(f"there is no suite {path}", next_step="Name a YAML file")
     try:
-        parsed = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a YAML file") from error
+        parsed = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not valid YAML: {error}", next_step="Correct that line") from error
     try:
