@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CACHES = ("lru_cache", "cache", "cached_property", "Cache")
@@ -131,6 +130,7 @@ def queries() -> dict[str, str]:
     from codeinfo.shells import cli
     from codeinfo.shells.http import make_app
     from codeinfo.shells.mcp import own_service
+    from codeinfo.shells.mcp_protocol import Exchange, Message
     from codeinfo.shells.mcp_tools import chosen_tools
 
     with tempfile.TemporaryDirectory() as place:
@@ -145,9 +145,9 @@ def queries() -> dict[str, str]:
             found = {"command line": followed(lambda: cli.run(["search", "total", str(project), *flags]))}
         (tool,) = chosen_tools(["search_codebase"])
         service = own_service(config, [tool])
-        given: Any = type("Given", (), {"name": tool.name, "arguments": {"query": "total", "project": str(project)}})
-        context: Any = type("Context", (), {"request": None, "meta": None, "session": None})
-        found["MCP"] = followed(lambda: asyncio.run(service.call_tool(context, given)))
+        asked = {"name": tool.name, "arguments": {"query": "total", "project": str(project)}}
+        exchange = Exchange(Message("2.0", 1, "tools/call", asked), is_stateless=False, notify=lambda message: None)
+        found["MCP"] = followed(lambda: asyncio.run(service.call_tool(exchange)))
         service.lease.close()
         app = make_app(config, Access(frozenset({"testserver"}), "x" * 32), (project,))
         with TestClient(app) as web:
