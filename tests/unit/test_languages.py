@@ -103,6 +103,7 @@ def test_tests_by_convention(path: str) -> None:
         ("contest.py", FileKind.CODE),
         ("attestation/Attest.java", FileKind.CODE),
         ("src/Illuminate/Testing/Assert.php", FileKind.CODE),
+        ("src/Illuminate/Testing/TestResponse.php", FileKind.CODE),
         ("src/inspect/spectrum.go", FileKind.CODE),
         ("testify.go", FileKind.CODE),
         ("src/main/java/org/acme/test/web/Client.java", FileKind.CODE),  # a package of what ships may help tests

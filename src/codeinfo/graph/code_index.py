@@ -405,7 +405,6 @@ class CodeIndex:
         self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
         self._outcomes: dict[Hashable, Outcome] = {}
-        self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.imports = imports  # built when a question first needs it
 
@@ -435,9 +434,7 @@ class CodeIndex:
         return self._outcomes[key]
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
-        if source.path not in self._visible:
-            self._visible[source.path] = self._resolver.visible(source)
-        return self._visible[source.path]
+        return self._resolver.visible(source)
 
     def defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define something of this name."""

@@ -462,13 +462,12 @@ class NameResolver:
         self._foreign = Foreign(index)
         self._modules = ModuleNames(index)
         self._receivers = Receivers(self._binder)
-        self._bare: dict[tuple[str, str, str], Resolution] = {}
         self._received: dict[tuple[str, str, str, str, int], Resolution] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether so much is cached that another resolver should take over."""
-        return len(self._bare) + len(self._received) + self._receivers.remembered > _MOST_CACHED
+        return len(self._received) + self._receivers.remembered > _MOST_CACHED
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self._binder.definition(symbol)
@@ -495,11 +494,7 @@ class NameResolver:
             return _OTHER
         if use.name in unit.renamed and (found := self._binder.renamed(unit, use.name, use.line)):
             return Resolution(tuple(one for one in found if isinstance(one, SymbolId)))
-        key = (unit.facts.path, use.name, use.within)
-        known = self._bare.get(key)
-        if known is None:
-            known = self._bare[key] = self._without_receiver(unit, use)
-        return known
+        return self._without_receiver(unit, use)
 
     def _imported(self, unit: Unit, use: Reference) -> Resolution | None:
         """What the line of an import names by its whole path: `import a.b.C`, `use a::b::C`."""

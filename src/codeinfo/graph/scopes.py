@@ -53,7 +53,6 @@ class Binder:
         self._bare: dict[tuple[str, str, str], list[SymbolId | ModuleId]] = {}
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
-        self._members: dict[tuple[SymbolId, str], list[SymbolId]] = {}
         self._bases: dict[SymbolId, list[SymbolId]] = {}
         self._functions: dict[tuple[str, str], tuple[str, ...]] = {}
         self._unfinished = 0  # answers found inside of a circle may lack something and are not cached
@@ -369,13 +368,7 @@ class Binder:
 
     def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         """A member of a type, its own or the nearest inherited one."""
-        key = (owner, name)
-        found = self._members.get(key)
-        if found is None:
-            found = next((own for one in self.lineage(owner) if (own := self._own_member(one, name))), [])
-            if not self._unfinished:
-                self._members[key] = found
-        return found
+        return next((own for one in self.lineage(owner) if (own := self._own_member(one, name))), [])
 
     def _own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         unit = self._index.unit(owner.path)

@@ -154,9 +154,7 @@ MOST_RELATED = 3
 # The built-in model gives short texts about the same thing .2 to .5, and others less than .2.
 WORDS_AT_LEAST = 0.34
 MEANING_AT_LEAST = 0.35
-COMMIT_MEANING = (
-    0.5  # the same of a commit that shares no word with the question: there are many, about all sorts of things
-)
+COMMIT_MEANING = 0.5  # the same of a commit that shares no word with the question: there are many, about all sorts
 ASKED_AT_LEAST = 0.18  # of meaning, where somebody asks for memories: the best come first anyway…
 ASKED_SHARE = 0.6  # …and they must be this near in comparison with the nearest
 _STEM_LETTERS = 4  # of a word that others may be made from

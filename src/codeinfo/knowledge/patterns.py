@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -22,7 +21,7 @@ from codeinfo.knowledge.history import (
     Lines,
 )
 from codeinfo.knowledge.memory import iso_of
-from codeinfo.knowledge.project import dependencies, is_shipped, project_names
+from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
 from codeinfo.languages import is_shipped_folder
 from codeinfo.model import decoded
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
@@ -37,17 +36,6 @@ MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # less shows little, more is nothi
 MIN_GOLDEN_PATTERNS = 3
 EXAMPLES = 3
 TOP = "."  # the area of the project's own folder
-
-# A project's file that describes a package, by the family of languages it is written for.
-_MANIFESTS = {
-    "python": re.compile(r"pyproject\.toml|setup\.(?:py|cfg)"),
-    "javascript": re.compile(r"package\.json"),
-    "go": re.compile(r"go\.mod"),
-    "rust": re.compile(r"Cargo\.toml"),
-    "java": re.compile(r"pom\.xml|build\.gradle(?:\.kts)?"),
-    "csharp": re.compile(r".*\.csproj"),
-    "php": re.compile(r"composer\.json"),
-}
 
 
 class FileUses(Struct, frozen=True, array_like=True):
@@ -84,16 +72,14 @@ class Areas:
 
     def __init__(self, manifests: Mapping[str, str]) -> None:
         """`manifests` are texts by path."""
-        self.folders: dict[str, set[str]] = {family: {""} for family in _MANIFESTS}
+        self.folders: dict[str, set[str]] = {}
         self._shipped: dict[str, set[str]] = {}
         self._declared: dict[str, set[str]] = {}
         self._own = {_folder(path): _normal(name) for path, name in project_names(manifests).items()}
         for path in manifests:
-            folder, name = _folder(path), path.rpartition("/")[2]
-            if is_shipped_folder(folder):
-                for family, expression in _MANIFESTS.items():
-                    if expression.fullmatch(name):
-                        self.folders[family].add(folder)
+            folder, kind = _folder(path), kind_of_manifest(path)
+            if kind is not None and kind.family and is_shipped_folder(folder):
+                self.folders.setdefault(kind.family, {""}).add(folder)
         for item in dependencies(manifests)[0]:
             folder = _folder(item.source)
             self._declared.setdefault(folder, set()).add(_normal(item.name))

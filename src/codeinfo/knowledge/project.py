@@ -65,11 +65,6 @@ _SBT = re.compile(
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
 _PROJECT_NAME = re.compile(r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
-_NAMES = dict.fromkeys(("pyproject.toml", "package.json", "Cargo.toml", "composer.json"), _PROJECT_NAME)
-_NAMES["go.mod"] = re.compile(r"^module\s+(\S+)", re.MULTILINE)
-_NAMES["mix.exs"] = re.compile(r"\bapp:\s*:(\w+)")
-_NAMES["Package.swift"] = re.compile(r"\bname:\s*\"([^\"]+)\"")
-_NAMES[".gemspec"] = re.compile(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)")
 
 # A dependency's name → the framework it stands for. Those for building are declared for development by nature; any
 # other counts only if it ships with the product or the product's code imports it.
@@ -107,10 +102,7 @@ TEST_FRAMEWORKS = {
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
-# How tests are run where the manifest itself says nothing better.
-_COMMANDS = (("go.mod", "go test ./..."), ("Cargo.toml", "cargo test"), ("pom.xml", "mvn test"),
-             ("build.gradle", "gradle test"), ("build.gradle.kts", "gradle test"), ("mix.exs", "mix test"),
-             ("Package.swift", "swift test"), ("build.sbt", "sbt test"))  # fmt: skip
+# How tests are run where no manifest says better.
 _TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
 
@@ -147,27 +139,19 @@ def project_names(texts: Mapping[str, str]) -> dict[str, str]:
     """What packages call themselves, by the path of the manifest."""
     found = {}
     for path, text in texts.items():
-        name = path.rpartition("/")[2]
-        expression = _NAMES.get(name) or _NAMES.get(name[name.rfind(".") :])
-        if expression is not None and (match := expression.search(text)):
+        kind = kind_of_manifest(path)
+        if kind is not None and kind.name is not None and (match := kind.name.search(text)):
             found[path] = match[1]
     return found
 
 
 def is_manifest(path: str) -> bool:
-    return _reader(path.rpartition("/")[2]) is not None
+    return kind_of_manifest(path) is not None
 
 
-def _reader(name: str) -> Callable[[str, str], Iterator[Dependency]] | None:
-    if re.fullmatch(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", name):
-        return _requirements
-    if name.endswith((".csproj", ".fsproj", "Directory.Packages.props", "Directory.Build.props")):
-        return _nuget
-    if name.endswith(".gemspec"):
-        return _gems
-    if name.endswith(".versions.toml"):
-        return _catalog
-    return _READERS.get(name)
+def kind_of_manifest(path: str) -> Manifest | None:
+    name = path.rpartition("/")[2]
+    return next((kind for kind in _MANIFESTS if re.fullmatch(kind.files, name)), None)
 
 
 def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tuple[str, ...]]:
@@ -176,11 +160,9 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     found: list[Dependency] = []
     notes: list[str] = []
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
-        read = _reader(path.rpartition("/")[2])
-        if read is None:
-            continue
+        kind = kind_of_manifest(path)
         try:
-            found += read(path, texts[path])
+            found += kind.read(path, texts[path]) if kind else ()
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             notes.append(f"{path} could not be read as a manifest")
     properties = {name: value.strip() for text in texts.values() for name, value in _PROPERTY.findall(text)}
@@ -247,8 +229,10 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
         return f"npm test ({script[1]})"
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         return "pytest"
-    by_manifest = next((command for name, command in _COMMANDS if name in at_top), "")
-    return by_manifest or next((_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS), "")
+    commands = (kind.command for kind in _MANIFESTS if any(re.fullmatch(kind.files, path) for path in at_top))
+    return next(filter(None, commands), "") or next(
+        (_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS), ""
+    )
 
 
 # --- readers -------------------------------------------------------------------------------------------------------
@@ -362,31 +346,50 @@ def _catalog(path: str, text: str) -> Iterator[Dependency]:
         if isinstance(value, str):
             name, _, version = value.rpartition(":")
         else:
-            name = value.get("module") or f"{value['group']}:{value['name']}"
+            name = value.get("module") or f"{value.get('group', '')}:{value.get('name', '')}"
             version = value.get("version", "")
-            version = _version(versions.get(version["ref"], "")) if "ref" in version else version
+            version = versions.get(version.get("ref"), "") if isinstance(version, Mapping) else version
         line = _lines_of_keys(text).get(("libraries", alias.lower()), 1)
-        yield Dependency(name, version, f"{path}:{line}")
+        yield Dependency(name, _version(version), f"{path}:{line}")
 
 
+class Manifest(Struct, frozen=True):
+    """A file that describes a package. `files` matches its name, `name` finds what the package calls itself, `family`
+    is that of the languages it is written for, and `command` runs its tests where nothing says better."""
+
+    files: str
+    read: Callable[[str, str], Iterator[Dependency]]
+    name: re.Pattern[str] | None = None
+    family: str = ""
+    command: str = ""
+
+
+_NODE = {"dependencies": "", "devDependencies": "dev", "peerDependencies": "peer", "optionalDependencies": "optional"}
+_MODULE_NAME = re.compile(r"^module\s+(\S+)", re.MULTILINE)
+_GEM_NAME = re.compile(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)")
+_SWIFT_NAME = re.compile(r"\bname:\s*\"([^\"]+)\"")
 _gems = _expression(_GEM, lambda match: "dev" if match["group"] == "development_" else "")
 _gradle = _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else "")
-_READERS: Mapping[str, Callable[[str, str], Iterator[Dependency]]] = {
-    "pyproject.toml": _pyproject,
-    "package.json": _json_tables(
-        {"dependencies": "", "devDependencies": "dev", "peerDependencies": "peer", "optionalDependencies": "optional"}
-    ),
-    "composer.json": _json_tables({"require": "", "require-dev": "dev"}),
-    "Cargo.toml": _cargo,
-    "go.mod": _go_mod,
-    "pom.xml": _expression(_POM, lambda match: match["scope"] or ""),
-    "build.gradle": _gradle,
-    "build.gradle.kts": _gradle,
-    "Gemfile": _gems,
-    "mix.exs": _mix,
-    "Package.swift": _expression(_SWIFT),
-    "build.sbt": _expression(_SBT, lambda match: "test" if match["scope"] else ""),
-}
+_maven = _expression(_POM, lambda match: match["scope"] or "")
+_sbt = _expression(_SBT, lambda match: "test" if match["scope"] else "")
+_MANIFESTS = (
+    Manifest(r"pyproject\.toml", _pyproject, _PROJECT_NAME, "python"),
+    Manifest(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", _requirements),
+    Manifest(r"package\.json", _json_tables(_NODE), _PROJECT_NAME, "javascript"),
+    Manifest(r"go\.mod", _go_mod, _MODULE_NAME, "go", "go test ./..."),
+    Manifest(r"Cargo\.toml", _cargo, _PROJECT_NAME, "rust", "cargo test"),
+    Manifest(r"pom\.xml", _maven, family="java", command="mvn test"),
+    Manifest(r"build\.gradle(?:\.kts)?", _gradle, family="java", command="gradle test"),
+    Manifest(r".+\.versions\.toml", _catalog),
+    Manifest(r".*\.csproj", _nuget, family="csharp"),
+    Manifest(r".*\.fsproj|Directory\.(?:Packages|Build)\.props", _nuget),
+    Manifest(r"composer\.json", _json_tables({"require": "", "require-dev": "dev"}), _PROJECT_NAME, "php"),
+    Manifest(r"mix\.exs", _mix, re.compile(r"\bapp:\s*:(\w+)"), command="mix test"),
+    Manifest(r"Gemfile", _gems),
+    Manifest(r".*\.gemspec", _gems, _GEM_NAME),
+    Manifest(r"Package\.swift", _expression(_SWIFT), _SWIFT_NAME, command="swift test"),
+    Manifest(r"build\.sbt", _sbt, command="sbt test"),
+)
 
 
 # --- configuration files as entries with their lines -----------------------------------------------------------------

@@ -194,7 +194,7 @@ def language_of_text(path: str, text: str) -> Language | None:
 _TEST_NAME = (
     r"test_.*|tests?\.\w+|conftest\.py|.*[_.-](?:test|tests|spec|specs|unittest|e2e)\.\w+"
     r"|[A-Za-z0-9]*(?:Test|Tests|TestCase|Spec|Suite|IT)\.(?:java|kt|kts|scala|groovy|cs|fs|php|swift|hs|m|mm|dart)"
-    r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|php|py)|.*\.(?:bats|phpt|t)"
+    r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|py)|.*\.(?:bats|phpt|t)"
 )
 _TEST_HELPER = r"(?:test|spec)[_-]?(?:helpers?|utils?|support|case)\.\w+|conftest\.py"
 _NO_TEST = re.compile(r"(?:.*/)?lib/.*\.ex")  # Elixir compiles it; tests are scripts

@@ -52,9 +52,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     definers: Mapping[str, str] = field(default_factory=dict)  # keyword → kind, for languages that define by call
     private_definers: frozenset[str] = frozenset()
     bases: Callable[[str, frozenset[str]], tuple[str, ...]] | None = None  # (header behind a type's name, keywords)
-    constants_by_name: bool = (
-        True  # a variable in upper case is meant as a constant; False where only `const` makes one
-    )
+    constants_by_name: bool = True  # a variable in upper case is a constant; else only `const` makes one
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
     hide: Callable[[str], str] | None = None  # replaces what would break the parser by as many spaces
@@ -151,9 +149,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     calls: str = ""
     call_words: tuple[str, ...] = ("",)  # one of these is in every match of `calls`, which takes long to search for
     timed: bool = False  # imports may be lazy or for types only
-    deferred: Literal["", "lazy", "types"] = (
-        ""  # imports load nothing: classes are when first used, or a compiler reads all
-    )
+    deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: what is used does, or a compiler reads all
     types_block: str = ""  # the condition of a block that only a type checker reads
     resolver: Callable[..., LanguageResolver] | None = None  # takes a Tree
     bound: Callable[[Import], tuple[str, ...]] = last_name
@@ -186,9 +182,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     open_types: bool = False  # members of a type may be written in other files than the type itself
     imports_show: bool = False  # a name that an import brings is written in it, in the same spelling
     imports_open: bool = False  # an import without names opens a namespace
-    outside: Literal["", "types", "all"] = (
-        ""  # names that no variable hides unseen, if an import brings them from outside
-    )
+    outside: Literal["", "types", "all"] = ""  # names from outside that no variable hides unseen
     whole_modules: bool = False  # modules are known by whole names, functions stand behind them or are the own ones
     dotted_modules: bool = False  # `import a.b` gives a name to the path a.b
     tables: bool = False  # what a variable holds is written behind its name, and a file offers the table that it fills

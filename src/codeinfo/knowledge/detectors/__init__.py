@@ -36,16 +36,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
-_FILES = (
-    "python",
-    "javascript",
-    "angular",
-    "go",
-    "java",
-    "csharp",
-    "rust",
-    "php",
-)  # the order of a golden file's patterns
+_FILES = tuple("python javascript angular go java csharp rust php".split())  # the order of a golden file's patterns
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
