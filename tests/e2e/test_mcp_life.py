@@ -81,12 +81,15 @@ def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
             (b"\xff\xfe\x00\n", -32700),
             (b"[" * 5000 + b"\n", -32700),
             (b'{"jsonrpc": "2.0", "id": 7}\n', -32600),
+            (b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"a": "\\udcff"}}\n', -32600),
             (b"[1, 2]\n", -32600),
             (b'{"jsonrpc": "2.0", "id": 8, "method": "no/such"}\n', -32601),
             (b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": 5}}\n', -32602),
         ):
             session.write(line)
-            assert session.read()["error"]["code"] == code
+            reply = session.read()
+            assert reply["error"]["code"] == code
+            assert reply["id"] == (json.loads(line).get("id") if code != -32700 and line[:1] == b"{" else None)
         twice = b'{"jsonrpc": "2.0", "id": 50, "method": "tools/call", "params": {"name": "refresh_index"}}\n'
         session.write(twice + twice)
         replies = [session.read(), session.read()]

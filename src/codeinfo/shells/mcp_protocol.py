@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import queue
 import threading
@@ -125,18 +126,16 @@ def decode(data: bytes) -> Message:
             raise msgspec.ValidationError("neither a method nor a result")
         if message.method is not UNSET and message.id is None:
             raise msgspec.ValidationError("a request needs an id, and a notification has none")
-    except msgspec.ValidationError as error:
-        with suppress(ValueError, RecursionError):
-            content = msgspec.json.decode(data)
-            given = content.get("id") if isinstance(content, dict) else None
-            identity = given if isinstance(given, str | int) and not isinstance(given, bool) else None
-            problem = ProtocolError(INVALID_REQUEST, f"not a JSON-RPC 2.0 message: {error}", identity=identity)
-            raise problem from error
-    except (ValueError, RecursionError):
-        pass
-    else:
         return message
-    raise ProtocolError(PARSE_ERROR, "not JSON: one message at a time is expected")
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    try:
+        content = json.loads(data)  # which reads more, such as halves of a surrogate pair
+    except (ValueError, RecursionError):
+        raise ProtocolError(PARSE_ERROR, "not JSON: one message at a time is expected") from None
+    given = content.get("id") if isinstance(content, dict) else None
+    identity = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    raise ProtocolError(INVALID_REQUEST, f"not a JSON-RPC 2.0 message: {problem}", identity=identity)
 
 
 def encode(message: Mapping[str, Any]) -> str:
