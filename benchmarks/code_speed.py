@@ -88,9 +88,7 @@ def _costs(engine: Engine, root: Path, indexing: Spent) -> None:
     work = sum(cost.cpu for cost in parts.values()) / indexing.cpu
     print(f"  {root.name}: {len(_graph(engine, root).files)} files, {len(_graph(engine, root).edges)} edges")
     print(f"      index {indexing.wall:.0f}; {listed}: {share:.1%} of the clock on top, {work:.1%} of the processor")
-    edited = root / random.Random(SEED).choice(
-        [p for p in _graph(engine, root).files if p.endswith((".ts", ".kt", ".php"))]
-    )
+    edited = root / random.Random(SEED).choice(sorted(_graph(engine, root).files))
     edited.write_text(edited.read_text(errors="replace") + "\n")
     keeper.refresh()
     again = _timed(lambda: engine.code.cycles(CyclesRequest(str(root), refresh=False))).wall
@@ -105,7 +103,7 @@ def _names(engine: Engine, root: Path) -> None:
     names = {
         name for path in graph.files if graph.edges_to(path) for name in graph.files[path].exports if len(name) > 3
     }
-    for label, asked in (("by chance", chooser.sample(sorted(names), 60)), ("most used", _most_used(engine, root, 60))):
+    for label, asked in (("by chance", chooser.sample(sorted(names), min(60, len(names)))), ("most used", _most_used(engine, root, 60))):
         for when in ("first", "again"):
             times = [_timed(lambda name=name: _ask(engine, root, name)) for name in asked]  # type: ignore[misc]
             print(f"      refs, names {label}, {when}: {_told(times)}")
@@ -119,7 +117,8 @@ def _context(engine: Engine, root: Path) -> None:
         times = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in pairs]  # type: ignore[misc]
         print(f"      context of 10 results, {when}: {_told(times[1:] if when == 'first' else times)}")
     keeper, graph = engine.indexes.of(root), _graph(engine, root)
-    ten = random.Random(SEED).sample([path for path in graph.files if graph.edges_to(path)], 10)
+    imported = [path for path in graph.files if graph.edges_to(path)]
+    ten = random.Random(SEED).sample(imported, min(10, len(imported)))
     print(
         f"      relations of 10 files: {_told([_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20)])}"
     )
