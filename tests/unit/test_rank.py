@@ -349,6 +349,8 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
         ("src/main/kotlin/test/Retries.kt", "secondary"),
         ("vendor/a.go", "vendored"),
         ("third_party/a.c", "vendored"),
+        ("priv/static/retries.js", "vendored"),
+        ("web/retries.min.js", "vendored"),
         ("a.d.ts", "type_stub"),
         ("a.pyi", "type_stub"),
     ],
@@ -386,6 +388,10 @@ def test_ordinary_files_do_not(path: str) -> None:
 )
 def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
     assert "asked_secondary" in factors(text, path)
+
+
+def test_a_test_is_one_wherever_it_lies() -> None:
+    assert factors("retry policy", "src/RetriesSuite.scala", "test")["secondary"] == W.secondary
 
 
 @pytest.mark.parametrize("text", ["how does the test client retry", "test runner for commands in isolation"])

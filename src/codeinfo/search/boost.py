@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.languages import telling_folders
+from codeinfo.languages import is_generated, telling_folders
 from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
@@ -56,7 +56,7 @@ _NAMED_LANGUAGE = re.compile(r"[._-]([a-z]{2}(?:[-_][A-Za-z]{2,4})?)\Z")
 class Facts(NamedTuple):
     depth: int  # folders between the file and the package it belongs to, at most DEEPEST
     secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty where none does
-    vendored: bool
+    vendored: bool  # somebody else's code, or built from what lies elsewhere
     stub: bool
     older: bool  # a newer edition of it lies beside it
     translated: bool  # a page in another language than English, beside others
@@ -110,7 +110,7 @@ class Layout:
         return Facts(
             depth=min(self._depth(folder), DEEPEST),
             secondary=secondary or _secondary_terms(slash + name),
-            vendored=vendored,
+            vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
@@ -342,7 +342,7 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
         factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
-    if facts.secondary and kind != FileKind.DOCS:
+    if (facts.secondary or kind == FileKind.TEST) and kind != FileKind.DOCS:
         if query.about_tests and not query.wants_tests:
             factors["test_topic"] = w.test_topic
         elif query.about_tests or any(term in query.title for term in facts.secondary):
