@@ -191,7 +191,7 @@ class FileList(Protocol):
         ...
 
 
-class PostingList(NamedTuple):
+class PostingList(Struct, frozen=True):
     """A posting list as a store has it, and where its rows are: renumbered by a map, if there is one, then shifted."""
 
     data: bytes

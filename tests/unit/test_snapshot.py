@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from codeinfo.errors import IndexDamaged
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
@@ -172,7 +173,7 @@ def test_lists_of_many_segments_read_as_one_by_one() -> None:
         wanted = np.concatenate([getattr(one, field) for one in expected])
         assert getattr(read, field).dtype == wanted.dtype
         assert getattr(read, field).tolist() == wanted.tolist()
-    damaged = lists[5]._replace(data=lists[5].data[:-2] + bytes((lists[5].data[-2] ^ 1, lists[5].data[-1])))
+    damaged = replace(lists[5], data=lists[5].data[:-2] + bytes((lists[5].data[-2] ^ 1, lists[5].data[-1])))
     with pytest.raises(Damage):
         decode_lists([*lists[:5], damaged])
 

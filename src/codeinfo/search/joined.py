@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -209,8 +209,9 @@ class Joined:
 
     def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
         """The places in `rows` that belong to each part which has any."""
-        parts = np.searchsorted(self._columns.first_row, rows, side="right") - 1
-        return [(part, (parts == part).nonzero()[0]) for part in sorted(set(parts.tolist()))]
+        order = np.argsort(rows, kind="stable")
+        ends = np.searchsorted(rows, self._columns.first_row, sorter=order).tolist()
+        return [(part, order[a:b]) for part, (a, b) in enumerate(pairwise(ends)) if a < b]
 
 
 def _shifted(columns: Sequence[NDArray[np.int32]], firsts: Sequence[int]) -> NDArray[np.int32]:

@@ -160,8 +160,9 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
     are put together as they are written and decoded all at once."""
     decoded: dict[int, Posting] = {}
     counts, short = list[int](), list[int]()
-    for at, (data, row_map, first_row) in enumerate(lists):
-        if row_map is None and len(lists) > 1:
+    for at, stored in enumerate(lists):
+        data = stored.data
+        if stored.row_map is None and len(lists) > 1:
             _check_posting(data)
             if data[-1] == _PLAIN:
                 short.append(at)
@@ -169,14 +170,15 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
             else:
                 counts.append((len(data) - 9) // _row_bytes(data[-1]))
         else:
-            decoded[at] = move_posting(decode_posting(data), row_map, first_row)
+            decoded[at] = move_posting(decode_posting(data), stored.row_map, stored.first_row)
             counts.append(len(decoded[at].rows))
     if len(decoded) == len(lists):
         return join_postings(list(decoded.values()))
     ends = list(itertools.accumulate(counts))
     rows, tenths, fields = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
     firsts = np.zeros(len(lists), np.int32)
-    for at, ((data, _, first_row), count, end) in enumerate(zip(lists, counts, ends, strict=True)):
+    for at, (stored, count, end) in enumerate(zip(lists, counts, ends, strict=True)):
+        data = stored.data
         form, start = data[-1], end - count
         if at in decoded or form == _PLAIN:
             rows[start:end] = 0
@@ -185,11 +187,11 @@ def decode_lists(lists: Sequence[PostingList]) -> Posting:
         rows[start:end] = np.frombuffer(data, steps, count, 8)
         uses_at = 8 + count * _BYTES[form & 3]
         tenths[start:end] = np.frombuffer(data, uses, count, uses_at)
-        firsts[at] = int.from_bytes(data[4:8], "little") + first_row
+        firsts[at] = int.from_bytes(data[4:8], "little") + stored.first_row
         if form >> 4 == _ONE_BYTE:
             fields[start:end] = np.frombuffer(data, np.uint8, count, uses_at + count * _BYTES[form >> 2 & 3])
         elif form >> 4 == _THREE_BYTES:
-            decoded[at] = move_posting(_decode_narrow(data), None, first_row)
+            decoded[at] = move_posting(_decode_narrow(data), None, stored.first_row)
             rows[start:end] = 0
     rows.cumsum(out=rows)  # wrong by what comes before each list, which is where it starts: the first step is 0
     before = rows.take(np.array([end - count for end, count in zip(ends, counts, strict=True)]), mode="clip")

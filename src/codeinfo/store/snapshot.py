@@ -4,9 +4,9 @@ transaction. Segments hold the rows of a whole family; those of files that the t
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Any, cast
@@ -50,7 +50,6 @@ from codeinfo.store.segments import (
     run_starts,
 )
 
-_AT_ONCE = 500  # blocks of chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
 _MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, with no pattern in its bits
@@ -204,12 +203,10 @@ class SqliteSnapshot:
         return self.postings(terms) if len(files) else {}, 1.0
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
-        wanted, segments = list(dict.fromkeys(terms)), {segment.id: segment for segment in self._arrays.segments}
-        query = f"""SELECT segment, term, data FROM postings WHERE segment IN ({_marks(len(segments))})
-                    AND term IN ({_marks(len(wanted))}) ORDER BY segment"""
-        for number, term, data in self._db.execute(query, (*segments, *wanted)):
-            segment = segments[number]
-            yield term, PostingList(data, segment.row_map, first_row + segment.first_row)
+        wanted = json.dumps(list(dict.fromkeys(terms)))
+        for segment in self._arrays.segments:
+            for term, data in self._db.execute(_POSTINGS, (wanted, segment.id)):
+                yield term, PostingList(data, segment.row_map, first_row + segment.first_row)
 
     def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
         by_term: dict[str, list[PostingList]] = {}
@@ -320,10 +317,8 @@ class SqliteSnapshot:
     def _read_blocks(self, files: Mapping[int, int]) -> None:
         """Blocks of chunks, each with its file; those that were read before are known."""
         missing = [block for block in files if block not in self._blocks]
-        for start in range(0, len(missing), _AT_ONCE):
-            some = missing[start : start + _AT_ONCE]
-            for row in self._db.execute(_block_query(len(some)), some):
-                self._blocks[row[0]] = read_block(self.paths[files[row[0]]], row)
+        for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
+            self._blocks[row[0]] = read_block(self.paths[files[row[0]]], row)
 
     def _chunk(self, file: int, one: int) -> ChunkRow:
         path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
@@ -355,8 +350,7 @@ class SqliteSnapshot:
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
-        query = f"SELECT file_id, name, kind, start_line FROM definitions WHERE name_key IN ({_marks(len(keys))})"
-        rows: list[Any] = self._db.execute(query, keys).fetchall()
+        rows: list[Any] = self._db.execute(_DEFINITIONS, (json.dumps(keys),)).fetchall()
         known = self._arrays.file_ids
         if not rows or not len(known):
             return []
@@ -376,13 +370,10 @@ class SqliteSnapshot:
         return names or ""
 
 
-@lru_cache(maxsize=_AT_ONCE)
-def _block_query(count: int) -> str:
-    return f"SELECT * FROM chunks WHERE id IN ({_marks(count)})"
-
-
-def _marks(count: int) -> str:
-    return ",".join("?" * count)
+# Lists come as JSON: a statement of its own for each of their lengths would have to be prepared again and again.
+_POSTINGS = "SELECT term, data FROM json_each(?) CROSS JOIN postings ON segment = ? AND term = value"
+_DEFINITIONS = "SELECT file_id, name, kind, start_line FROM json_each(?) CROSS JOIN definitions ON name_key = value"
+_BLOCKS = "SELECT chunks.* FROM json_each(?) CROSS JOIN chunks ON chunks.id = value"
 
 
 def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:

@@ -252,13 +252,14 @@ class SqliteStore:
             return known
 
     def _version(self, db: apsw.Connection) -> Version:
-        query = "SELECT key, value FROM meta WHERE tree IN (?, ?) AND key IN ('generation', 'layout')"
-        found = dict(db.execute(query, (self._tree, OF_BUILD)))
-        if not db.execute("SELECT 1 FROM trees WHERE id = ?", (self._tree,)).fetchall():
+        query = """SELECT (SELECT value FROM meta WHERE tree = id AND key = 'generation'),
+                   (SELECT value FROM meta WHERE tree = ? AND key = 'layout') FROM trees WHERE id = ?"""
+        found: list[Any] = db.execute(query, (OF_BUILD, self._tree)).fetchall()
+        if not found:
             raise TreeGone(self.folder)
         try:
-            return Version(int(found["generation"]), int(found["layout"]))
-        except (KeyError, ValueError) as error:
+            return Version(*map(int, found[0]))
+        except (TypeError, ValueError) as error:
             raise Damage("what it says about itself makes no sense") from error
 
     def members(self, db: apsw.Connection) -> frozenset[int] | None:
