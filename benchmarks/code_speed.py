@@ -103,7 +103,10 @@ def _names(engine: Engine, root: Path) -> None:
     names = {
         name for path in graph.files if graph.edges_to(path) for name in graph.files[path].exports if len(name) > 3
     }
-    for label, asked in (("by chance", chooser.sample(sorted(names), min(60, len(names)))), ("most used", _most_used(engine, root, 60))):
+    for label, asked in (
+        ("by chance", chooser.sample(sorted(names), min(60, len(names)))),
+        ("most used", _most_used(engine, root, 60)),
+    ):
         for when in ("first", "again"):
             times = [_timed(lambda name=name: _ask(engine, root, name)) for name in asked]  # type: ignore[misc]
             print(f"      refs, names {label}, {when}: {_told(times)}")
