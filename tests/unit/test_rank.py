@@ -290,6 +290,11 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
         assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
 
 
+def test_factors_are_remembered_apart_for_queries_that_weigh_tests_differently() -> None:
+    asked = [read_query(text) for text in ("tests of retries", "the test client", "retries")]
+    assert len({boost.Factors.variant(query, W) for query in asked}) == 3
+
+
 def test_depth_counts_from_the_package_and_is_bounded() -> None:
     deep = "staging/src/org/lib/pkg/a/b/c/d/e/f.go"
     assert factors("retry", deep)["depth"] == pytest.approx(math.exp(-W.depth * 4))
@@ -391,7 +396,7 @@ def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
 
 
 def test_a_test_is_one_wherever_it_lies() -> None:
-    assert factors("retry policy", "src/RetriesSuite.scala", "test")["secondary"] == W.secondary
+    assert factors("retry policy", "src/RetriesSuite.scala", "tests")["secondary"] == W.secondary
 
 
 @pytest.mark.parametrize("text", ["how does the test client retry", "test runner for commands in isolation"])

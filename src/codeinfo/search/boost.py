@@ -375,7 +375,8 @@ class Factors:
     @staticmethod
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
         is_config = query.intent is Intent.CONFIG
-        return (w, query.about_docs, query.about_tests, is_config, query.names_version, query.is_english)
+        tests = query.about_tests, query.wants_tests
+        return (w, query.about_docs, *tests, is_config, query.names_version, query.is_english)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]
