@@ -80,13 +80,15 @@ def read_secret(path: Path, next_step: str) -> str:
     """The text of a file of the user's own, which nobody else may be able to read or change."""
     try:
         # Not blocking: a FIFO in the file's place must not hang the program.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as source:
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+        with open(os.open(path, flags), encoding="utf-8") as source:
             status = os.fstat(source.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path} is not a plain file", next_step=next_step)
-            if status.st_uid not in (os.geteuid(), 0):
+            is_posix = os.name == "posix"  # elsewhere owner and mode say nothing about who can read the file
+            if is_posix and status.st_uid not in (os.geteuid(), 0):
                 raise UsageError(f"{path} belongs to someone else", next_step="Use a file of your own")
-            if status.st_mode & 0o077:
+            if is_posix and status.st_mode & 0o077:
                 raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
             return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:

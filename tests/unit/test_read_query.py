@@ -233,6 +233,7 @@ def test_a_query_about_tests_says_so() -> None:
         ("tests of the retry policy", True),
         ("where is the retry policy tested", True),
         ("unit test for retries", True),
+        ("test_retries_back_off", True),  # by its name
         ("how does the test client retry", False),
         ("test runner for commands in isolation", False),
     ],

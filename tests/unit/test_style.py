@@ -226,7 +226,7 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
     reference = '<PackageReference Include="Moq" Version="$(MoqVersion)" />'
     texts = {
         "samples/package.json": '{"dependencies": {"vue": "3"}}',
-        "src/Shop/Shop.csproj": '<PackageReference Include="Json" Version="$(Unknown)" />',
+        "src/Latest/Shop.csproj": '<PackageReference Include="Json" Version="$(Unknown)" />',
         "src/Shop.Tests/Shop.Tests.csproj": f"<Project>\n{reference}\n{reference}\n</Project>",
         "Directory.Build.props": "<Project>\n<MoqVersion>4.8.1</MoqVersion>\n</Project>",
     }

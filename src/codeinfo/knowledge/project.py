@@ -326,7 +326,7 @@ def _expression(
 
 
 def _nuget(path: str, text: str) -> Iterator[Dependency]:
-    group = "test" if "test" in path.lower() else ""
+    group = "test" if re.search(r"Test|(?<![a-z])test", path) else ""
     yield from (replace(one, group=group) for one in _expression(_NUGET)(path, text))
 
 
