@@ -121,6 +121,9 @@ def columns(pattern: Pattern, text: str) -> list[tuple[int, int]]:
         ("größe 1\n", {"pattern": r"^\w+ \d$", "regex": True}, [(0, 0)]),
         ("größe_1\n", {"pattern": r"^[^\W_]+_", "regex": True}, [(0, 0)]),
         ("a\u3000b\n", {"pattern": r"a\sb", "regex": True}, [(0, 0)]),
+        # A text that every match has: found first, where no match is, and behind where the match begins.
+        ("cost\nno\n1 cost 2 cost\ncost\n3 cost", {"pattern": r"\d cost", "regex": True}, [(2, 0), (4, 0)]),
+        ("COST 1\ncost 2\n", {"pattern": r"(?i)cost \d", "regex": True}, [(0, 0), (1, 0)]),
         ("a\u3000b\n", {"pattern": r"a[\S]b", "regex": True}, []),
     ],
 )
@@ -267,6 +270,23 @@ def test_the_limit_is_announced_and_the_count_exact(engine: Engine, project: Pat
     assert len(result.matches) == 2
     assert result.total > 9
     assert f"the first 2 of {result.total} lines are shown" in result.notes[0]
+
+
+@pytest.mark.usefixtures("signed")
+def test_copies_count_as_often_as_they_are_there(engine: Engine, tmp_path: Path) -> None:
+    root = tmp_path / "copies"
+    root.mkdir()
+    for number in range(5):
+        (root / f"{number}.py").write_text("def pay():\n    return 'copied'\n")
+    (root / "other.py").write_text("'copied'\n'copied'\n")
+    for _ in range(2):
+        result = engine.grep(GrepRequest("copied", (str(root),), limit=1))
+        assert (len(result.matches), result.total, result.files) == (1, 7, 6)
+        functions = engine.grep(GrepRequest("copied", (str(root),), limit=1, symbol_kinds=("function",)))
+        assert (functions.total, functions.files) == (5, 5)
+        (root / "4.py").write_text("'gone'\n")
+        assert engine.grep(GrepRequest("copied", (str(root),), limit=1)).total == 6
+        (root / "4.py").write_text("def pay():\n    return 'copied'\n")
 
 
 def test_what_is_not_searched_is_said(engine: Engine, project: Path) -> None:

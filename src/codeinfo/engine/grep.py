@@ -336,10 +336,21 @@ class Scan:
         self._signatures = signatures
         self._pattern = pattern
         self._clean = clean
+        self._known: dict[str, list[literal.Line]] = {}  # of the contents that were searched: many files are copies
 
     def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
         """The lines of a file that match, with the text that they are lines of: its secrets are blank. Whether it is
-        still what the index knows is checked where lines are `shown`."""
+        still what the index knows is checked where lines are `shown`; else the text of a copy is not read again."""
+        if not shown and file.key in self._known:
+            return b"", self._known[file.key]
+        data, lines = self._read_lines(file, pages, shown=shown)
+        if file.key:
+            self._known[file.key] = lines
+        return data, lines
+
+    def _read_lines(
+        self, file: File, pages: list[literal.Page] | None, *, shown: bool
+    ) -> tuple[bytes, list[literal.Line]]:
         try:
             raw = self._reader.read(file.path, MAX_BYTES)
         except OSError:

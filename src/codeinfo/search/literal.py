@@ -49,12 +49,14 @@ class Pattern:
         _check(text, regex)
         self._literal = b"" if regex or word or ignore_case else text.encode("utf-8", "surrogatepass")
         self._flags = "im" if ignore_case else "m"
+        any_case = ignore_case or (regex and _IGNORES_CASE.search(text) is not None)
         if regex:
-            expression = _read(text, ignore_case)
+            expression = _read(text, any_case)
             self.needs = expression.needs
         else:
-            self.needs = Needs(_runs(text, ignore_case))
+            self.needs = Needs(_runs(text, any_case))
             expression = Expression(re.escape(text), self.needs)
+        self._landmark = b"" if any_case else max(self.needs.runs, key=len, default=b"")
         self._source = f"(?:{text})" if regex else expression.source
         self._expression = expression
         self._word = word
@@ -64,6 +66,11 @@ class Pattern:
         if self._literal:
             start = data.find(self._literal, at)
             return start, start + len(self._literal)
+        if self._landmark:  # no line without it matches, and to find it is quicker than to match
+            landmark = data.find(self._landmark, at)
+            if landmark < 0:
+                return -1, -1
+            at = max(at, data.rfind(b"\n", at, landmark) + 1)
         expression = self._ascii if is_ascii else self._any
         found = expression.search(data, at)
         return (-1, -1) if found is None else found.span(min(1, expression.groups))
@@ -224,6 +231,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _IN_CLASS = re.compile(r"\\.")
+_IGNORES_CASE = re.compile(r"\(\?[a-zA-Z-]*i")  # a flag anywhere in an expression
 _WORD_TOKEN = re.compile(r"\w|\[(?:\w-\w|\w|\\[wd])+\]")
 
 
@@ -237,9 +245,9 @@ class Expression(Struct, frozen=True):
     ends_word: bool = False
 
 
-def _read(text: str, ignore_case: bool) -> Expression:
-    """Of a valid expression. Flags within it may ignore case anywhere."""
-    reader = _Reader(text, ignore_case or re.search(r"\(\?[a-zA-Z-]*i", text) is not None)
+def _read(text: str, any_case: bool) -> Expression:
+    """Of a valid expression."""
+    reader = _Reader(text, any_case)
     part = reader.alternatives(0)
     starts = part.starts_word and reader.written[0] == r"\b"
     ends = part.ends_word and reader.written[-1] == r"\b"
