@@ -55,8 +55,12 @@ def test_tools_add_numbered_evidence() -> None:
     [
         (call("read_file", path="/etc/passwd", start_line=1, end_line=2), "not an indexed file"),
         (call("delete_file", path="x"), "there is no tool"),
-        (call("search"), "needs query"),
-        (call("read_file", path="src/x.py", start_line="one", end_line=2), "whole number"),
+        (call("outline", path=""), "outline.path: '' should be non-empty"),
+        (call("search"), "search: 'query' is a required property"),
+        (
+            call("read_file", path="src/x.py", start_line="one", end_line=2),
+            "read_file.start_line: 'one' is not of type 'integer'",
+        ),
         (Reply(tool_calls=(ToolCall("c", "search", "{oops"),)), "not a JSON object"),
     ],
 )

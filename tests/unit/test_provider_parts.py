@@ -37,7 +37,7 @@ SECRET = "sk-verysecret-0123456789abcdef"
 
 
 def test_a_key_reaches_the_endpoint_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    key = key_from_environment("MY_KEY", {"MY_KEY": SECRET + "\n"})
+    key = key_from_environment("MY_KEY", SECRET + "\n")
     assert SECRET not in f"{key} {key!r} {ChatEndpoint('http://x', 'm', key)!r}"
     with pytest.raises(TypeError):
         pickle.dumps(key)
@@ -87,7 +87,7 @@ def test_key_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a plain file"):
         key_from_file(tmp_path / "pipe")
     with pytest.raises(UsageError, match="empty or unset"):
-        key_from_environment("NO_SUCH", {})
+        key_from_environment("NO_SUCH", "")
 
 
 def test_addresses_are_shown_without_credentials() -> None:

@@ -11,7 +11,6 @@ name/commands/*.json    {"description": "…", "steps": ["…", …]}; {instruct
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
+from codeinfo.answers.model import json_objects, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
@@ -32,13 +32,14 @@ from codeinfo.ports import ToolCall, ToolSpec
 Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps
 
+_TEXT = {"type": "string", "minLength": 1}
 _LINE = {"type": "integer", "minimum": 1}
 _PARAMETERS: dict[str, dict[str, Any]] = {
-    "search": {"query": {"type": "string"}},
-    "read_file": {"path": {"type": "string"}, "start_line": _LINE, "end_line": _LINE},
-    "outline": {"path": {"type": "string"}},
-    "references": {"name": {"type": "string"}},
-    "decision_card": {"change": {"type": "string"}},
+    "search": {"query": _TEXT},
+    "read_file": {"path": _TEXT, "start_line": _LINE, "end_line": _LINE},
+    "outline": {"path": _TEXT},
+    "references": {"name": _TEXT},
+    "decision_card": {"change": _TEXT},
 }
 _DESCRIPTIONS = {
     "search": "Search the indexed files by meaning and by words. Gives the best passages as numbered sources.",
@@ -126,21 +127,14 @@ class Toolbox(Struct):
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call, checked against what the tool takes."""
-    try:
-        values = json.loads(call.arguments or "{}")
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
+    """The arguments of a call, checked against the tool's schema; a model may send others as well."""
+    schema = SPECS[call.name].parameters
+    values = next(json_objects(call.arguments or "{}"), None)
+    if values is None:
         raise UsageError(f"the arguments of {call.name} are not a JSON object")
-    properties = SPECS[call.name].parameters["properties"]
-    missing = [name for name in SPECS[call.name].parameters["required"] if values.get(name) in (None, "")]
-    if missing:
-        raise UsageError(f"{call.name} needs {', '.join(missing)}")
-    for name, rule in properties.items():
-        if rule["type"] == "integer" and (not isinstance(values[name], int) or values[name] < 1):
-            raise UsageError(f"{name} must be a whole number from 1")
-    return {name: values[name] for name in properties}
+    if wrong := problems(values, schema, call.name):
+        raise UsageError("; ".join(wrong))
+    return {name: values[name] for name in schema["properties"]}
 
 
 BUNDLED = Path(__file__).parent / "agents"

@@ -298,9 +298,9 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a value, each with its place; empty when it fits."""
+def problems(value: Any, schema: Mapping[str, Any], name: str = "reply") -> list[str]:
+    """What is wrong with a value, each with its place in what is called `name`; empty when it fits."""
     from jsonschema import Draft202012Validator  # late: it takes a tenth of a second, and few commands ask a model
 
     found = islice(Draft202012Validator(schema).iter_errors(value), _MOST_PROBLEMS)
-    return [f"reply{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in found]
+    return [f"{name}{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in found]

@@ -97,7 +97,7 @@ class Models:
                 next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
             )
         name = settings.api_key_env
-        key = key_from_environment(name, {name: self.config.secret(name)}) if name else None
+        key = key_from_environment(name, self.config.secret(name)) if name else None
         limits = Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10)
         return EndpointReranker(RerankEndpoint(settings.base_url, settings.model, key, limits=limits))
 
@@ -210,7 +210,7 @@ def _key(config: Config) -> Key | None:
     from codeinfo.models.endpoints import key_from_environment, key_from_file
 
     if name := config.llm.api_key_env:
-        return key_from_environment(name, {name: config.secret(name)})
+        return key_from_environment(name, config.secret(name))
     if path := config.llm.api_key_file:
         return key_from_file(Path(path).expanduser())
     return None

@@ -23,7 +23,7 @@ import threading
 import time
 import urllib.request
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -149,15 +149,15 @@ def redact(text: str) -> str:
     return _SHAPES.sub(MASK, text)
 
 
-def key_from_environment(name: str, environ: Mapping[str, str]) -> Key:
+def key_from_environment(name: str, value: str) -> Key:
     """The key that the environment variable `name` holds."""
-    value = environ.get(name, "").strip()
-    if not value:
+    origin = f"environment variable {name}"
+    if not value.strip():
         raise UsageError(
-            f"the environment variable {name} should hold a key and is empty or unset",
+            f"the {origin} should hold a key and is empty or unset",
             next_step=f"Set {name}, or remove the setting that names it.",
         )
-    return Key(_check_key(value, f"environment variable {name}"), f"environment variable {name}")
+    return Key(_check_key(value.strip(), origin), origin)
 
 
 def key_from_file(path: Path) -> Key:

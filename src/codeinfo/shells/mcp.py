@@ -373,7 +373,7 @@ class SharedServer:
         received = received_client(relay)
         if received is None:
             return None
-        wanted, source, sink = received
+        wanted, journal, source, sink = received
         try:
             config = Config.load(self._flags, cwd=Path(wanted["folder"]))
             service = own_service(config, chosen_tools(wanted["tools"].split(",")), self._lease, wanted["folder"])
@@ -386,7 +386,7 @@ class SharedServer:
             answer = {"error": error.what, "next": error.next_step, "code": error.code, "exit": error.exit_code}
             relay.sendall(json.dumps(answer).encode() + b"\n")
             return None
-        return LineSession(service.methods, BufferedReader(source), sink, introduced=sink.journal.introduced)
+        return LineSession(service.methods, BufferedReader(source), sink, introduced=journal.introduced)
 
     def close(self) -> None:
         self._lease.close()

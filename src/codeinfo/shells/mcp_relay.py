@@ -54,12 +54,6 @@ class Unavailable(Exception):
     """There can be no shared server here; the message says why."""
 
 
-def _wait_for(descriptor: int, event: int, seconds: float | None = None) -> bool:
-    wanted = select.poll()
-    wanted.register(descriptor, event)
-    return bool(wanted.poll(None if seconds is None else 1000 * seconds))
-
-
 # --- what outlives a server ------------------------------------------------------------------------------------------
 
 
@@ -188,52 +182,52 @@ def _as_bytes(text: str) -> bytes:
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Also where somebody made the descriptor non-blocking."""
+    writable = select.poll()
+    writable.register(descriptor, select.POLLOUT)
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
-            _wait_for(descriptor, select.POLLOUT)
+            writable.poll()
 
 
 # --- the server's end ------------------------------------------------------------------------------------------------
 
 
 class Sink:
-    """Where lines for a client are written."""
+    """Where lines for a client are written; `journal` is there for a client of a relay."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, journal: Journal | None = None) -> None:
         self._descriptor = descriptor
+        self._journal = journal
 
     def write_line(self, line: bytes, answered: object) -> None:
         """`answered` is the id of the request that the line replies to; None for other messages."""
+        if self._journal is not None:
+            self._journal.begin_line(line)
         write_all(self._descriptor, line)
+        if self._journal is not None:
+            self._journal.end_line(answered)
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-
-class RecordedSink(Sink):
-    def __init__(self, descriptor: int, journal: Journal) -> None:
-        super().__init__(descriptor)
-        self.journal = journal
-
-    def write_line(self, line: bytes, answered: object) -> None:
-        self.journal.begin_line(line)
-        super().write_line(line, answered)
-        self.journal.end_line(answered)
-
-    def close(self) -> None:
-        super().close()
-        self.journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
 
 class Source(io.RawIOBase):
-    """What a client says; `first` is what it has said already."""
+    """What a client says. It ends with the client, or with its relay."""
 
-    def __init__(self, descriptor: int, first: bytes = b"") -> None:
+    def __init__(self, descriptor: int, journal: Journal | None = None, relay: socket.socket | None = None) -> None:
         self._descriptor = descriptor
-        self._first = memoryview(first)
+        self._journal = journal
+        self._relay = relay
+        self._first = memoryview(journal.first if journal is not None else b"")
+        self._changes = select.poll()
+        self._changes.register(descriptor, select.POLLIN)
+        if relay is not None:
+            self._changes.register(relay, select.POLLIN)
 
     def readable(self) -> bool:
         return True
@@ -243,48 +237,30 @@ class Source(io.RawIOBase):
             size = min(len(self._first), len(buffer))
             buffer[:size], self._first = self._first[:size], self._first[size:]
             return size
-        return self._read(buffer)
-
-    def _read(self, buffer: Any) -> int:
-        _wait_for(self._descriptor, select.POLLIN)  # somebody may have made it non-blocking
-        return os.readv(self._descriptor, [buffer])
+        while True:
+            changed = dict(self._changes.poll())
+            if self._relay is not None and self._relay.fileno() in changed:  # a relay says nothing: it has gone
+                return 0
+            try:
+                size = os.readv(self._descriptor, [buffer])
+            except BlockingIOError:  # somebody made it non-blocking
+                continue
+            except OSError:
+                return 0
+            if self._journal is not None:
+                self._journal.hear(bytes(buffer[:size]))
+            return size
 
     def close(self) -> None:
         if not self.closed:
             super().close()
             os.close(self._descriptor)
+            if self._relay is not None:
+                self._relay.close()
 
 
-class RecordedSource(Source):
-    """Ends when the client or its relay has gone."""
-
-    def __init__(self, descriptor: int, relay: socket.socket, journal: Journal) -> None:
-        super().__init__(descriptor, journal.first)
-        self._relay = relay
-        self._journal = journal
-        self._changes = select.poll()
-        self._changes.register(relay, select.POLLIN)
-        self._changes.register(descriptor, select.POLLIN)
-
-    def _read(self, buffer: Any) -> int:
-        while self._relay.fileno() not in dict(self._changes.poll()):  # a relay says nothing: it has gone
-            try:
-                size = os.readv(self._descriptor, [buffer])
-            except BlockingIOError:
-                continue
-            except OSError:
-                break
-            self._journal.hear(bytes(buffer[:size]))
-            return size
-        return 0
-
-    def close(self) -> None:
-        super().close()
-        self._relay.close()
-
-
-def received_client(relay: socket.socket) -> tuple[dict[str, Any], RecordedSource, RecordedSink] | None:
-    """What a relay says of its client, and the client's ends; None where the relay has gone."""
+def received_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Source, Sink] | None:
+    """What a relay says of its client, what is recorded of it, and the client's ends; None where the relay has gone."""
     hello, descriptors, _, _ = socket.recv_fds(relay, _HELLO, 3)
     while hello and not hello.endswith(b"\n"):
         more = relay.recv(_HELLO)
@@ -295,7 +271,7 @@ def received_client(relay: socket.socket) -> tuple[dict[str, Any], RecordedSourc
         return None
     source, sink, recorded = descriptors
     journal = Journal(recorded)
-    return parsed(hello), RecordedSource(source, relay.dup(), journal), RecordedSink(sink, journal)
+    return parsed(hello), journal, Source(source, journal, relay.dup()), Sink(sink, journal)
 
 
 # --- the client's end ------------------------------------------------------------------------------------------------
