@@ -215,9 +215,10 @@ def test_targets_may_tell_changed_lines_and_functions(tmp_path: Path) -> None:
     target = {"path": "a.py", "spans": [[3, 4], [9, 9]], "functions": [[1, 12]]}
     file.write_text(json.dumps(BENCHMARK | {"targets": [target]}))
     assert load_dataset(file).queries[0].targets == (Target("a.py", spans=((3, 4), (9, 9)), functions=((1, 12),)),)
-    file.write_text(json.dumps(BENCHMARK | {"targets": [target | {"spans": [[3]]}]}))
-    with pytest.raises(UsageError, match="is not a dataset"):
-        load_dataset(file)
+    for wrong in (target | {"spans": [[3]]}, {"spans": [[3, 4]]}):
+        file.write_text(json.dumps(BENCHMARK | {"targets": [wrong]}))
+        with pytest.raises(UsageError, match="is not a dataset"):
+            load_dataset(file)
 
 
 def test_fixture_format(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.chat import OpenAIChat, chat_models, discover, list_models, look
 from codeinfo.models.endpoints import (
     ChatEndpoint,
-    Discovery,
     Key,
     Kind,
     Limits,
@@ -183,15 +182,14 @@ def test_the_schema_check_names_each_problem_with_its_place() -> None:
 def test_discovery_reports_every_port_quickly_and_sends_no_key() -> None:
     with ScriptedServer() as server, ScriptedServer(key="locked-away") as locked, ScriptedServer() as gone:
         gone.__exit__()
-        ports = (("LM Studio", server.port), ("vLLM", locked.port), ("Ollama", gone.port))
+        ports = {"LM Studio": server.port, "vLLM": locked.port, "Ollama": gone.port}
         started = time.monotonic()
-        found = discover(Discovery(ports=ports, seconds=0.5))
+        found = discover(ports, seconds=0.5)
         assert time.monotonic() - started < 2
         assert [each.state for each in found] == ["ok", "LLM_UNAUTHORIZED", "LLM_UNAVAILABLE"]
         assert found[0].models == (CHAT_MODEL, EMBEDDING_MODEL)
         assert chat_models(found[0].models) == (CHAT_MODEL,)
         assert "Authorization" not in server.requests[0].headers
-        assert discover(Discovery(enabled=False, ports=ports)) == ()
         assert list_models(locked.url, Key("locked-away", "a test"), QUICK) == (CHAT_MODEL, EMBEDDING_MODEL)
         assert look("mine", locked.url, None, QUICK).state == "LLM_UNAUTHORIZED"
 

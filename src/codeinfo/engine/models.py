@@ -175,9 +175,8 @@ def unavailable(error: ProviderError) -> ProviderError:
 
 def _found(config: Config) -> tuple[Provider, ...]:
     from codeinfo.models.chat import discover
-    from codeinfo.models.endpoints import Discovery
 
-    return discover(Discovery(enabled=config.llm.discover))
+    return discover() if config.llm.discover else ()
 
 
 def _model_of(server: Provider, config: Config, wish: str) -> str:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import fields
 
@@ -50,8 +51,8 @@ class Target(Struct, frozen=True):
     """
 
     path: str = ""
-    start: int | None = None
-    end: int | None = None
+    start: int | None = field(default=None, name="start_line")
+    end: int | None = field(default=None, name="end_line")
     patterns: tuple[str, ...] = ()  # lowercase, as is `unwanted`
     unwanted: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
@@ -82,7 +83,7 @@ class Target(Struct, frozen=True):
 
 class Query(Struct, frozen=True):
     id: str
-    text: str
+    text: str = field(name="query")
     targets: tuple[Target, ...]
     repo: str = ""
     language: str = ""
@@ -116,7 +117,7 @@ def load_dataset(path: Path) -> Dataset:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
-            return Dataset(_name(path), tuple(_benchmark_queries(text)), _roots(path.with_name("repos.tsv")))
+            return Dataset(_name(path), _benchmark_queries(text), _roots(path.with_name("repos.tsv")))
         return _fixture(path.stem, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -129,33 +130,12 @@ def _name(path: Path) -> str:
     return path.resolve().parent.name if path.name == "queries.jsonl" else path.stem
 
 
-def _benchmark_queries(text: str) -> Iterator[Query]:
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        row = json.loads(line)
-        yield Query(
-            id=str(row["id"]),
-            text=row["query"],
-            targets=tuple(map(_target, row["targets"])),
-            repo=row.get("repo", ""),
-            language=row.get("language", ""),
-            category=row.get("category", ""),
-        )
-
-
-def _target(row: Mapping[str, Any]) -> Target:
-    return Target(
-        row["path"],
-        row.get("start_line"),
-        row.get("end_line"),
-        spans=_spans(row.get("spans", ())),
-        functions=_spans(row.get("functions", ())),
-    )
-
-
-def _spans(rows: Any) -> tuple[Span, ...]:
-    return tuple((int(first), int(last)) for first, last in rows)
+def _benchmark_queries(text: str) -> tuple[Query, ...]:
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    queries = msgspec.convert([row | {"id": str(row["id"])} for row in rows], tuple[Query, ...])
+    if not all(target.path for query in queries for target in query.targets):
+        raise ValueError("a target has no path")
+    return queries
 
 
 def _roots(path: Path) -> dict[str, str]:

@@ -20,7 +20,6 @@ from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import (
     ChatEndpoint,
     Connection,
-    Discovery,
     Fault,
     Key,
     Kind,
@@ -319,6 +318,7 @@ def _count(value: Any) -> int:
 
 
 _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
+LOCAL_PORTS = {"LM Studio": 1234, "Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000}  # where local servers listen
 _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
 
@@ -327,14 +327,12 @@ def chat_models(models: Sequence[str]) -> tuple[str, ...]:
     return tuple(model for model in models if not any(part in model.lower() for part in _EMBEDDING_NAMES))
 
 
-def discover(settings: Discovery) -> tuple[Provider, ...]:
+def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tuple[Provider, ...]:
     """A quick look at the usual local ports, side by side. Every port is reported, answering or not."""
-    if not settings.enabled or not settings.ports:
-        return ()
-    limits = Limits(connect_seconds=settings.seconds, read_seconds=settings.seconds, total_seconds=settings.seconds)
-    addresses = [(name, f"http://{settings.host}:{port}/v1") for name, port in settings.ports]
-    with ThreadPoolExecutor(len(addresses)) as pool:
-        return tuple(pool.map(lambda address: look(address[0], address[1], None, limits), addresses))
+    limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds)
+    with ThreadPoolExecutor(len(ports)) as pool:
+        addresses = (f"http://127.0.0.1:{port}/v1" for port in ports.values())
+        return tuple(pool.map(lambda name, address: look(name, address, None, limits), ports, addresses))
 
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:

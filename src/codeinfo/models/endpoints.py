@@ -88,15 +88,6 @@ class CrossEncoderFolder(Struct, frozen=True):
     max_tokens: int = 512  # of a query and a text together
 
 
-class Discovery(Struct, frozen=True):
-    """Where local servers usually listen. `seconds` bounds each look; they run side by side."""
-
-    enabled: bool = True
-    host: str = "127.0.0.1"
-    seconds: float = 1.0
-    ports: tuple[tuple[str, int], ...] = (("LM Studio", 1234), ("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000))
-
-
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 MASK = "[key]"

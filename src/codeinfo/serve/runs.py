@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -119,8 +118,8 @@ class AnswerRun(Struct):
                     after += 1
                 if finished:
                     return
-                with suppress(TimeoutError), anyio.fail_after(1):  # a look now and then in any case
-                    await news.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), 1)  # a look now and then in any case
 
 
 class _StopElsewhere(Call):

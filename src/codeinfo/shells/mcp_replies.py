@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
@@ -441,6 +442,7 @@ def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Do
 # --- the budget ----------------------------------------------------------------------------------------------------
 
 _SIGNS = 120  # characters that `truncated` and a cursor may need themselves
+_Places = dict[str, Annotated[int, msgspec.Meta(ge=0)]]  # where each field of a reply was cut
 
 
 def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
@@ -524,9 +526,6 @@ def _read(cursor: str) -> dict[str, int]:
     if not cursor:
         return {}
     try:
-        places = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if isinstance(places, dict) and all(isinstance(at, int) and at >= 0 for at in places.values()):
-            return {str(name): at for name, at in places.items()}
-    except ValueError:
-        pass
-    raise UsageError("the cursor is not one of ours", next_step="Take it from a reply, or leave it out")
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Places)
+    except ValueError as error:
+        raise UsageError("the cursor is not one of ours", next_step="Take it from a reply, or leave it out") from error
