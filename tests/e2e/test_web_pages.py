@@ -365,6 +365,8 @@ def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
         assert reply.ok, reply.text()
     page.reload()
     expect(page.locator(".memory")).to_have_count(2)
+    inset = "list => list.firstElementChild.getBoundingClientRect().x - list.getBoundingClientRect().x"
+    assert page.locator(".memories").evaluate(inset) > 10, "the text does not touch the frame"
     check_accessible(page)
     page.get_by_role("searchbox").fill("cents")
     expect(page.locator(".memory")).to_have_count(1)
@@ -402,7 +404,7 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
     assert page.evaluate(background) == light
 
 
-@pytest.mark.parametrize("width", [400, 1800])
+@pytest.mark.parametrize("width", [400, 800, 1800])
 def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for path in (
@@ -417,6 +419,8 @@ def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -
         page.goto(path, wait_until="networkidle")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, path
+    links = page.locator(".top nav")
+    assert links.evaluate("nav => nav.scrollWidth - nav.clientWidth") <= 0, "a page that is not in sight is not found"
 
 
 def test_an_answer_with_wide_code_fits_a_narrow_screen(page: Page) -> None:

@@ -83,6 +83,8 @@ def test_a_line_means_the_definition_around_it(engine: Engine, project: Path) ->
     assert found.place == "headers.py:9-10"
     assert found.callers == ("headers.py:6 parse_header",)
     assert explore(engine, project, "headers.py:1").kind == "file"  # between definitions
+    with pytest.raises(NotFound, match="no code at line 99"):
+        explore(engine, project, "headers.py:99")
 
 
 def test_a_file_comes_with_what_it_defines_and_who_imports_it(engine: Engine, project: Path) -> None:

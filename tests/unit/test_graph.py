@@ -318,6 +318,24 @@ def test_map_and_its_pictures(tmp_path: Path) -> None:
     assert "<odd>" not in chart
 
 
+def test_files_of_one_package_and_types_alone_are_no_mutual_areas(tmp_path: Path) -> None:
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from b.two import B\nclass A: pass\n"
+    sources = {
+        "go.mod": "module example.org/shop\n",
+        "queue/codec.go": "package queue\n\nfunc Encode(e Event) string { return e.Name }\n",
+        "queue/queue.go": 'package queue\n\ntype Event struct{ Name string }\nfunc Put() { Encode(Event{"a"}) }\n',
+        "a/one.py": types,
+        "b/two.py": "from a.one import A\nclass B(A): pass\n",
+        "c/three.py": "from d.four import D\nclass C: pass\n",
+        "d/four.py": "import c.three\nclass D: pass\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        areas = engine.code.map(MapRequest(str(root))).areas
+    assert {area.name for area in areas if area.in_cycle} == {"c/three.py", "d/four.py"}
+    assert {area.name for area in areas if area.needs} >= {"a/one.py", "queue/codec.go", "queue/queue.go"}
+
+
 def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(tmp_path, SOURCES)
     seen: list[str] = []

@@ -24,8 +24,9 @@ from codeinfo.knowledge.change import (
 from codeinfo.knowledge.detectors import built_in_detectors
 from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition, FileKind, Import
-from codeinfo.operations.code import ImpactRequest
-from codeinfo.operations.knowledge import PatternUse, RememberRequest, ReviewRequest
+from codeinfo.operations.code import ImpactRequest, MapRequest
+from codeinfo.operations.knowledge import PatternsRequest, PatternUse, RememberRequest, ReviewRequest
+from codeinfo.operations.search import SearchRequest
 
 
 def test_a_difference_knows_both_sides() -> None:
@@ -336,6 +337,22 @@ def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(pr
         assert engine.knowledge.review(ReviewRequest(path=str(project))).missing_tests == ("b.rs",)
         impact = engine.code.impact(ImpactRequest("a.rs", root=str(project)))
         assert impact.tests == ("a.rs",)
+
+
+def test_a_repository_without_commits_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    root = str(tmp_path)
+    with engine_of(tmp_path) as engine:
+        for ask in (
+            lambda: engine.knowledge.review(ReviewRequest(path=root)),
+            lambda: engine.search(SearchRequest("x", (root,), at="HEAD")),
+        ):
+            with pytest.raises(NotFound, match="this repository has no commits yet"):
+                ask()
+        assert engine.code.map(MapRequest(root)).notes == ("no git history: this repository has no commits yet",)
+        patterns = engine.knowledge.patterns(PatternsRequest(path=root))
+    assert "this repository has no commits yet: trends are not known" in patterns.notes
 
 
 def test_a_branch_is_compared_with_where_it_left(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ def test_links_are_never_followed(root: Path, tmp_path: Path) -> None:
     assert paths(result) == ["a.py", "folder/b.py"]
     assert {rules_of(result)[name] for name in ("to-outside.py", "to-a.py", "outside", "loop")} == {"symlink"}
     assert why(root, "outside/secret.py").rule == "symlink"
+    assert why(root, "dangling.py").detail == "its target does not exist"
     assert why(root, "../outside/secret.py").rule == "outside-root"
 
 

@@ -75,6 +75,16 @@ def test_nothing_is_shown_where_nothing_is_about_the_query(engine: Engine, proje
     assert found.suggestions == ()
 
 
+def test_what_filters_leave_out_is_not_called_unknown(engine: Engine, project: Path) -> None:
+    for options in ({"globs": ("nowhere/**",)}, {"languages": ("rust",)}):
+        found = ask(engine, "PaymentGateway", project, **options)
+        assert (found.hits, found.quality.status) == ((), "low_confidence")
+        assert found.quality.reasons == ("no indexed file passes the path and the filters",)
+    found = ask(engine, "PaymentGateway", project, symbol_kinds=("fn",))
+    assert (found.hits, found.quality.status, found.quality.confidence) == ((), "low_confidence", 0.0)
+    assert found.quality.reasons[0].startswith("what was found is left out by symbol_kind: it is a class")
+
+
 @pytest.mark.parametrize("query", ["PaymentGateway", "main", "find one", "main.py", "money of the order", "the bank"])
 def test_words_that_are_here_are_found(engine: Engine, project: Path, query: str) -> None:
     assert ask(engine, query, project).hits

@@ -229,7 +229,7 @@ class CodeLookup(Lookup):
             known = relative in self._store(index).manifest()
             if known and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
                 return index, relative
-        raise NotFound(f"{path} is not an indexed file")
+        raise NotFound(f"{path} is not an indexed file", next_step=NextStep(to_run("why", path), " says why"))
 
 
 class DocumentLookup(Lookup):

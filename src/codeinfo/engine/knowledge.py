@@ -57,7 +57,7 @@ from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.sources.git import GitFailed
+from codeinfo.sources.git import GitFailed, commit_of
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts
@@ -105,6 +105,8 @@ def _explored(index: CodeIndex, target: str) -> str:
         if definition.start_line <= line <= definition.end_line
     ]
     inner = min(around, key=lambda one: one.end_line - one.start_line, default=None)
+    if inner is None and line > (last := max(index.facts.lines(index.graph.files[path].file_id), default=0)):
+        raise NotFound(f"{path} has no code at line {line}", next_step=f"Its last line with code is {last}")
     return f"{path}::{inner.qualified}" if inner else path
 
 
@@ -494,14 +496,9 @@ def _base(history: History, wanted: str) -> str:
                 f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")
             ),
         )
-    try:
-        if wanted:
-            return history.resolve(wanted)
-        head, point = history.resolve("HEAD"), history.branch_point(MAIN_BRANCHES)
-    except GitFailed as error:
-        raise NotFound(
-            f"{wanted or 'HEAD'!r} is not a commit of this repository", next_step="Name a branch, tag or commit"
-        ) from error
+    if wanted:
+        return commit_of(history.root, wanted)
+    head, point = commit_of(history.root, "HEAD"), history.branch_point(MAIN_BRANCHES)
     return point if point and point != head else head
 
 

@@ -336,7 +336,7 @@ class ProjectPatterns:
                 return None, [f"no commit for {DECLINING_DAYS} days: the history shows no trend"]
             changed, edited = history.last_changes(last_commit), history.changed_from("HEAD")
         except (GitFailed, LookupError) as error:
-            return None, [f"git: {error}; trends are not known"]
+            return None, [f"{error}: trends are not known"]
 
         def blame(path: str) -> list[BlameLine]:
             try:

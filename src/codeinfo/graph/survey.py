@@ -305,13 +305,16 @@ def areas(graph: Graph, limit: int) -> list[Area]:
     groups = _grouped([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
     area_of = {path: name for name, files in groups.items() for path in files}
     needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
+    loaded: dict[str, list[str]] = {name: [] for name in groups}  # files of one package, and types alone, are no cycle
     for path, name in area_of.items():
         for edge in graph.edges_from(path):
             other = area_of.get(edge.target, name)
             if other != name:
                 needs[name][other] += 1
+                loaded[name] += [] if edge.implicit or edge.timing else [other]
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
-    layers, in_cycle = layered(needs, weight)
+    layers = layered(needs, weight)
+    in_cycle = {name for group in components(loaded) for name in group}
     top = max(weight.values(), default=0.0) or 1.0
     return [
         Area(
@@ -379,7 +382,7 @@ def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> 
     inside = set(paths)
     needs = {path: {e.target: 1 for e in graph.edges_from(path) if e.target in inside} for path in paths}
     weight = {path: graph.centrality.get(path, 0.0) for path in paths}
-    heights, _ = layered(needs, weight)
+    heights = layered(needs, weight)
     ordered = sorted(paths, key=lambda path: (-heights[path], -weight[path], path))
     count = ceil(len(paths) / most)
     parts = {}
@@ -404,11 +407,8 @@ def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
     return parts
 
 
-def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> tuple[dict[str, int], set[str]]:
-    """Layer of each area, and the areas that are in a cycle.
-
-    A cycle has no layers by itself: in it, what is needed more counts as lower, and edges upwards are ignored.
-    """
+def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
+    """Layer of each area. In a cycle, what is needed more counts as lower, and edges upwards are ignored."""
     groups = components({name: list(targets) for name, targets in needs.items()})
     group_of = {name: number for number, group in enumerate(groups) for name in group}
 
@@ -427,7 +427,7 @@ def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float])
             waiting.pop()
         else:
             waiting += missing
-    return height, set(group_of)
+    return height
 
 
 # --- areas as boxes in layers, for the SVG and for the page ----------------------------------------------------------

@@ -361,9 +361,6 @@ class History:
                 continue
         return ""
 
-    def resolve(self, revision: str) -> str:
-        return self._text(("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")).strip()
-
     def _lines(self, arguments: Sequence[str], timeout: float) -> tuple[str, ...]:
         text = git.run(self.root, arguments, timeout=timeout).decode("utf-8", "replace")
         return tuple(line for line in mask(text)[0].splitlines() if line)

@@ -53,7 +53,7 @@ from codeinfo.search.focus import (
     focus,
     quoting_rows,
 )
-from codeinfo.search.quality import Grounds, assess, grounds, is_about, nothing_found
+from codeinfo.search.quality import Grounds, assess, filtered_out, grounds, is_about, nothing_found
 from codeinfo.search.query import Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
@@ -154,13 +154,16 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     found = grounds_of(query, gathered, view, ranked)
     about = is_about(found, query, understood=_understood(query, gathered, embedder)) or _is_named(ranked, gathered)
     hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
+    quality = assess(found, query) if about else nothing_found(found, query)
+    if not hits and (dropped or (options.allowed is not None and not options.allowed.any())):
+        quality = filtered_out(dropped)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=assess(found, query) if about else nothing_found(found, query),
+        quality=quality,
         suggestions=() if about and not is_misspelt(query, evidence, found) else suggested(query, evidence, view),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.model import Quality
+from codeinfo.model import Dropped, Quality
 from codeinfo.ports import Snapshot
 from codeinfo.search.channels import DEFINED, STEM, KeywordScores, first_of_runs
 from codeinfo.search.query import STOP_WORDS, Query
@@ -141,6 +141,15 @@ def nothing_found(found: Grounds, query: Query) -> Quality:
     else:
         reason = f"{'hardly any' if found.known else 'none'} of the query's words occurs in this index"
     return Quality("low_confidence", 0.0, (reason,), _hint(found, query))
+
+
+def filtered_out(dropped: Sequence[Dropped]) -> Quality:
+    """Nothing is shown, and not for want of an answer: `dropped` was found, or else no file could be searched."""
+    if not dropped:
+        reason = "no indexed file passes the path and the filters"
+        return Quality("low_confidence", 0.0, (reason,), "Widen them; `codeinfo why PATH` says why a file is left out")
+    details = ", ".join(dict.fromkeys(one.detail for one in dropped[:MOST]))
+    return Quality("low_confidence", 0.0, (f"what was found is left out by {dropped[0].rule}: {details}",))
 
 
 MOST = 5  # suggestions

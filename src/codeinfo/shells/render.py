@@ -748,7 +748,7 @@ def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
     below = f" below {common}" if common else ""
     out.line(("Layers", "bold"), (f"{below}  upper layers import lower ones", "dim"))
     if any(area.in_cycle for area in areas):
-        out.line(("  mutual: folders that import each other, directly or through others", "dim"))
+        out.line(("  mutual: areas that import each other, directly or through others", "dim"))
     rows: list[tuple[Span, ...]] = []
     for area in sorted(areas, key=lambda area: -area.layer):
         listed = ", ".join(name.removeprefix(common) for name in list(area.needs)[:4])

@@ -284,6 +284,10 @@ def _program() -> str:
     return program
 
 
+NO_COMMITS = "this repository has no commits yet"
+_UNBORN = re.compile(r"does not have any commits yet|(?:ambiguous argument|bad revision) 'HEAD'")
+
+
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
@@ -311,7 +315,8 @@ def _execute(
         raise GitFailed(f"git cannot be asked for that: {error}") from error
     if done.returncode not in accept:
         message = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitFailed(message[0] if message else f"git ended with status {done.returncode}")
+        said = message[0].removeprefix("fatal: ") if message else f"git ended with status {done.returncode}"
+        raise GitFailed(NO_COMMITS if _UNBORN.search(said) else said)
     return done.stdout
 
 
@@ -526,6 +531,8 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
     try:
         return run(root, verify).decode().strip()
     except GitFailed as error:
+        if revision == "HEAD":
+            raise NotFound(NO_COMMITS, next_step="Commit something first") from error
         raise NotFound(
             f"{revision!r} is not a commit of this repository", next_step="Name a branch, tag or commit"
         ) from error

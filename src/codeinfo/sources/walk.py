@@ -313,7 +313,10 @@ class Judge:
         if stat.S_ISLNK(mode):
             target = os.path.realpath(f"{self._root}/{path}")
             inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
-            return Skip(path, "symlink", "its target is indexed itself" if inside else "leads outside the root")
+            there = (
+                "its target belongs to the project itself" if os.path.exists(target) else "its target does not exist"
+            )
+            return Skip(path, "symlink", there if inside else "leads outside the root")
         if path.endswith("/"):  # as git lists what is a repository of its own
             return self._nested_repository(path)
         if stat.S_ISDIR(mode):
