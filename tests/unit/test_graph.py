@@ -511,6 +511,50 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             ["lib/tea/application.ex", "lib/tea.ex", "lib/mix/tasks/tea.brew.ex"],
         ),
         (
+            {
+                "manage.py": 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tea.settings")\n',
+                "tea/urls.py": "from pot.views import pour\n",
+                "pot/views.py": "def pour(): ...\n",
+                "pot/admin.py": "from pot.views import pour\n",
+            },
+            ["manage.py", "tea/urls.py"],
+        ),
+        (
+            {
+                "Gemfile": "gem 'rails'\n",
+                "config.ru": "require_relative 'config/environment'\n",
+                "config/environment.rb": "",
+                "config/routes.rb": "",
+                "bin/setup": "#!/usr/bin/env ruby\nrequire_relative '../config/environment'\n",
+            },
+            ["config.ru", "config/routes.rb"],
+        ),
+        (
+            {
+                "composer.json": '{"autoload": {"files": ["app/helpers.php"]}}',
+                "app/helpers.php": "<?php\n",
+                "public/index.php": "<?php\n",
+                "artisan": "#!/usr/bin/env php\n<?php\n",
+            },
+            ["public/index.php", "artisan"],
+        ),
+        (
+            {
+                "go.mod": "module example.org/tea/v3\n",
+                "app.go": "package tea\n\nfunc Brew() Option { return Hot }\n",
+                "options.go": "package tea\n\ntype Option int\n\nconst Hot Option = 1\n",
+            },
+            ["app.go"],
+        ),
+        (
+            {  # compiled: only what has a `main` is a program
+                "src/Main.hs": "module Main where\n\nimport Tea\n\nmain :: IO ()\nmain = brew\n",
+                "src/Tea.hs": "module Tea where\n\nbrew = pure ()\n",
+                "src/Unused.hs": "module Unused where\n\nimport Tea\n",
+            },
+            ["src/Main.hs"],
+        ),
+        (
             {  # a library of Kotlin: what nothing imports starts nothing
                 "src/main/kotlin/tea/Pot.kt": "package tea\n\nclass Pot(val lid: Lid)\n",
                 "src/main/kotlin/tea/Lid.kt": "package tea\n\nclass Lid\n",
@@ -533,6 +577,53 @@ def test_entry_points_are_what_the_manifest_offers(
     root = written(tmp_path, sources)
     with opened(root) as engine:
         assert [file.path for file in engine.code.map(MapRequest(str(root))).entry_points] == expected
+
+
+def test_classes_of_rails_need_the_files_that_are_called_like_what_they_use(tmp_path: Path) -> None:
+    sources = {
+        "config/application.rb": 'config.autoload_paths.push("#{root}/extras")\n',
+        "app/models/story.rb": "class Story < ApplicationRecord\n  def show = Story::Cover.new\nend\n",
+        "app/models/story/cover.rb": "class Story::Cover\nend\n",
+        "app/models/application_record.rb": "class ApplicationRecord < ActiveRecord::Base\nend\n",
+        "app/models/concerns/token.rb": "module Token\nend\n",
+        "app/controllers/mod/base_controller.rb": "class Mod::BaseController\nend\n",
+        "app/controllers/mod/stories_controller.rb": "module Mod\n  class StoriesController < BaseController\n"
+        "    def show = Story.find(HTMLSponge.get)\n  end\nend\n",
+        "app/controllers/base_controller.rb": "class BaseController\n  include Token\nend\n",
+        "extras/html_sponge.rb": "class HTMLSponge\nend\n",
+        "lib/tasks/other.rb": "x = Find\n",
+        "lib/find.rb": "class Seek\nend\n",
+        "spec/models/story_spec.rb": "describe Story do\nend\n",
+        "spec/factories/story.rb": "FactoryBot.define { factory :story }\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+
+        def needed(path: str) -> set[str]:
+            found = engine.code.imports(ImportsRequest(path, root=str(root))).imports
+            return {target for one in found for target in one.targets}
+
+        assert needed("app/controllers/mod/stories_controller.rb") == {
+            "app/controllers/mod/base_controller.rb",
+            "app/models/story.rb",
+            "extras/html_sponge.rb",
+        }
+        assert needed("app/models/story.rb") == {"app/models/application_record.rb", "app/models/story/cover.rb"}
+        assert needed("app/controllers/base_controller.rb") == {"app/models/concerns/token.rb"}
+        assert needed("lib/tasks/other.rb") == set()  # the file of that name defines something else
+        report = engine.code.impact(ImpactRequest("app/models/story.rb", root=str(root)))
+        assert [one.path for one in report.files] == [
+            "app/controllers/mod/stories_controller.rb",
+            "spec/models/story_spec.rb",
+        ]
+        assert report.tests == ("spec/models/story_spec.rb",)
+
+
+def test_a_map_says_what_it_cannot_show(tmp_path: Path) -> None:
+    root = written(tmp_path, {"lib/a.dart": "class A {}\n", "lib/b.dart": "import 'a.dart';\n", "run.py": "x = 1\n"})
+    with opened(root) as engine:
+        notes = engine.code.map(MapRequest(str(root))).notes
+    assert notes[0] == "dart has no syntax tree here: its imports and types are not in this map"
 
 
 def test_no_area_has_more_than_a_quarter_of_the_files(tmp_path: Path) -> None:

@@ -143,6 +143,10 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("Package.swift", False),
         ("src/api.min.js", False),
         ("setupTests.ts", False),
+        ("db/migrate/20250818182728_add_fts.rb", False),
+        ("shop/migrations/0001_initial.py", False),
+        ("django/db/migrations/writer.py", True),
+        ("db/schema.rb", False),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

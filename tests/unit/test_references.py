@@ -91,7 +91,8 @@ def shadow(total):
 def keyword():
     return dict(total=1)
 """,
-    "page.vue": "<script>\nimport { total } from './x'\ntotal()\n</script>\n",
+    "page.dart": "import 'x.dart';\n\nvoid show() => total();\n",
+    "page.vue": "<script>\nimport { total } from './x'\ntotal()\n</script>\n",  # which can use no Python
 }
 
 
@@ -147,7 +148,7 @@ def test_a_plain_name_asks_for_all_and_the_count_is_true(engine: Engine, tmp_pat
     assert len(report.usages) == 3
     assert len(report.definitions) == 2
     assert not report.is_complete
-    assert "page.vue" in report.notes[0]
+    assert report.notes[0].endswith("not looked into: page.dart")
     whole = engine.code.references(RefsRequest("Cart.make", str(tmp_path)))
     assert (whole.usage_count, whole.is_complete, whole.confidence) == (1, True, "resolved")
 
@@ -222,6 +223,29 @@ def test_unused_exports(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "examples" / "tour.py").write_text("def tour():\n    pass\n")
     (tmp_path / "gradlew").write_text("#!/bin/sh\napp_home=1\n")
     assert engine.code.unused(UnusedRequest(str(tmp_path))).symbols == report.symbols  # nobody imports an example
+
+
+def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> None:
+    sources = {
+        "shop/auth.py": "from web import Backend\n\nclass OwnBackend(Backend): ...\nclass SmsBackend(OwnBackend): ...\n"
+        "class TokenCheck: ...\nclass Lost: ...\nclass LostError(Exception): ...\n_hidden = 1\n",
+        "shop/settings.py": 'CHECKS = ["shop.auth.TokenCheck"]\n',
+        "shop/urls.py": "urlpatterns = []\n",
+        "shop/0001_first.py": "def forgotten(): ...\n",
+        "shop/migrations/0001_first.py": "def fill(): ...\n",
+        "shop/page.py": "def shown_in_page(): ...\n",
+        "shop/page.html": "{{ shown_in_page }}\n",
+        "README.md": "`Lost` and `forgotten` are described here.\n",
+        "app/cart/page.tsx": "export const dynamic = 'force-static'\nexport default function Cart() { return 1 }\n",
+        "run.py": "def main():\n    step()\n\ndef step(): ...\n",
+        **{f"shop/policies/{name}.py": f"class {name}Policy: ...\n" for name in ("Cart", "Item", "Order", "User")},
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+    found = {one.symbol.name: one.used_here for one in report.symbols}
+    assert found == {"Lost": False, "LostError": False, "forgotten": False, "OwnBackend": True}
+    assert [note.partition(" that ")[0] for note in report.notes] == ["not listed: 1 class", "not listed: 4 classes"]
+    assert "CartPolicy" in report.notes[1]
 
 
 OTHERS = {
@@ -680,3 +704,16 @@ def test_a_file_that_is_newer_than_the_compilers_index_is_resolved_without_it(tm
         (root / "index.scip").write_bytes(b"no protocol buffer")
         assert proofs() == {"resolved"}
         assert "index.scip is not used" in note()
+
+
+def test_a_field_that_may_be_null_and_what_is_made_in_place_have_their_types(tmp_path: Path) -> None:
+    sources = {
+        "Cup.php": "<?php\nnamespace Tea;\nclass Cup {\n    public function fill() {}\n}\n",
+        "Pot.php": "<?php\nnamespace Tea;\nclass Pot {\n    public function __construct(private ?Cup $cup = null) {}\n"
+        "    public function pour() { $this->cup->fill(); }\n}\n",
+        "Use.php": "<?php\nnamespace Tea;\nfunction brew() {\n    return (new Pot(\n        cup: new Cup(),\n"
+        "    ))->pour();\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Cup.fill") == {("Pot.php", 5, "resolved")}
+        assert uses(engine, tmp_path, "Pot.pour") == {("Use.php", 6, "resolved")}

@@ -247,11 +247,48 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
          ("Minitest",), "bundle exec rake test"),
         ({"Tests.csproj": '<PackageReference Include="xunit" />'}, ("xUnit",), "dotnet test"),
         ({"Package.swift": 'let package = Package(name: "shop")'}, (), "swift test"),
+        ({"Gemfile": "gem 'puma'\n\ngroup :test do\n  gem 'rspec-rails'\nend\n"}, ("RSpec",), "bundle exec rspec"),
+        ({"manage.py": "import os\n", "requirements.txt": "psycopg\n"}, (), "python manage.py test"),
+        ({"shop.cabal": "library\n  build-depends: base\ntest-suite all\n  build-depends:\n    tasty >= 1\n"},
+         ("Tasty",), "cabal test"),
+        ({"pubspec.yaml": "name: shop\ndev_dependencies:\n  flutter_test:\n    sdk: flutter\n"},
+         ("flutter_test",), "flutter test"),
+        ({"composer.json": '{"scripts": {"test": "@php artisan test"}}', "package.json": '{"scripts": {"test": "vp"}}'},
+         (), "composer test (@php artisan test) and npm test (vp)"),
     ],
 )  # fmt: skip
 def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], command: str) -> None:
     found = describe_project(Path("shop"), texts, {"text": LanguageSize(1, 1, 1)}, 3, {})
     assert (found.tests.frameworks, found.tests.command, found.frameworks) == (tools, command, ())
+
+
+def test_dependencies_of_gems_haskell_and_dart() -> None:
+    texts = {
+        "Gemfile": "gem 'puma'\n\ngroup :test, :development do\n  gem 'vcr'\nend\ngem 'json'\n",
+        "shop.cabal": "name: shop\nlibrary\n  build-depends:  base >= 4.18 && < 5,\n    text -- of letters\n\n"
+        "  other-modules: Shop\ntest-suite all\n  build-depends: hspec\n",
+        "pubspec.yaml": "name: shop\ndependencies:\n  flutter:\n    sdk: flutter\n  intl: ^1.0\n",
+    }
+    assert [(one.name, one.version, one.group, one.source) for one in dependencies(texts)[0]] == [
+        ("puma", "", "", "Gemfile:1"),
+        ("vcr", "", "test, development", "Gemfile:4"),
+        ("json", "", "", "Gemfile:6"),
+        ("flutter", "", "", "pubspec.yaml:3"),
+        ("intl", "^1.0", "", "pubspec.yaml:5"),
+        ("base", ">= 4.18 && < 5", "", "shop.cabal:3"),
+        ("text", "", "", "shop.cabal:4"),
+        ("hspec", "", "test", "shop.cabal:8"),
+    ]
+
+
+def test_a_script_of_the_name_is_not_where_a_dependency_is_declared() -> None:
+    text = '{\n "scripts": {"prettier": "prettier ."},\n "devDependencies": {\n  "prettier": "3"\n }\n}'
+    assert [one.source for one in dependencies({"package.json": text})[0]] == ["package.json:4"]
+
+
+def test_a_script_that_tests_nothing_is_no_command() -> None:
+    texts = {"package.json": '{"scripts": {"test": "prettier --check ."}}'}
+    assert describe_project(Path("shop"), texts, {"javascript": LanguageSize(1, 9, 9)}, 0, {}).tests.command == ""
 
 
 def test_a_broken_manifest_is_noted() -> None:

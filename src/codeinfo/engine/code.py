@@ -236,7 +236,7 @@ class CodeOperations:
 
         found = self._derived(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
         history = self.hotspots(ops.HotspotsRequest(request.path, limit=request.limit, refresh=False), progress)
-        found = replace(found, hotspots=history.hotspots, notes=history.notes)
+        found = replace(found, hotspots=history.hotspots, notes=(*found.notes, *history.notes))
         if not request.area:
             return found
         with self._open(replace(request, refresh=False), progress) as (names, below):

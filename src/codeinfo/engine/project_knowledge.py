@@ -283,9 +283,11 @@ class ProjectPatterns:
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
         """Languages of a good part of the product of which no detector says anything."""
         product = Counter(row.language for path, row in store.manifest().items() if is_product(path, row.kind))
+        largest = [language for language, _ in product.most_common(1)]  # with or without a syntax tree
         parsed = {language: count for language, count in product.items() if named(language).syntax is not None}
         least = LEAST_PART * sum(parsed.values())
-        return sorted(one for one, count in parsed.items() if count >= least and not self._matcher.knows(one))
+        unknown = {one for one, count in parsed.items() if count >= least}.union(largest)
+        return sorted(one for one in unknown if not self._matcher.knows(one))
 
     def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
         """The report with the history of each pattern, and whether every file was looked at."""

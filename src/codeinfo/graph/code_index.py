@@ -23,8 +23,8 @@ from codeinfo.languages.model import (
     MOST_ABOVE,
     FileFacts,
     ImportRules,
-    LanguageResolver,
     Outcome,
+    Resolver,
     Tree,
     family,
     is_config,
@@ -48,9 +48,9 @@ class ImportResolver:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._languages: dict[Callable[..., LanguageResolver], LanguageResolver] = {}
+        self._languages: dict[Callable[[Tree], Resolver], Resolver] = {}
 
-    def _imports(self, language: str) -> LanguageResolver | None:
+    def _imports(self, language: str) -> Resolver | None:
         make = named(language).imports.resolver
         if make is None:
             return None
@@ -70,7 +70,8 @@ class ImportResolver:
     def links(self, file: FileImports, used: Mapping[str, int]) -> Links:
         """`used`: the names the file uses, each with the first line that has it; needed where imports go by use."""
         source = file.facts
-        if self._imports(source.language) is None:
+        imports = self._imports(source.language)
+        if imports is None:
             return Links()
         rules = source.rules.imports
         open_names = _OpenNames(used if rules.by_use else {}, _settled(file), rules.types_only)
@@ -83,8 +84,8 @@ class ImportResolver:
                 continue
             for edge in self._edges(source, written, outcome, open_names):
                 _add(edges, edge)
-        implicit = self._in_full if rules.whole_names else self._implicit
-        for edge in implicit(source, open_names):
+        implicit = _in_full(imports, source, open_names) if rules.whole_names else self._implicit(source, open_names)
+        for edge in implicit:
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))
@@ -110,15 +111,6 @@ class ImportResolver:
             for path, listed in self._taken(source, visible, names.open).items()
         ]
 
-    def _in_full(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
-        """Modules that are used by their whole name, which needs no import."""
-        return [
-            Edge(source.path, path, line, (name,), implicit=True)
-            for name, line in names.used.items()
-            if name in names.open
-            for path in self.tree.by_package.get((source.language, name), ())
-        ]
-
     def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
         """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
         to the source are meant."""
@@ -132,6 +124,16 @@ class ImportResolver:
             for path in nearest_all(files, source.folder):
                 taken.setdefault(path, []).append(name)
         return {path: tuple(listed) for path, listed in taken.items()}
+
+
+def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Edge]:
+    """Modules that are used by their whole name, which needs no import."""
+    return [
+        Edge(source.path, path, line, (name,), implicit=True)
+        for name, line in names.used.items()
+        if name in names.open
+        for path in imports.whole(source, name)
+    ]
 
 
 class _OpenNames:

@@ -19,13 +19,14 @@ from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, Import
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
+_TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # what tests work with
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values settle to three digits well before
 
 _MOST_HELPED = 5  # tests that a helper is for
 
-FORMAT = 9  # raise when the form on disk or what the facts mean changes
+FORMAT = 10  # raise when the form on disk or what the facts mean changes
 
 
 class Edge(Struct, frozen=True):
@@ -204,6 +205,8 @@ class Graph(Struct, frozen=True, dict=True):
             own = test.rpartition("/")[0]
             shared = _shared(own, folder)
             is_nearest = shared > 0 and all(_shared(own, other) <= shared for other in subjects)
+            if _TEST_DATA.search(own):
+                continue
             is_meant = own == folder or (own not in subjects and (len(subjects) < 2 or is_nearest))
             if is_meant or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)

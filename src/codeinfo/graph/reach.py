@@ -15,21 +15,38 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_product
-from codeinfo.languages.model import FileFacts
+from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_migration, is_product
+from codeinfo.languages.model import FileFacts, named
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
+from codeinfo.tokens import terms
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 _COMMIT_MARK = "\x01"
 _MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
+_SERIES = 4  # classes of one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # the name by which a header is read only once
 # Called from outside of the code: by an interpreter, a test runner, a package manager.
-_CALLED_FROM_OUTSIDE = frozenset({"main", "init", "setup", "teardown", "default", "handler", "module"})
+_CALLED_FROM_OUTSIDE = frozenset(
+    "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
+)
+_IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # a compiler puts it where its type is needed
+# Files of which a framework takes what it expects there: routes of Next.js, Remix and SvelteKit, settings of Django.
+_TAKEN_BY_PLACE = re.compile(
+    r"(?:.*/)?(?:app/(?:.*/)?(?:page|layout|template|loading|(?:global-)?error|not-found|default|route|sitemap|robots"
+    r"|manifest|(?:apple-)?icon|(?:opengraph|twitter)-image)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+"
+    r"|middleware|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py|(?:.*/)?resource\.h"
+)
+# Bases that come with a language: nothing finds a class by them.
+_PLAIN_BASE = re.compile(
+    r"\w*(?:Exception|Error|Warning|Enum|Flag)|[Oo]bject|ABC|Protocol|Generic|NamedTuple|TypedDict|Struct|dict|list|str"
+    r"|int|float|bytes|tuple|set|frozenset|type|Comparable|Serializable|Cloneable|IDisposable|Sendable|Codable|Equatable"
+    r"|Hashable|Any(?:Ref)?"
+)
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
@@ -327,31 +344,57 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
         names = frozenset(UsedNames(packed))
         own[file_id] = names
         users.update(names)
-    found: list[code.UnusedSymbol] = []
+    bases: dict[str, set[str]] = {}  # of the types that are defined here
+    offered: list[tuple[FileFacts, Definition]] = []
     examined: Counter[str] = Counter()  # by language
     for file_id, definition in index.facts.outlines():
+        if definition.is_type and definition.kind not in ("impl", "extension"):
+            bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
         if not is_product(file.path, FileKind(file.kind)):
             continue  # nobody imports an example or a script
-        examined[file.language] += 0
-        if not _counts(definition, file):
+        counts = _counts(definition, file)
+        examined[file.language] += counts
+        if counts:
+            offered.append((file, definition))
+    found: list[code.UnusedSymbol] = []
+    by_framework = 0
+    for file, definition in offered:
+        used_here = definition.name in own.get(file.file_id, ())
+        if users[definition.name] != used_here or _is_used_otherwise(index, file, definition, users):
             continue
-        examined[file.language] += 1
-        used_here = definition.name in own.get(file_id, ())
-        if users[definition.name] == used_here and not _is_used_otherwise(index, file_id, definition, users):
+        if used_here and "main" in (*file.exports, *file.hidden):
+            continue  # a program, which nobody imports
+        if not used_here and definition.kind in ("class", "object") and _extends_outside(definition.name, bases, set()):
+            by_framework += 1
+        else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
-    found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
-    unparsed = sum(f.kind in ("code", "tests") and f.language not in GRAMMARS for f in index.by_id.values())
-    notes = [f"{unparsed} files have no syntax tree; what only they use is listed here too"] if unparsed else []
+    series = Counter(_series(one.symbol) for one in found)
+    alike = [one for one in found if series[_series(one.symbol)] >= _SERIES and not one.used_here]
+    found = sorted(
+        (one for one in found if one not in alike),
+        key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line),
+    )
+    notes = []
+    if by_framework:
+        notes.append(
+            f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
+            "a framework may find them by their place or name"
+        )
+    if alike:
+        notes.append(
+            f"not listed: {_classes(len(alike))} that no code names in folders of many that end in the same word, "
+            f"such as {alike[0].symbol.name}: code may put such names together"
+        )
     if unknown := sorted(language for language, count in examined.items() if not count):
         notes.append(f"nothing of {', '.join(unknown)} was examined: what it offers to others has no exports to go by")
     return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
-        is_complete=len(found) <= request.limit and not unparsed and not unknown,
+        is_complete=len(found) <= request.limit and not unknown,
         notes=tuple(notes),
     )
 
@@ -363,19 +406,53 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and definition.kind in _KINDS
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
         and len(definition.name) > 1  # names of one letter are not kept as references
-        and not definition.name.startswith(("__", "operator"))  # who uses an operator writes no name
+        and not definition.name.startswith(("_", "operator"))  # who uses an operator writes no name
         and not (definition.kind == "macro" and _GUARD.search(definition.name))
         and definition.name not in _CALLED_FROM_OUTSIDE
+        and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
     )
 
 
-def _is_used_otherwise(index: CodeIndex, file_id: int, definition: Definition, users: Counter[str]) -> bool:
-    if _is_registered(index, file_id, definition):
+def _classes(count: int) -> str:
+    return f"{count} class{'' if count == 1 else 'es'}"
+
+
+def _series(symbol: code.SymbolInfo) -> tuple[str, str]:
+    """The folder of a class and the last word of its name; nothing for what is no class, or an error."""
+    *_, word = ("", *re.findall(r"[A-Z][a-z]+", symbol.name))
+    is_class = symbol.kind == "class" and word and not _PLAIN_BASE.fullmatch(word)
+    return (symbol.path.rpartition("/")[0], word) if is_class else ("", symbol.id)
+
+
+def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -> bool:
+    """Whether a class extends one that is not defined here, by way of others that are."""
+    if name not in bases:
+        return not _PLAIN_BASE.fullmatch(name)
+    inherited = bases[name] - seen
+    return any(_extends_outside(base, bases, seen | inherited | {name}) for base in inherited)
+
+
+def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
+    is_found = _TAKEN_BY_PLACE.fullmatch(file.path) or _is_registered(index, file.file_id, definition)
+    if is_found or _is_named_in_text(index, file, definition.name):
         return True
-    if not index.by_id[file_id].rules.names.attribute_classes or definition.kind != "class":
+    if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is written without the word
-    return (short != definition.name and users[short] > 0) or _extends_others(index, file_id, definition)
+    return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
+
+
+def _is_named_in_text(index: CodeIndex, file: FileFacts, name: str) -> bool:
+    """Whether another file has the name in a string, as settings name classes, or anywhere where it has no syntax
+    tree, as templates call functions."""
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    quoted = rf"""["'`][^"'`\n]*{word}[^"'`\n]*["'`]"""
+    others = (index.by_id.get(file_id) for file_id in index.facts.files_with(terms(name)))
+    return any(
+        re.search(quoted if other.language in GRAMMARS else word, index.lines(other.file_id).joined()) is not None
+        for other in others
+        if other is not None and other is not file and named(other.language).markup is None
+    )
 
 
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
@@ -409,7 +486,8 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         commits, churn = _history(root, days)
     except GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
-    written = (file for file in facts.files() if file.kind == "code" and not is_generated(file.path))
+    made = (is_generated, is_migration)
+    written = (file for file in facts.files() if file.kind == "code" and not any(one(file.path) for one in made))
     logic = (file for file in written if file.language not in STYLESHEETS)
     files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))

@@ -21,7 +21,7 @@ from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Que
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS
-from codeinfo.languages.model import FileFacts, family, is_inline_test
+from codeinfo.languages.model import FileFacts, family, is_inline_test, named
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -415,8 +415,13 @@ def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     return [
         file
         for file in sorted(known, key=lambda file: file.path)
-        if file.language not in GRAMMARS or not families or family(file.language) in families
+        if not families or not _has_family(file.language) or family(file.language) in families
     ]
+
+
+def _has_family(language: str) -> bool:
+    """Whether it is known what else a file can use: a component of Vue has no syntax tree, but uses no PHP."""
+    return language in GRAMMARS or bool(named(language).family)
 
 
 def _candidate_ids(index: CodeIndex, name: str) -> list[int]:

@@ -22,7 +22,7 @@ from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
-from codeinfo.languages.model import FileFacts
+from codeinfo.languages.model import FileFacts, named
 from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
@@ -39,6 +39,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     cut = _cut(graph, request)
     external, unresolved = graph.loose
     languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
+    unread = [language for language, _ in languages.most_common(1) if named(language).syntax is None]
     return CodeMap(
         root=str(root),
         files=len(graph.files),
@@ -55,6 +56,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),
+        notes=tuple(f"{one} has no syntax tree here: its imports and types are not in this map" for one in unread),
     )
 
 
@@ -147,13 +149,16 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
         offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
     started = []
     programs = index.defining("main") | index.defining("Main")
+    compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
         stem = path.rpartition("/")[2].partition(".")[0].lower()
-        is_run = path in programs or _STARTS.match(stem) or not (rules.by_use or rules.deferred or rules.headers)
+        is_program = path in programs
+        is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
+        is_run = is_program or _STARTS.match(stem) or is_script
         is_start = is_source(facts) and edges and is_run and (not offered or stem in ("__main__", "main"))
         if is_start and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
-            is_named = bool(_STARTS.match(stem) or path in programs)
+            is_named = bool(_STARTS.match(stem) or is_program)
             started.append((not is_named, path.count("/"), -len(edges), path))
     return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
 
@@ -229,7 +234,7 @@ def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The programs, and of the module's own package the file of its name, else the most central one."""
+    """The programs, and of the module's own package the file of its name, else the one that brings most together."""
     graph = index.graph
     inside = [
         f for path, f in graph.files.items() if path.endswith(".go") and path.startswith(f"{folder}/".lstrip("/"))
@@ -240,18 +245,28 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     stems = [name, re.sub(r"^go-|-go$", "", name), *(f.packages[0] for f in sources if f.path in top and f.packages)]
     found = next((path for stem in stems if (path := _joined(folder, f"{stem}.go")) in top), "")
     if top:
-        yield found or max(top, key=lambda path: (graph.centrality.get(path, 0.0), path))
+        yield found or max(top, key=lambda path: (len(graph.edges_from(path)), graph.centrality.get(path, 0.0), path))
     yield from sorted(
         facts.path for facts in sources if "main" in facts.packages and "main" in facts.exports + facts.hidden
     )
 
 
 def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The pages and commands of an application; of a library its commands, and the files that are always loaded."""
     parsed = json.loads(text)
-    yield from (
-        _joined(folder, path) for path in _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
-    )
-    yield from (_joined(folder, path) for path in ("public/index.php", "index.php"))
+    pages = [_joined(folder, path) for path in ("public/index.php", "index.php", "artisan", "bin/console")]
+    if any(path in index.graph.files for path in pages):
+        yield from pages
+    else:
+        named = _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
+        yield from (_joined(folder, path) for path in named)
+
+
+def _django(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The command of a project, and its addresses, which lie beside its settings."""
+    yield _joined(folder, "manage.py")
+    for package in re.findall(r"DJANGO_SETTINGS_MODULE[\"'],\s*[\"']([\w.]+?)\.settings[\w.]*[\"']", text):
+        yield _joined(folder, f"{package.replace('.', '/')}/urls.py")
 
 
 _GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
@@ -280,6 +295,8 @@ def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
+    "manage.py": _django,
+    "Gemfile": lambda index, folder, text: [_joined(folder, path) for path in ("config.ru", "config/routes.rb")],
     "setup.py": lambda index, folder, text: _python_packages(index, folder),
     "setup.cfg": lambda index, folder, text: _python_packages(index, folder),
     "package.json": _package_json,

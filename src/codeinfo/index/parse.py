@@ -459,6 +459,8 @@ _MAX_BRACKETS = 3000  # characters between two brackets
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _WORD = re.compile(r"[\w$@]+")
 _SIMPLE = re.compile(r"(?:(?:await|new|yield)\s+|[&*])?([\w$.]+(?:\([\w$.]*\))?)(?:\{.*\})?", re.DOTALL)
+_MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
+_BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # no function is called so
 _UNKNOWN_RECEIVER = "?"
 _BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of what is no plain name
 
@@ -598,8 +600,8 @@ def _receiver(text: str, end: int) -> str:
                 end -= 1
         word = _WORD.match(text[max(0, end - _MAX_RECEIVER) : end][::-1])
         name = word.group()[::-1] if word else ""
-        if not name and suffix:
-            inner = _SIMPLE.fullmatch(inside) if suffix.startswith("(") else None
+        if (not name or name in _BEFORE_VALUES) and suffix:
+            inner = _SIMPLE.fullmatch(inside) or _MADE.fullmatch(inside) if suffix.startswith("(") else None
             parts.append(inner.group(1) if inner else _UNKNOWN_RECEIVER)
             break
         if not name:

@@ -232,7 +232,7 @@ _SPECIAL = {
 _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
 _MAX_TEXT = 160  # characters of a type or a value: further on there are arguments
-_PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<]")  # how a type or a value begins that may lead to a definition
+_PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<?\\]")  # how a type or a value begins that may lead to a definition
 _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
 

@@ -56,6 +56,9 @@ _MIX = re.compile(
     r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?",
     re.MULTILINE,
 )
+_GEM_GROUP = re.compile(
+    r"^\s*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b(?P<gems>.*?)^\s*end\b", re.MULTILINE | re.DOTALL
+)
 _SWIFT = re.compile(
     r"\.package\(\s*(?:name:[^,]+,\s*)?url:\s*\"(?:[^\"]*/)?(?P<name>[^\"/]+?)(?:\.git)?/?\"\s*,[^\"\n]*\"(?P<version>[^\"]+)\""
 )
@@ -88,6 +91,7 @@ FRAMEWORKS = {
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
     "phoenix": "Phoenix", "phoenix_live_view": "Phoenix LiveView", "ecto": "Ecto", "vapor": "Vapor", "io.ktor": "Ktor",
+    "flutter": "Flutter",
     **_BUILDS,
 }  # fmt: skip
 _NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing", re.IGNORECASE)  # groups of dependencies
@@ -98,12 +102,14 @@ TEST_FRAMEWORKS = {
     "github.com/stretchr/testify": "testify", "github.com/onsi/ginkgo/v2": "Ginkgo",
     "org.junit.jupiter:junit-jupiter": "JUnit 5", "org.junit.jupiter:junit-jupiter-api": "JUnit 5",
     "junit:junit": "JUnit 4", "org.testng:testng": "TestNG", "org.mockito:mockito-core": "Mockito", "xunit": "xUnit",
-    "nunit": "NUnit", "mstest.testframework": "MSTest", "moq": "Moq", "phpunit/phpunit": "PHPUnit", "rspec": "RSpec",
+    "nunit": "NUnit", "mstest.testframework": "MSTest", "moq": "Moq", "phpunit/phpunit": "PHPUnit",
+    "pestphp/pest": "Pest", "rspec": "RSpec", "rspec-rails": "RSpec", "flutter_test": "flutter_test", "tasty": "Tasty",
+    "hspec": "Hspec",
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
 # How tests are run where no manifest says better.
-_TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec",
+_TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
 
 
@@ -163,7 +169,7 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         kind = kind_of_manifest(path)
         try:
             found += kind.read(path, texts[path]) if kind else ()
-        except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
+        except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
     properties = {name: value.strip() for text in texts.values() for name, value in _PROPERTY.findall(text)}
     once: dict[tuple[str, str, str, str], Dependency] = {}
@@ -217,16 +223,22 @@ def test_setup(
     # `npm test` of a project in another language tries its pages alone.
     script_lines = sum(size.lines for name, size in sizes.items() if family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
-    return TestSetup(test_files, tuple(tools), _command(texts, tools, of_scripts), tuple(tools.values()))
+    has_tests = bool(test_files or tools)
+    return TestSetup(test_files, tuple(tools), _command(texts, tools, of_scripts and has_tests), tuple(tools.values()))
 
 
 def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool) -> str:
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
         return "make test"
-    script = re.search(r"\"test\"\s*:\s*\"([^\"]+)\"", at_top.get("package.json", ""))
-    if script and of_scripts and "no test specified" not in script[1]:
-        return f"npm test ({script[1]})"
+    scripts = {"composer.json": "composer test", **({"package.json": "npm test"} if of_scripts else {})}
+    found = {
+        command: re.search(r"\"test\"\s*:\s*\"((?:[^\"\\]|\\.)+)\"", at_top.get(path, ""))
+        for path, command in scripts.items()
+    }
+    named = [f"{c} ({script[1]})" for c, script in found.items() if script and "no test specified" not in script[1]]
+    if named:
+        return " and ".join(named)
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         return "pytest"
     commands = (kind.command for kind in _MANIFESTS if any(re.fullmatch(kind.files, path) for path in at_top))
@@ -283,9 +295,11 @@ def _json_tables(groups: Mapping[str, str]) -> Callable[[str, str], Iterator[Dep
     def read(path: str, text: str) -> Iterator[Dependency]:
         parsed = json.loads(text)
         for key, group in groups.items():
+            before, inside = text[: (start := text.find(f'"{key}"'))].count("\n"), text[start:]
             for name, version in parsed.get(key, {}).items():
                 if name != "php" and not name.startswith("ext-"):
-                    yield Dependency(name, _version(version), f"{path}:{_line(text, json.dumps(name), ':')}", group)
+                    line = before + _line(inside, json.dumps(name), ":")
+                    yield Dependency(name, _version(version), f"{path}:{line}", group)
 
     return read
 
@@ -328,6 +342,39 @@ def _expression(
 def _nuget(path: str, text: str) -> Iterator[Dependency]:
     group = "test" if re.search(r"Test|(?<![a-z])test", path) else ""
     yield from (replace(one, group=group) for one in _expression(_NUGET)(path, text))
+
+
+def _gemfile(path: str, text: str) -> Iterator[Dependency]:
+    """What stands in a group is for that alone: the first one of its names that is not shipped."""
+    spans = [(match.start("gems"), match.end("gems"), match["groups"]) for match in _GEM_GROUP.finditer(text)]
+    lines = [(text.count("\n", 0, start), text.count("\n", 0, end), names) for start, end, names in spans]
+    for one in _gems(path, text):
+        line = int(one.source.rpartition(":")[2]) - 1
+        around = [names for first, last, names in lines if first < line <= last]
+        yield replace(one, group=", ".join(re.findall(r"\w+", around[0]))) if around else one
+
+
+def _cabal(path: str, text: str) -> Iterator[Dependency]:
+    """The lists of each section; what a section of tests or benchmarks needs is not shipped."""
+    group, inside = "", False
+    for number, line in enumerate(text.split("\n"), 1):
+        if section := re.match(r"(library|executable|test-suite|benchmark|common)\b", line):
+            group = {"test-suite": "test", "benchmark": "bench"}.get(section[1], "")
+        field = re.match(r"\s*([\w-]+):(.*)", line)
+        inside = field[1].lower() == "build-depends" if field else inside and bool(line.strip())
+        listed = field[2] if field else line
+        for part in listed.partition("--")[0].split(",") if inside else ():
+            if match := re.match(r"\s*([A-Za-z][\w-]*)\s*((?:[\^<>=].*)?)", part):
+                yield Dependency(match[1], " ".join(match[2].split()), f"{path}:{number}", group)
+
+
+def _pubspec(path: str, text: str) -> Iterator[Dependency]:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    tables = {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
+    for table, group in (("dependencies", ""), ("dev_dependencies", "dev")):
+        for key, value in getattr(tables.get(table), "value", None) or ():
+            version = value.value if isinstance(value, yaml.ScalarNode) else ""
+            yield Dependency(key.value, version, f"{path}:{key.start_mark.line + 1}", group)
 
 
 def _mix(path: str, text: str) -> Iterator[Dependency]:
@@ -385,10 +432,13 @@ _MANIFESTS = (
     Manifest(r".*\.fsproj|Directory\.(?:Packages|Build)\.props", _nuget),
     Manifest(r"composer\.json", _json_tables({"require": "", "require-dev": "dev"}), _PROJECT_NAME, "php"),
     Manifest(r"mix\.exs", _mix, re.compile(r"\bapp:\s*:(\w+)"), command="mix test"),
-    Manifest(r"Gemfile", _gems),
+    Manifest(r"Gemfile", _gemfile),
     Manifest(r".*\.gemspec", _gems, _GEM_NAME),
     Manifest(r"Package\.swift", _expression(_SWIFT), _SWIFT_NAME, command="swift test"),
     Manifest(r"build\.sbt", _sbt, command="sbt test"),
+    Manifest(r".*\.cabal", _cabal, re.compile(r"^name:\s*(\S+)", re.MULTILINE), command="cabal test"),
+    Manifest(r"pubspec\.yaml", _pubspec, re.compile(r"^name:\s*(\S+)", re.MULTILINE)),
+    Manifest(r"manage\.py", lambda path, text: iter(()), command="python manage.py test"),  # of Django
 )
 
 

@@ -266,10 +266,18 @@ def _is_around(folder: str) -> bool:
     return any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
 
 
+# A step in the history of a database, and what all of them come to: nobody calls or changes them.
+_MIGRATION = re.compile(r"(?:.*/)?\w*migrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb")
+
+
+def is_migration(path: str) -> bool:
+    return _MIGRATION.fullmatch(path) is not None
+
+
 def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
-    is_around = _is_around(folder) or re.fullmatch(_AROUND_NAME, name)
+    is_around = _is_around(folder) or re.fullmatch(_AROUND_NAME, name) or is_migration(path)
     return kind is FileKind.CODE and not is_around and not is_generated(path)
 
 

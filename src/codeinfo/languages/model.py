@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -125,14 +125,6 @@ EXTERNAL = Outcome(status="external")
 UNRESOLVED = Outcome(status="unresolved")
 
 
-class LanguageResolver(Protocol):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome: ...
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        """Files whose names can be used without an import."""
-        ...
-
-
 def last_name(written: Import) -> tuple[str, ...]:
     """The names an import binds: those that it lists, else the last part of the module."""
     if written.alias:
@@ -151,11 +143,11 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     timed: bool = False  # imports may be lazy or for types only
     deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: what is used does, or a compiler reads all
     types_block: str = ""  # the condition of a block that only a type checker reads
-    resolver: Callable[..., LanguageResolver] | None = None  # takes a Tree
+    resolver: Callable[[Tree], Resolver] | None = None
     bound: Callable[[Import], tuple[str, ...]] = last_name
     by_use: bool = False  # an import names a package, or none is needed: which files are meant, only used names tell
     qualifier: Callable[[Import], str] | None = None  # the name that is written before all that a package offers
-    whole_names: bool = False  # modules are used by their whole names, which needs no import
+    whole_names: bool = False  # modules and classes are used by their whole names, which needs no import
     paths: bool = False  # what another crate or module has is also used by its path, which needs no import
     binds_last: bool = False  # what stands behind the last dot of an import is known by that name
     types_only: bool = False  # a package has types and few functions: a name in small letters is a member of something
@@ -527,7 +519,12 @@ class Resolver:
         raise NotImplementedError
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
+        """Files whose names can be used without an import."""
         return ()
+
+    def whole(self, source: FileFacts, name: str) -> tuple[str, ...]:
+        """Files of the module that is used by its whole name."""
+        return self._tree.by_package.get((source.language, name), ())
 
 
 def packages_of(facts: FileFacts) -> tuple[str, ...]:

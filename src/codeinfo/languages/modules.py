@@ -306,10 +306,43 @@ _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
 
+_RAILS_CONFIG = "application.rb"
+_RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
+
+
 class RubyImports(Resolver):
+    """By path; and a constant by the file that is called like it, below `lib`, a folder of `app` or one that a Rails
+    application adds: its classes are loaded when they are first used, and nothing imports them."""
+
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
+        self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
+        self._own: dict[str, str] = {}  # the other way round
+        added = {
+            joined(path.rpartition("/")[0], f"../{folder}") or ""
+            for path, text in tree.configs.items()
+            if path.endswith(f"config/{_RAILS_CONFIG}")
+            for folder in _RAILS_PATHS.findall(text)
+        }
+        for path, facts in tree.files.items():
+            for root in ancestors(facts.folder) if path.endswith(".rb") else ():
+                if root in added or _is_ruby_root(root):
+                    key = _ruby_key(path[len(root) + 1 : -len(".rb")])
+                    if not facts.exports or key.partition("/")[0] in map(_ruby_key, facts.exports):
+                        self._constants.setdefault(key, []).append(path)
+                        self._own[path] = key
+                    break
+
+    def whole(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
+        """Looked up in the modules around first, which the path of a file tells; of a chain the longest part counts."""
+        parts = _ruby_key(name).split(".")
+        for outer in ancestors(self._own.get(source.path, "")):
+            for length in range(len(parts), 0, -1):
+                found = self._constants.get("/".join(filter(None, (outer, *parts[:length]))), ())
+                if one := nearest(found, source.folder):
+                    return (one,)
+        return ()
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         name = written.module.removesuffix(".rb") + ".rb"
@@ -322,6 +355,16 @@ class RubyImports(Resolver):
         paths = (*(joined(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
         found = next((path for path in paths if path in self._tree), None)
         return _one(found) if found else model.EXTERNAL
+
+
+def _is_ruby_root(folder: str) -> bool:
+    above, _, name = folder.rpartition("/")
+    return name in ("lib", "concerns") or (above.rpartition("/")[2] == "app" and name not in ("views", "assets"))
+
+
+def _ruby_key(path: str) -> str:
+    """A path or a constant in a form that both share, however it spells its acronyms."""
+    return path.replace("_", "").lower()
 
 
 class LuaImports(Resolver):
@@ -415,6 +458,9 @@ RUBY = model.Language(
         ),
         timed=True,
         resolver=RubyImports,
+        by_use=True,
+        whole_names=True,
+        configs=(_RAILS_CONFIG,),
     ),
     names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=_RUBY_SYMBOL),
 )
