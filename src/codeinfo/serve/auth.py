@@ -1,8 +1,8 @@
-"""Who may talk to the server, and how much: exact hosts and origins, a token for writes, sessions for pages, bounded
-bodies, headers.
+"""Access to the server: exact hosts and origins, a token for writes, sessions for pages, bounded bodies, security
+headers.
 
-This stands before every route, the MCP server included, and refuses by default: a request that is not a read of our own
-page or of a program on this machine gets nowhere.
+This guards every route, the MCP server included, and refuses by default: only reads by our own pages and by programs on
+this machine get through without a token.
 
 A link that works once turns into a cookie, the cookie into a token for one session. The link is shown to the person who
 started the server and to nobody else. The server's own token never leaves it: what a page sends with its requests is
@@ -141,7 +141,7 @@ def read_token_file(path: Path) -> str:
 
 
 class Guard:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware that wraps the whole application."""
 
     def __init__(self, app: App, access: Access) -> None:
         self._app = app
@@ -164,7 +164,7 @@ class Guard:
         await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), secured, headers)
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        """A request that may be answered, if its sender may have that."""
+        """A well-formed request from an allowed origin: answered if its sender has the right to it."""
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._open_session(asked):
@@ -182,7 +182,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
-        """For what is never answered to anybody."""
+        """Why a request is refused whoever sends it; None where it is not."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
@@ -201,8 +201,8 @@ class Guard:
         return None
 
     def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
-        """For who has neither the server's token nor, as far as that goes, a session. A session reads; to change
-        something its page's token must come along, which no other site's page knows."""
+        """Why a request without the server's token or a sufficient session is refused. A session may read; a change
+        also needs its page's token, which no page of another site knows."""
         given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
         if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
             return None
@@ -226,7 +226,7 @@ class Guard:
         return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
 
     def _open_session(self, asked: dict[str, list[str]]) -> str | None:
-        """A new session for who opened a link with the code; on an address that others reach, with the token, too."""
+        """A new session in exchange for the code of a link; on an address that others reach, also for the token."""
         if code := asked.get(CODE_PARAMETER, [""])[0]:
             return self._sessions.enter(code)
         given = asked.get("token", [""])[0]
@@ -236,7 +236,7 @@ class Guard:
 
 
 def _is_page(scope: Scope) -> bool:
-    """What people look at; it shows more than any single operation does, and its buttons change things."""
+    """Pages are for people: they show more than any single operation, and their buttons change things."""
     path: str = scope["path"]
     return path in PAGES or path.startswith("/ui/")
 
@@ -254,18 +254,18 @@ def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
 
 
 class BodyRefused(CodeInfoError):
-    """Raised where the body is read; the application answers with it as with any error."""
+    """Raised while the body is read, and answered like any error."""
 
 
 def most_bytes(path: str) -> int:
-    """That a body may have."""
+    """The size limit of a request body."""
     if path.startswith(UPLOADS):
         return MAX_UPLOAD_BYTES
     return MAX_HOOK_BYTES if path.startswith(HOOKS) else MAX_BODY_BYTES
 
 
 def _limit_body(receive: Receive, most: int) -> Receive:
-    """A body without a length is counted as it comes, and must come in time."""
+    """Counts the body as it arrives, since it may come without a length, and bounds how long it takes."""
     seen, complete = 0, False
     until = asyncio.get_running_loop().time() + BODY_SECONDS
 
@@ -312,7 +312,7 @@ async def send_refusal(
     readable: bool,
     more: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
-    """JSON for programs, the same words for a person who opened the address."""
+    """JSON for programs, the same as plain text for a person who opened the address."""
     text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
     body = text or dumps({"error": {"code": code, "message": what, "next": next_step}})
     kind = "text/plain; charset=utf-8" if readable else "application/json"
@@ -394,19 +394,18 @@ def set_cookie(value: str, *, secure: bool = False) -> str:
     return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{'; Secure' if secure else ''}"
 
 
-# --- what a person sees of it --------------------------------------------------------------------------------------
+# --- pages -----------------------------------------------------------------------------------------------------------
 
 
 def continue_page(address: str) -> str:
-    """Leads on to an address. A redirect would not do: a browser that came from elsewhere would follow it without the
-    cookie, since it is for this site alone."""
+    """Forwards to an address. A redirect would not do: a browser that came from another site would follow it without
+    the cookie, which is same-site."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
     return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Go on to the pages</a></p>')
 
 
 def no_session_page(address: str, *, used: bool) -> str:
-    """For a browser without a session; `address` is what it asked for, `used` whether with a link that no longer
-    works."""
+    """For a browser without a session; `address` is what it requested, `used` whether its link was used before."""
     first = "<p>This link has been used already, and works once only.</p>" if used else ""
     again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
     advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"

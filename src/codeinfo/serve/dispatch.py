@@ -1,5 +1,5 @@
-"""Calls of servers: check the arguments, resolve the project, run in a bounded thread with progress and cancellation,
-map errors. MCP and HTTP both use it; schemas of results come from msgspec.
+"""How servers answer calls: check the arguments, resolve the project, run in a bounded thread with progress and
+cancellation, map errors. MCP and HTTP both use it; schemas of results come from msgspec.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def property_schema(item: Input) -> Schema:
     return {**described, **value}
 
 
-State = Values | list[Values] | None  # that a reply shows
+State = Values | list[Values] | None  # of the project or the collections that a reply shows
 
 
 def shown_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
@@ -89,7 +89,7 @@ def shown_collections(engine: Engine, request: Any, result: Any) -> list[Values]
 
 
 def shown_state(found: Reflects | None) -> Values | None:
-    """As a reply has it: what is empty is left out."""
+    """As replies show it, without empty fields."""
     return _without_empty(found) if found else None
 
 
@@ -97,14 +97,14 @@ def _without_empty(found: Struct) -> Values:
     return {name: value for name, value in jsonable(found).items() if value not in ("", None, [])}
 
 
-# What is empty is left out.
+# Replies leave empty fields out.
 _STATES = msgspec.json.schema_components([Reflects, CollectionState])[1]
 REFLECTS = _STATES["Reflects"] | {"required": []}
 REFLECTS_COLLECTIONS = {"type": "array", "items": _STATES["CollectionState"] | {"required": ["collection"]}}
 
 
 def reflects_schema(operation: Operation) -> Schema | None:
-    """Of what a reply says about the state that it shows."""
+    """The schema of `reflects` in a reply, if it has one."""
     return REFLECTS if operation.shows_project else REFLECTS_COLLECTIONS if operation.shows_documents else None
 
 
@@ -192,7 +192,7 @@ def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
 
 
 def check_length(text: str, name: str) -> str:
-    """The text, unless it is longer than any that is answered over HTTP or MCP."""
+    """The text; raises UsageError where it is too long for HTTP and MCP."""
     if len(text) > MAX_TEXT_CHARS:
         raise UsageError(
             f"{name} has {len(text):,} characters", next_step=f"Send at most {MAX_TEXT_CHARS:,}: its most telling part"
@@ -205,7 +205,7 @@ THREADS = 8  # runs at once; more wait
 # on 20,000 chunks a search takes 60 ms of the processor, with one or two 18.
 COMPUTING = 2
 MOST_WAITING = 256
-MOST_THREADS = 128  # with those that nobody waits for any more and that have yet to notice
+MOST_THREADS = 128  # including those of cancelled calls that have not noticed yet
 PROGRESS_S = 0.2  # between two reports of progress
 PROJECTS_S = 2.0  # the list of projects is read again after this long
 
@@ -221,7 +221,7 @@ def unobserved(operation: str, client: str) -> AbstractContextManager[None]:
 
 
 class Call:
-    """One run in a thread. Long work reports how far it is, and is stopped there once the call is cancelled."""
+    """One run in a thread. Long work reports its progress, which raises once the call is cancelled."""
 
     def __init__(self) -> None:
         self.latest: Progress | None = None
@@ -233,11 +233,11 @@ class Call:
         self.latest = progress
 
     def listener(self, source: str) -> Listener:
-        """Shows nothing of an answer until it is whole."""
+        """Passes on progress only: the answer is returned as a whole."""
         return Listener(source, self.progress, self.check, self.check, self.follow)
 
     def check(self, *_: object) -> None:
-        """Also takes the words and steps of an answer, which it has no use for."""
+        """Also takes the text and the steps of an answer, which it ignores."""
         if self._cancelled.is_set():
             raise KeyboardInterrupt
 
@@ -257,7 +257,7 @@ class Call:
                 self.check()
                 yield delta
         except Exception:
-            self.check()  # a stream that was closed fails in its own words
+            self.check()  # closing the stream made it fail
             raise
         finally:
             self._stream = None
@@ -266,7 +266,7 @@ class Call:
 
 class EngineLease:
     """The engine of a server: made by `make` when it is first needed and closed when nobody has used it for `idle_s`;
-    with None it belongs to somebody else and is never closed here."""
+    with None its owner closes it."""
 
     def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
         self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # that use it
@@ -312,8 +312,8 @@ class EngineLease:
 
 
 class Projects:
-    """Which folder a project's name means. A client that started this process (`here` is None) may name any folder; one
-    that came over the network only `here` and what is indexed already."""
+    """Resolves the names of projects to folders. A client that started this process (`here` is None) may name any
+    folder, one that came over the network only `here` and what is indexed already."""
 
     def __init__(self, lease: EngineLease, here: Path | None = None, folder: str = "") -> None:
         """`folder` is the client's working folder, where that is not the one of this process."""
@@ -366,7 +366,7 @@ class Projects:
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
 
     def anchored(self, request: Asked) -> Asked:
-        """The request with every path that a client wrote seen from its own working folder."""
+        """The request with the client's paths resolved against its working folder."""
         fields = request.__struct_fields__ if self.folder else ()
         placed: Values = {}
         for name in ("root",) if "root" in fields else ("path", "paths", "working_folder", "sources"):
@@ -384,8 +384,8 @@ class Projects:
         return os.path.join(self.folder, os.path.expanduser(path)).rstrip("/") or "/"
 
     def root_shown(self, name: str) -> str:
-        """What a page shows at first where nothing is chosen: `here` if it is indexed, else a project that is, so that
-        looking at a page does not index a folder that nobody named."""
+        """The project that a page shows first where none is chosen: `here` if it is indexed, else another one that is,
+        so that opening a page does not index a folder that nobody named."""
         roots = [project.root for project in self.known()]
         return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
 
@@ -424,7 +424,7 @@ class Projects:
 
 
 def query_of(values: Mapping[str, Any]) -> str:
-    """What a request looks for, by the names that requests have for it."""
+    """The query of a request, whatever its field is called."""
     return next(
         (str(values[name]) for name in ("query", "pattern", "name", "target", "question") if values.get(name)), ""
     )
@@ -444,7 +444,7 @@ def file_within(root: str, given: str) -> str:
 
 
 class Room:
-    """For so many runs at once; more wait, but not too many."""
+    """Bounds the runs at once, and how many may wait for one of them."""
 
     def __init__(self, size: int) -> None:
         self._free = asyncio.Semaphore(size)
@@ -487,16 +487,15 @@ class Dispatcher:
 
     @contextmanager
     def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:
-        """The engine for an operation that the current caller may use: every one begins here, observed under its own
-        name or that of the tool, and described for the audit log."""
+        """The engine for an operation, if the current caller may use it. Every operation starts here: it is observed
+        under its own name or that of the tool, and described for the audit log."""
         check_offered(operation)
         describe_use(operation, query_of(values))
         with self.observe(name or operation, client), self.lease.use() as engine:
             yield engine
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, State]:
-        """The result, and the state of the project or the collections that it shows, as far as it is about one as it is
-        now."""
+        """The result, and the current state of the project or the collections that it shows, if it shows one."""
         with self.performing(operation.name, values, "http") as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.listener("REST"))
@@ -526,8 +525,8 @@ class Dispatcher:
         computes: bool = False,
         reserved: bool = False,
     ) -> Done:
-        """Run `work` in a thread and stop it when the client cancels or goes away. `computes` is for work that is
-        short and waits for nothing else, `reserved` for a look at the server itself, which waits for no other work."""
+        """Run `work` in a thread and stop it when the client cancels or goes away. `computes` is for work that is short
+        and waits for nothing else, `reserved` for looking at the server itself, which never waits for other work."""
         room = self._reserved if reserved else self._computing if computes else self._room
         call, loop = Call(), asyncio.get_running_loop()
         reporting = loop.create_task(_report_progress(report, call)) if report is not None else None
@@ -559,7 +558,7 @@ class Dispatcher:
 
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:
-    """An unexpected error as one of ours, its trace in the log."""
+    """An unexpected error as a CodeInfoError; its trace is logged."""
     if known := environment_error(error):
         return known
     log.error("unexpected error", exc_info=error)
@@ -579,11 +578,11 @@ async def _report_progress(report: Report, call: Call) -> None:
 
 # --- starting and ending a server ----------------------------------------------------------------------------------
 
-SHUTDOWN_S = 1.5  # from the signal to the end, whatever still runs: every store can be left at any moment
+SHUTDOWN_S = 1.5  # from the signal to the exit, whatever still runs: every store survives a kill at any moment
 
 
 def check_threads() -> None:
-    """Raises where no thread can be started, before a server promises anything."""
+    """Raises where no thread can be started: better before a server says that it is ready."""
     probe = threading.Thread(target=int)
     probe.start()
     probe.join()

@@ -1,5 +1,5 @@
-"""What operators see of a server, on an address of its own: metrics for Prometheus, and whether it is alive and ready.
-Also spans for OpenTelemetry, where that is installed, and logs as JSON.
+"""What operators see of a server, on a separate address: metrics for Prometheus, liveness and readiness. Also spans for
+OpenTelemetry, where that is installed, and logs as JSON.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def memory_reading(pids: Iterable[int]) -> Reading:
 
 
 def with_spans(observe: Observe = unobserved) -> Observe:
-    """Each operation as a span too, where OpenTelemetry is installed; who wants them sets up its SDK."""
+    """Each operation as a span too, where OpenTelemetry is installed; its SDK is for the operator to set up."""
     try:
         from opentelemetry import trace
     except ModuleNotFoundError:
@@ -201,7 +201,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """What all loggers say from INFO on, and each request, to stderr."""
+    """Write all log records from INFO up, and each request, to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -85,7 +85,7 @@ class Watch:
             return self._clean and self._is_recent()
 
     def invalidate(self) -> None:
-        """The look at the files that followed `start` did not come to its end."""
+        """The walk that followed `start` was not completed."""
         with self._lock:
             self._clean = self._knows_all = False
 
@@ -171,7 +171,7 @@ def _libc() -> ctypes.CDLL:
 
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is reported
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
-_GIVE_WAY_S = 0.5  # to those who waited for a refresh: they have searched by then
+_GIVE_WAY_S = 0.5  # to callers that waited for the refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
 _log = logging.getLogger(__name__)
 
@@ -239,8 +239,8 @@ class ServerIndexes(Indexes):
         return place
 
     def _follow_team(self) -> None:
-        """Pull what others write as soon as they have, so that the next question need not wait for it. What is missed
-        here is noticed by that question."""
+        """Pull what others have written as soon as they are done, so that the next question need not wait for it. A
+        notice that is missed here is caught by that question."""
         from codeinfo.team.store import DROPPED
 
         assert self.team is not None
@@ -258,7 +258,7 @@ class ServerIndexes(Indexes):
                     _log.debug("pulling %s failed", trees[number].root, exc_info=True)
 
     def _drop_copies(self) -> None:
-        """Remove the copies of trees that the team has dropped; one that is in use goes the next time."""
+        """Remove local copies of trees that the team has dropped; one that is in use is removed next time."""
         from codeinfo.team.store import dropped_trees
 
         assert self.team is not None
@@ -288,7 +288,7 @@ class ServerIndexes(Indexes):
             return self._roots.setdefault(id(index), _Root(index))
 
     def _join(self, job: _Job, until: float | None, progress: ProgressSink | None) -> None:
-        """Wait for a job. When the last one who does so is cancelled (`progress` raises), the job is stopped."""
+        """Wait for a job. When its last waiting caller is cancelled (`progress` raises), the job is stopped."""
         with self._roots_lock:
             job.waiting += 1
         try:
@@ -315,8 +315,8 @@ class _Root:
 
 
 class _Job:
-    """One refresh in a thread of its own, for all who wait for it. After one that looked at everything it looks at what
-    has changed since, where that is known."""
+    """One refresh in a thread of its own, shared by all callers that wait for it. After a full one it only looks at
+    what has changed since, where that is known."""
 
     def __init__(self, index: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
         self.index = index
@@ -364,7 +364,7 @@ class _Job:
             self._warm_up(self._fresh.store)
 
     def _warm_up(self, store: SqliteStore) -> None:
-        """Nobody waits for this: what fails here fails again, and is reported, in the next call that needs it."""
+        """In the background: what fails here fails again, and is reported, in the next call that needs it."""
         try:
             if self.is_latest and not self.stopped:
                 engine_search.warm_up(self.index, store)

@@ -1,5 +1,5 @@
-"""What all routes share: the engine, recent log lines, the queue of folders to index, and answers being written, each
-in a thread of its own with its events recorded, so that a page can be reloaded, opened twice or closed without harm.
+"""What all routes share: the engine, recent log lines, the queue of folders to index, and answers in progress. Each
+answer has a thread of its own and records its events, so that its page can be reloaded, opened twice or closed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ MOST_RUNNING = 8
 RUNS_REMEMBERED = 100  # runs whose events can still be read
 PUBLISH_S = 0.15  # between two looks at the events of a run, on the server that performs it and on those that follow
 SIGN_OF_LIFE_S = 2.0
-_GIVE_UP_S = 60.0  # on a database that is away when an answer is finished; the conversation has the answer
+_GIVE_UP_S = 60.0  # on a database that is down when an answer is finished; the conversation has the answer
 _CLOSE_S = 5.0
 
 log = logging.getLogger(__name__)
 
 
 class Bell:
-    """Rung from any thread; listeners are tasks of the server's event loop. Rings in between are one ring."""
+    """Wakes tasks of the server's event loop from any thread. Several rings before a task looks count as one."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -108,7 +108,7 @@ class AnswerRun(Struct):
         return "".join(event.data["text"] for event in list(self.events) if event.kind == "token")
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, RunEvent]]:
-        """Every event from `after` on, those of the past at once, until the run ends."""
+        """Every event from number `after` on, past ones at once, until the run ends."""
         with self.bell.listening() as news:
             while True:
                 news.clear()
@@ -123,7 +123,7 @@ class AnswerRun(Struct):
 
 
 class _StopElsewhere(Call):
-    """Of a run that another server performs."""
+    """The call of a run on another server."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class _StopElsewhere(Call):
 
 
 class Runs:
-    """The runs of this server; in a team also those of others, followed by way of the database."""
+    """The runs of this server; in a team also those of the other servers, followed through the database."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -155,7 +155,7 @@ class Runs:
 
     @property
     def busy(self) -> bool:
-        """Whether answers are being written."""
+        """Whether an answer is being written."""
         return any(not run.finished for run in list(self._runs.values()))
 
     def start(self, request: AskRequest | DocsAskRequest | AgentRunRequest) -> AnswerRun:
@@ -176,13 +176,13 @@ class Runs:
                 : max(0, len(self._runs) - RUNS_REMEMBERED)
             ]:
                 del self._runs[old]
-        if not request.conversation:  # known from the start, so that a page has an address to come back to
+        if not request.conversation:  # created first, so that the page has an address to return to
             run.conversation = self._engine.answers.store.create(
                 title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
             )
             request = replace(request, conversation=run.conversation)
         self._share(run)
-        work = partial(copy_context().run, self._perform, run, request)  # with its caller
+        work = partial(copy_context().run, self._perform, run, request)  # on behalf of the caller
         threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
         return run
 
@@ -211,7 +211,7 @@ class Runs:
         thread.start()
 
     def _publish(self, shared: SharedAnswers, run: AnswerRun) -> None:
-        """Events a few times a second, and a sign of life in between."""
+        """Write new events to the database a few times a second, and a heartbeat when there are none."""
         sent, beat = 0, time.monotonic()
         while True:
             ended = run.ended.wait(PUBLISH_S)
@@ -233,7 +233,7 @@ class Runs:
                 return
 
     def _follow(self, *, identity: str = "", conversation: str = "") -> AnswerRun | None:
-        """The copy of a run that another server performs."""
+        """A local copy of a run on another server, kept up to date until it ends."""
         answers = self._engine.answers
         if answers.shared is None:
             return None
@@ -303,7 +303,7 @@ class Runs:
             run.ended.set()
 
     def _drop_if_empty(self, run: AnswerRun) -> None:
-        """A conversation in which nothing was ever asked, since no model could be."""
+        """Delete a conversation that stayed empty because no model could be asked."""
         store = self._engine.answers.store
         if run.error is not None and run.conversation and not store.turns(run.conversation):
             store.delete((run.conversation,))
@@ -349,7 +349,7 @@ class LogLines(logging.Handler):
         self.lines.append({"time": when, "level": record.levelname, "logger": record.name, "message": message})
 
     def since(self, level: str, limit: int) -> list[dict[str, str]]:
-        """At least that serious, the latest first."""
+        """The lines of this level or above, the latest first."""
         order = logging.getLevelNamesMapping()
         return [line for line in reversed(self.lines) if order.get(line["level"], 0) >= order[level]][:limit]
 
@@ -368,7 +368,7 @@ class State(Struct):
     draining: bool = False
 
     def drain(self) -> None:
-        """The server is about to end: streams without an end are closed, so that clients go to another one."""
+        """The server is about to end: endless streams are closed, so that clients move to another server."""
         self.draining = True
         self.queue_bell.ring()
 
@@ -439,9 +439,9 @@ _RUN_END_S = 10.0  # a stopped run ends after the file at hand
 class IndexQueue:
     """Folders to index one after the other: the durable queue of one data folder, and the thread that works on it.
 
-    One process works on the queue at a time (a lock decides); others may add to it and look. What a dead process left
-    running is done again: an index run goes on where it stopped. A team's server has none: workers index its projects.
-    `changed` is called, in any thread, whenever something about a run changed."""
+    One process works on the queue at a time (a lock decides); others may add to it and read it. What a dead process
+    left running is run again: indexing resumes where it stopped. A team's server has no queue: workers index its
+    projects. `changed` is called, in any thread, whenever a run changed."""
 
     def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
@@ -501,7 +501,7 @@ class IndexQueue:
     # --- working ---
 
     def _work(self) -> None:
-        """Wait to be the one process that works on this queue, and do so."""
+        """Work on the queue once this process holds its lock."""
         while not self._closing:
             try:
                 with self._store.worker() as held:
@@ -529,15 +529,15 @@ class IndexQueue:
         self._cancelled, self._progress, self._current = False, Progress("walk", 0), run.id
         self._changed()
         try:
-            self._engine.indexes.of(run.root)  # as it was added, whatever lies around it
+            self._engine.indexes.of(run.root)  # the folder as it was added, not the repository around it
             (report,) = self._engine.index(IndexRequest((run.root,), run.full), self._report).reports
             self._store.finish(run.id, "done", outcome=_outcome(report))
         except KeyboardInterrupt:
-            if not self._closing:  # else it stays running, and the next process does it again
+            if not self._closing:  # else it stays marked as running, and the next process runs it again
                 self._store.finish(run.id, "cancelled")
         except CodeInfoError as error:
             self._store.finish(run.id, "failed", error=str(error), error_code=error.code)
-        except Exception as error:  # one folder's fault must not end the queue
+        except Exception as error:  # a fault in one folder must not stop the queue
             log.exception("indexing %s failed", run.root)
             self._store.finish(run.id, "failed", error=f"{type(error).__name__}: {error}", error_code="INTERNAL")
         finally:

@@ -1,8 +1,8 @@
-"""A team's server: every request has a caller or gets nothing; what a caller may use is a list, and all else is denied.
+"""A team's server: every request needs a caller, and callers may use what is on an allow list, nothing else.
 
-The caller is who a personal access token or a session stands for, asked of the database each time, so that a token that
-was revoked is refused by the next request on any server. A response that goes on for long is looked at again and ends
-when its caller may no longer have it.
+A personal access token or a session identifies the caller. The database is asked each time, so that a revoked token is
+refused by the next request on any server. During a long response the caller is checked again and again; it is cut off
+when access was revoked.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ OPEN = frozenset(
         f"{RESOURCE_METADATA}/mcp",
     }
 )  # answered to everyone; static files are too
-LOOK_S = 2.0  # between two looks at whether the caller of a running response may still have it
-UNCERTAIN_S = 30.0  # that a response may go on while the database cannot be asked
+LOOK_S = 2.0  # between two checks of whether the caller of a running response still has access
+UNCERTAIN_S = 30.0  # for which a response may continue while the database cannot be asked
 REFUSALS_S = 60.0  # between two lines of the audit log about one refused token
 _CHECKS = 8  # callers that are looked up at once
 
@@ -133,7 +133,7 @@ def team_project(database: TeamDatabase, name: str) -> str:
 
 
 def team_file(given: str) -> str:
-    """A path within a project, by its words alone: nothing of it is looked up on this server's disk."""
+    """A path within a project, checked by its text alone: nothing is looked up on this server's disk."""
     path = posixpath.normpath(given)
     if path.startswith(("/", "../")) or path == "..":
         raise CodeInfoError(
@@ -146,7 +146,7 @@ def team_file(given: str) -> str:
 
 
 class Gate:
-    """Who a request comes from."""
+    """Identifies the callers of requests."""
 
     def __init__(
         self, database: TeamDatabase, *, keeps_queries: bool = False, service: SignInService | None = None
@@ -177,7 +177,7 @@ class Gate:
         return caller
 
     def _audit_refusal(self, refused: team.RefusedToken) -> None:
-        """One line a minute for each token and for all that never were one: a flood must not fill the audit log."""
+        """One line a minute for each token, and one for all invalid ones: a flood must not fill the audit log."""
         now, key = time.monotonic(), (refused.reason, refused.token)
         with self._lock:
             written, count = self._refusals.get(key, (-REFUSALS_S, 0))
@@ -256,8 +256,7 @@ class TeamGuard(auth.Guard):
         await self._answer(scope, receive, send, look)
 
     async def _credential(self, headers: dict[str, str]) -> tuple[Callable[[], Caller | None] | None, str]:
-        """How to ask for the caller, and the name of the session; a token that is refused is not made up for by a
-        cookie."""
+        """How to look the caller up, and the name of the session. A cookie does not make up for a refused token."""
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
             return (lambda: self._gate.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
@@ -297,7 +296,7 @@ class TeamGuard(auth.Guard):
     async def _answer(
         self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Callable[[], Caller | None]
     ) -> None:
-        """Answer for as long as the caller may have it."""
+        """Answer for as long as the caller has access."""
         started = ended = False
 
         async def track(message: auth.Message) -> None:
@@ -332,7 +331,7 @@ class TeamGuard(auth.Guard):
                 if now - asked_at > UNCERTAIN_S:
                     break
         log.info("a response was cut off: its caller may no longer have it")
-        response.reschedule(asked_at)  # which is over
+        response.reschedule(asked_at)  # in the past: it expires now
 
 
 def is_open(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Programs that start others: `codeinfo serve` and `codeinfo worker` with several processes, and `codeinfo trial`."""
+"""Commands that start child processes: `serve` and `worker` with several of them, and `trial`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from codeinfo.operations import team
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, memory_reading
 
-_RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the machine busy
+_RESTART_S = (1.0, 30.0)  # from, to: a process that cannot start must not keep the machine busy
 _LOOK_S = 0.1
 ENDING = "the server is about to end"
 
@@ -37,7 +37,7 @@ Start = Callable[[], subprocess.Popen[bytes]]
 def start_child(
     *arguments: str, environment: Mapping[str, str] | None = None, keep_open: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """A command of ours that is asked to end when this process does, killed or not: its standard input ends then."""
+    """A codeinfo command that ends with this process, even where that is killed: its standard input is closed then."""
     command = [*worker_command(__name__, "run_child"), *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=keep_open, start_new_session=True)
 

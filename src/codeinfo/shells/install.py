@@ -1,6 +1,6 @@
 """`install` and `uninstall`: CodeInfo as an MCP server of the clients on this machine.
 
-One insertion a file, recorded, so that taking it out again restores the bytes.
+One insertion in each file, recorded, so that removing it restores the file byte for byte.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ CLIENTS = (
 
 
 class Record:
-    """What was inserted where. Only our own text is kept, never a file's."""
+    """Remembers what was inserted where: only the inserted text, never the file's own."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
@@ -350,7 +350,7 @@ def _plan_instructions(clients: Sequence[Client], record: Record) -> list[Plan]:
 
 
 def _plan_own_file(client: str, path: Path, text: str, record: Record) -> Plan:
-    """A file that is ours as a whole; one that was changed, or written by others, is kept."""
+    """A file that only we write; one that was changed, or is somebody else's, is kept."""
     before = _text(path)
     if before == text:
         return Plan(client, path, "unchanged")
@@ -401,7 +401,7 @@ def _write(plan: Plan, record: Record) -> None:
 
 
 def _make_folders(folder: Path, record: Record) -> None:
-    """Those that are made are remembered, to be removed again."""
+    """Folders that are made are recorded, so that they can be removed."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -451,7 +451,7 @@ def _try_plan(client: Client, places: Places, plan: Callable[[Client], Plan]) ->
 
 
 def _text(path: Path) -> str | None:
-    """Every byte survives: line ends as they are, and what is not UTF-8 too."""
+    """Lossless: keeps line ends as they are, and bytes that are not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -459,7 +459,7 @@ def _text(path: Path) -> str | None:
 
 
 def _program() -> list[str]:
-    """This very installation, by its full path: another version on the PATH is not what was set up."""
+    """This installation, by its full path: the PATH may lead to another version."""
     script = Path(sys.executable).with_name("codeinfo")
     if script.is_file() and os.access(script, os.X_OK):
         return [str(script)]
@@ -526,7 +526,7 @@ def _object(strict: str, start: int) -> JsonObject:
 
 
 def _skip(strict: str, at: int) -> int:
-    """Past white space and the signs between members."""
+    """Skip white space and the punctuation between members."""
     found = _SPACE.match(strict, at)
     assert found is not None
     return found.end()
@@ -646,7 +646,7 @@ def doctor(engine: Engine, request: DoctorRequest) -> DoctorReport:
 
 
 def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float = PATIENCE_S) -> DoctorReport:
-    """The report, and that the server starts, in an empty folder: found out while the report is made."""
+    """The report, with a check that the server starts in an empty folder, which runs in parallel."""
     command, pipe = [sys.executable, "-m", "codeinfo", "mcp"], subprocess.PIPE
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors, ThreadPoolExecutor(1) as pool:
         until = time.monotonic() + patience_s
@@ -674,7 +674,7 @@ def _server_check(greeted: Future[str], until: float, patience_s: float, errors:
 
 
 def _greet(server: subprocess.Popen[bytes]) -> str:
-    """Handshake and list of tools, in words."""
+    """The outcome of a handshake and of listing the tools."""
     started = time.monotonic()
     hello = _ask(server, 1, "initialize", _HELLO)
     took = time.monotonic() - started

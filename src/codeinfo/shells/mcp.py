@@ -88,7 +88,7 @@ class PromptGet(Struct):
 
 
 class Service:
-    """What the server's methods do."""
+    """The methods of the server."""
 
     def __init__(self, dispatcher: Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
         self.lease = dispatcher.lease
@@ -258,14 +258,14 @@ def own_engine(config: Config) -> EngineLease:
 
 
 def own_service(config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, folder: str = "") -> Service:
-    """For a client that may name any folder, with an engine of its own unless `lease` shares one. `folder` is the one
-    that it works in, where that is not ours."""
+    """For a client that may name any folder, with an engine of its own unless `lease` shares one. `folder` is the
+    client's working folder, where that is not ours."""
     lease = lease or own_engine(config)
     return Service(Dispatcher(lease, Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
 
 
 def standard_session(service: Service) -> LineSession:
-    """Standard input and output, taken over: anything else that this process or its children print goes to stderr."""
+    """A session over standard input and output; whatever else this process or its children print goes to stderr."""
     source, sink = Source(os.dup(0)), Sink(os.dup(1))
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -288,7 +288,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     try:
         asyncio.run(main())
     except KeyboardInterrupt:
-        pass  # how some clients end a session
+        pass  # some clients end a session so
     except Exception as error:
         from codeinfo.shells.terminal import report_error
 
@@ -360,7 +360,7 @@ class SharedServer:
                     await session.run()
                     with suppress(OSError):  # the relay was killed
                         relay.sendall(b"\n")
-            except Exception as error:  # of one client: the others are not affected
+            except Exception as error:  # the other clients are not affected
                 log.warning("a client's session ended: %s", first_cause(error))
             finally:
                 self._clients -= 1

@@ -1,4 +1,4 @@
-"""The Model Context Protocol: its messages, its revisions, and how they travel, a line each or over HTTP.
+"""The Model Context Protocol: its messages, its revisions, and its transports: a line each, or HTTP.
 
 A server needs little of it, JSON-RPC with a dozen methods. The official SDK would bring 21 packages and take a second
 of the processor before the first reply; tests talk to this by the SDK's client.
@@ -71,7 +71,7 @@ class ProtocolError(Exception):
 
 
 class Message(Struct):
-    """A request; a notification, which has no id; or a reply, which has no method and which nobody here waits for."""
+    """A request; a notification, which has no id; or a reply, which has no method and is ignored."""
 
     jsonrpc: Literal["2.0"]
     id: int | str | UnsetType | None = UNSET
@@ -97,7 +97,7 @@ class Message(Struct):
 
 
 class Page(Struct):
-    """Lists are one page, so no cursor was ever given out."""
+    """Lists have one page, so no cursor is ever valid."""
 
     cursor: Literal[""] | None = None
 
@@ -165,7 +165,7 @@ class Exchange(Struct):
 
     @property
     def report(self) -> Report | None:
-        """Tells the client how far the work is, if it wants to know."""
+        """Sends progress to the client, if it asked for that."""
         token = self.message.meta.get("progressToken")
         if not isinstance(token, str | int) or isinstance(token, bool):
             return None
@@ -220,14 +220,14 @@ async def answer(methods: Methods, exchange: Exchange) -> Reply:
 
 
 def _stamp(name: str, result: Result) -> Result:
-    """What the stateless revision wants in each result: that it is one, how long it holds, and whose it is."""
+    """What the stateless revision wants in each result: its type, how long it may be cached, and who made it."""
     holds = {} if name in ("tools/call", "prompts/get") else {"ttlMs": 0, "cacheScope": "private"}
     meta = {**result.get("_meta", {}), f"{_RESERVED}serverInfo": SERVER_INFO}
     return {"resultType": "complete", **holds, **result, "_meta": meta}
 
 
 def check_envelope(message: Message, headers: Mapping[str, str] | None = None) -> None:
-    """What each request of the stateless revision carries; over HTTP its headers repeat some of it for proxies."""
+    """Check what each request of the stateless revision carries; over HTTP some of it is repeated in headers."""
     meta = message.meta
     if missing := [key for key in (_VERSION, _CAPABILITIES) if key not in meta]:
         raise ProtocolError(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}")
@@ -261,21 +261,21 @@ def _header_value(value: str | None) -> str | None:
 
 
 class LineSession:
-    """Messages from and to one client, a line each. Threads read and write, so that neither a silent nor a slow client
-    blocks others; all else happens in the event loop."""
+    """Messages from and to one client, a line each. Reading and writing have threads, so that neither a silent nor a
+    slow client blocks others; everything else happens in the event loop."""
 
     def __init__(self, methods: Methods, source: BinaryIO, sink: Sink, *, introduced: bool = False) -> None:
         self._methods = methods
         self._source = source
         self._sink = sink
         self._introduced = introduced
-        self._is_stateless: bool | None = False if introduced else None  # as the first request decides
+        self._is_stateless: bool | None = False if introduced else None  # decided by the first request
         self._open: dict[object, asyncio.Task[None]] = {}  # by the ids of requests
         self._ended = asyncio.Event()
         self._lines: queue.SimpleQueue[tuple[str, object] | None] = queue.SimpleQueue()
 
     async def run(self) -> None:
-        """Until the client closes its side; what is still being worked on then is stopped."""
+        """Until the client closes its side; requests in progress are stopped then."""
         loop = asyncio.get_running_loop()
         writer = threading.Thread(target=self._write, name="mcp writer", daemon=True)
         writer.start()
@@ -441,7 +441,7 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 
 async def _send_reply(send: Send, work: asyncio.Task[Reply], events: asyncio.Queue[str], exchange: Exchange) -> None:
-    """As JSON, or as a stream where there is something to say before it."""
+    """As JSON, or as a stream where there are events before it."""
     is_stream = False
     while True:
         event = ": ping\r\n\r\n"

@@ -4,10 +4,10 @@ The server is a background process, started when it is first needed, one for eac
 after its last client. Indexes, models and watchers then exist once, however many agents are at work. Where there can be
 no such server (no sockets, no private folder), the caller serves the client by itself.
 
-The server gets the descriptors of the client's pipes and talks to the client directly. All that is left for the process
-that the client started is to wait until the session ends or the server dies. A Python interpreter that waits holds 3 MB
-for each agent, a shell 0.15 MB, so the process becomes a shell. Should the server die, the shell becomes `resume`: it
-answers the requests that were open, and hands the client over to another server when it says something more.
+The server gets the descriptors of the client's pipes and talks to the client directly. The process that the client
+started only waits until the session ends or the server dies. A waiting Python interpreter takes 3 MB for each agent, a
+shell 0.15 MB, so the process becomes a shell. If the server dies, the shell becomes `resume`, which answers the open
+requests with an error and hands the client over to another server when it sends something.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from codeinfo.config import deciding_environment, runtime_folder
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.files import private_folder
 
-START_S = 20.0  # a server that does not answer by then is given up
+START_S = 20.0  # how long to wait for a server's answer
 LOST = -32001  # the server died during a request
 LONGEST_LINE = 16_000_000  # bytes; a longer one is a mistake, and must not fill the memory
 _RETRY_S = 0.02
@@ -51,18 +51,18 @@ log = logging.getLogger(__name__)
 
 
 class Unavailable(Exception):
-    """There can be no shared server here; the message says why."""
+    """A shared server is not possible here; the message says why."""
 
 
-# --- what outlives a server ------------------------------------------------------------------------------------------
+# --- the journal -----------------------------------------------------------------------------------------------------
 
 
 class Journal:
     """What another server has to know about a client if this one is killed.
 
-    It is a file without a name, which the waiting shell keeps open. The server appends a record whenever the client has
-    said something, and after each reply. Between the two a kill leaves microseconds: what was read and not recorded is
-    lost, and a reply that was sent and not recorded is followed by a refusal with the same id, which clients ignore.
+    It is an unnamed file, which the waiting shell keeps open. The server appends a record for everything that it reads
+    from the client, and after each reply. A kill within the microseconds in between loses what was read and not yet
+    recorded, or repeats a reply that was sent as an error with the same id, which clients ignore.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -181,7 +181,7 @@ def _as_bytes(text: str) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Also where somebody made the descriptor non-blocking."""
+    """Also to a descriptor that another process made non-blocking."""
     writable = select.poll()
     writable.register(descriptor, select.POLLOUT)
     view = memoryview(data)
@@ -278,7 +278,7 @@ def received_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Sour
 
 
 def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
-    """Serve the client at standard input and output by the shared server; it was not read from where there is none."""
+    """Hand the client at standard input and output to the shared server. Unavailable: nothing was read from it."""
     if not os.access(_SHELL, os.X_OK):
         raise Unavailable(f"this system has no {_SHELL}")
     journal = Journal(_unnamed_file())
@@ -336,7 +336,7 @@ def _wait(server: socket.socket, journal: Journal) -> NoReturn:
 
 
 def _unnamed_file() -> int:
-    """Of the memory where the system offers that, so that a full disk is no obstacle."""
+    """In memory where the system offers that, so that a full disk does not matter."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("codeinfo-mcp")
     with tempfile.TemporaryFile() as file:
@@ -359,13 +359,13 @@ def _run_folder() -> Path:
 
 
 def _key(flags: Mapping[str, str]) -> str:
-    """Names the server whose answers are the same as those of a server of this client's own."""
+    """The name of a server that would answer exactly as a server of this client's own."""
     about = [__version__, sys.executable, __file__, sorted(flags.items()), deciding_environment()]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
 def _connected(journal: Journal) -> socket.socket:
-    """A connection to a server that has the client now; the server is started if necessary."""
+    """A connection to a server that has taken the client over; it is started if necessary."""
     flags = journal.settings["flags"]
     place = _run_folder() / _key(flags)
     hello = json.dumps({"folder": os.getcwd(), "tools": journal.settings["tools"]}).encode() + b"\n"
@@ -387,7 +387,7 @@ def _connected(journal: Journal) -> socket.socket:
         except OSError as error:
             raise Unavailable(f"{place}: {error.strerror}") from error
         server.close()
-        if starting is None or starting.poll() is not None:  # it may have found another one that was just ending
+        if starting is None or starting.poll() is not None:  # it ends at once where another one is still ending
             starting = _start_server(place, flags)
         time.sleep(_RETRY_S)
     raise Unavailable(f"no server answered at {place}; {place}.log may say why")
