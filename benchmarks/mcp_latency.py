@@ -203,9 +203,9 @@ def serve(folder: Path) -> None:
 
     from codeinfo.config import Config
     from codeinfo.operations.base import EmptyRequest
-    from codeinfo.shells.mcp import MCP_PATH, own_service
+    from codeinfo.shells.mcp import MCP_PATH, make_service
     from codeinfo.shells.mcp_protocol import HttpEndpoint
-    from codeinfo.shells.mcp_tools import Tool, chosen_tools
+    from codeinfo.shells.mcp_tools import Tool, choose_tools
 
     class Nothing(Struct, frozen=True):
         done: bool = True
@@ -215,7 +215,7 @@ def serve(folder: Path) -> None:
         perform=lambda engine, request, call: Nothing(),
     )  # fmt: skip
     os.chdir(folder)
-    service = own_service(Config.load(), [*chosen_tools(["search"]), empty])
+    service = make_service(Config.load(), [*choose_tools(["search"]), empty])
     app = Starlette(routes=[Route(MCP_PATH, endpoint=HttpEndpoint(service.methods, MCP_PATH))])
     # As `codeinfo serve` listens: asyncio turns off Nagle's delay, 40 ms an answer, only where a socket says it is TCP.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from codeinfo.answers.model import structured
+from codeinfo.answers.model import request_json
 from codeinfo.errors import ProviderError
 from codeinfo.models.chat import look, make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
@@ -142,7 +142,7 @@ def ask_for_json(llm: Llm) -> None:
     }
     ask = [Message("user", "Does 'def add(a, b): return a + b' answer the question 'how are numbers added'?")]
     try:
-        print(f"\n[as JSON: {structured(llm, ask, schema, max_tokens=100)}]")
+        print(f"\n[as JSON: {request_json(llm, ask, schema, max_tokens=100)}]")
     except ProviderError as error:  # so small a model may well fail; what matters is that it is said
         print(f"\n[as JSON: {error}]")
 

@@ -19,7 +19,7 @@ from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint
 from codeinfo.ports import Message, ToolSpec
 from codeinfo.shells.mcp_protocol import INSTRUCTIONS
-from codeinfo.shells.mcp_tools import chosen_tools, listed
+from codeinfo.shells.mcp_tools import choose_tools, describe_tool
 
 TASKS = Path(__file__).with_suffix(".jsonl")
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     options = parser.parse_args()
     llm = make_llm(ChatEndpoint(options.base_url, options.model, None))
-    shown = [listed(tool) for tool in chosen_tools(())]
+    shown = [describe_tool(tool) for tool in choose_tools(())]
     tools = [ToolSpec(one["name"], one["description"], one["inputSchema"]) for one in shown]
     tasks = [json.loads(line) for line in TASKS.read_text().splitlines()]
     outcomes: Counter[tuple[str, bool]] = Counter()

@@ -33,7 +33,7 @@ from codeinfo.operations import OPERATIONS, inputs_of
 from codeinfo.operations.search import IndexRequest
 from codeinfo.serve.team import TEAM_OPERATIONS
 from codeinfo.shells.http_api import path_of
-from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.mcp_tools import choose_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 
@@ -145,7 +145,7 @@ class Prober:
     def __init__(self, setup: TeamSetup, web: TestClient, rng: random.Random) -> None:
         self.setup, self.web, self.rng = setup, web, rng
         self.outcome = Outcome()
-        self._tools = {tool.name: tool for tool in chosen_tools(["all"])}
+        self._tools = {tool.name: tool for tool in choose_tools(["all"])}
         self._served = [one for one in OPERATIONS.values() if one.group != "local"]
 
     def run(self, probes: int) -> Outcome:

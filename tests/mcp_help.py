@@ -17,10 +17,10 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from codeinfo.config import Config
-from codeinfo.shells.mcp import own_service
+from codeinfo.shells.mcp import make_service
 from codeinfo.shells.mcp_protocol import LineSession
 from codeinfo.shells.mcp_relay import Sink
-from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.mcp_tools import choose_tools
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -132,7 +132,7 @@ def lines(folder: Path, *arguments: str, stderr: Any = subprocess.DEVNULL) -> It
 def session_here(folder: Path, tools: str = "search", **settings: str) -> Iterator[Lines]:
     """A session with a server in this process: the same messages over pipes, without the start of another."""
     flags = {name.replace("__", "."): value for name, value in settings.items()}
-    service = own_service(Config.load(flags, folder), chosen_tools(tools.split(",")), folder=str(folder))
+    service = make_service(Config.load(flags, folder), choose_tools(tools.split(",")), folder=str(folder))
     (to_read, to_write), (read, write) = os.pipe(), os.pipe()
 
     session = LineSession(service.methods, os.fdopen(to_read, "rb"), Sink(write))

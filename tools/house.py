@@ -129,9 +129,9 @@ def queries() -> dict[str, str]:
     from codeinfo.serve.auth import Access
     from codeinfo.shells import cli
     from codeinfo.shells.http import make_app
-    from codeinfo.shells.mcp import own_service
+    from codeinfo.shells.mcp import make_service
     from codeinfo.shells.mcp_protocol import Exchange, Message
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.shells.mcp_tools import choose_tools
 
     with tempfile.TemporaryDirectory() as place:
         project = Path(place, "shop")
@@ -143,8 +143,8 @@ def queries() -> dict[str, str]:
         with contextlib.redirect_stdout(io.StringIO()):
             cli.run(["index", str(project), *flags])
             found = {"command line": followed(lambda: cli.run(["search", "total", str(project), *flags]))}
-        (tool,) = chosen_tools(["search_codebase"])
-        service = own_service(config, [tool])
+        (tool,) = choose_tools(["search_codebase"])
+        service = make_service(config, [tool])
         asked = {"name": tool.name, "arguments": {"query": "total", "project": str(project)}}
         exchange = Exchange(Message("2.0", 1, "tools/call", asked), is_stateless=False, notify=lambda message: None)
         found["MCP"] = followed(lambda: asyncio.run(service.call_tool(exchange)))

@@ -84,7 +84,7 @@ class Collection(Struct, frozen=True, omit_defaults=True):
         )
 
 
-def written_collection(name: str) -> Collection:
+def make_written_collection(name: str) -> Collection:
     if not name.strip():
         raise UsageError("the collection has no name", next_step="Name one; a new name makes one")
     return Collection(name, Kind.WRITTEN, f"written:{name}")
@@ -405,10 +405,10 @@ class HostPolicy(Struct, frozen=True):
 def is_public(address: str) -> bool:
     """Whether an address belongs to the public internet, also where it carries another one inside."""
     found = ip_address(address.partition("%")[0])
-    return found.is_global and not found.is_multicast and all(inner.is_global for inner in _carried(found))
+    return found.is_global and not found.is_multicast and all(inner.is_global for inner in _embedded_addresses(found))
 
 
-def _carried(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if isinstance(address, IPv4Address):
         return []
     inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -481,17 +481,17 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     https_request = http_request
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(http.client.HTTPConnection if request.has_proxy() else self._plain, request)
+        return self.do_open(http.client.HTTPConnection if request.has_proxy() else self._connect_plainly, request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         tunnel = request.has_proxy() or getattr(request, "_tunnel_host", None)
-        return self.do_open(http.client.HTTPSConnection if tunnel else self._encrypted, request)
+        return self.do_open(http.client.HTTPSConnection if tunnel else self._connect_securely, request)
 
-    def _plain(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _checked(_CheckedConnection(host, **more), self._policy)
+    def _connect_plainly(self, host: str, **more: Any) -> http.client.HTTPConnection:
+        return _set_policy(_CheckedConnection(host, **more), self._policy)
 
-    def _encrypted(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _checked(_CheckedEncryptedConnection(host, **more), self._policy)
+    def _connect_securely(self, host: str, **more: Any) -> http.client.HTTPConnection:
+        return _set_policy(_CheckedEncryptedConnection(host, **more), self._policy)
 
 
 class _CheckedConnection(http.client.HTTPConnection):
@@ -514,7 +514,7 @@ class _CheckedEncryptedConnection(http.client.HTTPSConnection, _CheckedConnectio
     """`HTTPSConnection.connect` begins with the connection of the class behind it, which is the checked one."""
 
 
-def _checked(connection: _CheckedConnection, policy: HostPolicy) -> http.client.HTTPConnection:
+def _set_policy(connection: _CheckedConnection, policy: HostPolicy) -> http.client.HTTPConnection:
     connection.policy = policy
     return connection
 
@@ -557,10 +557,10 @@ def unpack(data: bytes) -> dict[str, bytes]:
                 files[safe_path(member.name)] = content.read() if content else b""
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise UsageError(f"the package is broken: {error}", next_step="Get it again") from error
-    return _without_wrapper(files)
+    return _strip_wrapper(files)
 
 
-def _without_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
+def _strip_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
     """Many archives hold one folder that holds everything."""
     if MANIFEST in files:
         return files

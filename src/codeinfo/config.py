@@ -136,16 +136,16 @@ def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any
     values: dict[str, Any] = {}
     for section, content in parsed.items():
         if section not in SECTIONS or not isinstance(content, Mapping):
-            raise _unknown(section, SECTIONS, origin, text, what="section")
+            raise _unknown_name(section, SECTIONS, origin, text, what="section")
         for name, value in content.items():
             key = f"{section}.{name}"
             if key not in SETTINGS:
-                raise _unknown(key, SETTINGS, origin, text, what="setting")
+                raise _unknown_name(key, SETTINGS, origin, text, what="setting")
             values[key] = value
     return values
 
 
-def _unknown(key: str, known: Mapping[str, object], origin: str, text: str, *, what: str) -> UsageError:
+def _unknown_name(key: str, known: Mapping[str, object], origin: str, text: str, *, what: str) -> UsageError:
     import difflib
 
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
@@ -236,7 +236,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
     flags, environment, user = layers
     for key in flags.values:
         if key not in SETTINGS:
-            raise _unknown(key, SETTINGS, "--set", "", what="setting")
+            raise _unknown_name(key, SETTINGS, "--set", "", what="setting")
     project, notes = _admit(found, layers)
     values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
     origins = dict.fromkeys(SETTINGS, "default")
@@ -275,7 +275,7 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
     """The project file's values that may count, and a note on those that may not."""
     refused = [key for key in project.values if not SETTINGS[key].project]
     path = Path(project.origin.removeprefix("project file "))
-    if not refused or _trusted(path.parent, layers):
+    if not refused or _is_trusted(path.parent, layers):
         return project, []
     note = (
         f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
@@ -285,7 +285,7 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
     return Layer(project.origin, kept, project.text), [note]
 
 
-def _trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
+def _is_trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
     """Whether the user's own settings, never the project's, name this folder."""
     named = next((layer.values["trust.projects"] for layer in layers if "trust.projects" in layer.values), ())
     return any(os.path.realpath(os.path.expanduser(item)) == os.path.realpath(folder) for item in _texts(named))

@@ -9,7 +9,7 @@ import pytest
 from model_server import ScriptedServer
 from scripted import Reply, Script, ScriptedLlm
 
-from codeinfo.answers.model import structured
+from codeinfo.answers.model import request_json
 from codeinfo.errors import ProviderError
 from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
@@ -124,19 +124,19 @@ SCHEMA = {
 )
 def test_structured_finds_the_object(make: MakeLlm, reply: str) -> None:
     with make([reply]) as llm:
-        assert structured(llm, ASK, SCHEMA) == {"score": 0.5}
+        assert request_json(llm, ASK, SCHEMA) == {"score": 0.5}
 
 
 def test_structured_has_one_repair_try(make: MakeLlm) -> None:
     with make(["no idea", '{"score": 1}']) as llm:
-        assert structured(llm, ASK, SCHEMA) == {"score": 1}
+        assert request_json(llm, ASK, SCHEMA) == {"score": 1}
     with make(['{"score": 3}', '{"why": "x"}', '{"score": 1}']) as llm, pytest.raises(ProviderError) as caught:
-        structured(llm, ASK, SCHEMA)
+        request_json(llm, ASK, SCHEMA)
     assert caught.value.code == "LLM_BAD_REPLY"
     assert "'score' is a required property" in caught.value.what
 
 
 def test_structured_asks_the_caller_too(make: MakeLlm) -> None:
     with make(['{"score": 0.2}', '{"score": 0.8}']) as llm:
-        found = structured(llm, ASK, SCHEMA, lambda value: [] if value["score"] > 0.5 else ["too low"])
+        found = request_json(llm, ASK, SCHEMA, lambda value: [] if value["score"] > 0.5 else ["too low"])
     assert found == {"score": 0.8}

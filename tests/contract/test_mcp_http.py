@@ -31,7 +31,7 @@ from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
 from codeinfo.shells.http_api import NOT_SERVED
-from codeinfo.shells.mcp import MCP_PATH, own_service
+from codeinfo.shells.mcp import MCP_PATH, make_service
 from codeinfo.shells.mcp_protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -44,12 +44,12 @@ from codeinfo.shells.mcp_protocol import (
     HttpEndpoint,
     Result,
 )
-from codeinfo.shells.mcp_tools import Tool, chosen_tools, plain_tool
+from codeinfo.shells.mcp_tools import Tool, choose_tools, plain_tool
 
 
 @contextmanager
 def served(config: Config, *tools: Tool) -> Iterator[str]:
-    service = own_service(config, tools)
+    service = make_service(config, tools)
     with closing(service.lease), serving(HttpEndpoint(service.methods, MCP_PATH)) as url:
         yield url
 
@@ -91,7 +91,7 @@ def test_sessions_are_not_needed(project: Path, mode: str) -> None:
             found = await client.call_tool("search_codebase", {"query": "parse_header"})
             assert reply_of(found)["results"][0]["file"].startswith("headers.py")
 
-    with served(Config.load(), *chosen_tools(["search"])) as url:
+    with served(Config.load(), *choose_tools(["search"])) as url:
         anyio.run(session, url)
         anyio.run(session, url + "/")
 
@@ -101,7 +101,7 @@ def test_an_address_chooses_its_tools(project: Path) -> None:
         for address, wanted in ((f"{url}/code", "code"), (f"{url}/edit,compat", "edit,compat"), (url, "search")):
             async with Client(address) as client:
                 listed = {tool.name for tool in (await client.list_tools()).tools}
-                assert listed == {tool.name for tool in chosen_tools(wanted.split(","))}
+                assert listed == {tool.name for tool in choose_tools(wanted.split(","))}
         async with Client(f"{url}?tools=code") as client:
             used = await client.call_tool("get_symbol_references", {"symbol": "parse_header"})
             assert reply_of(used)["usageCount"] == 2
@@ -113,7 +113,7 @@ def test_an_address_chooses_its_tools(project: Path) -> None:
             with pytest.raises(MCPError, match="no set of tools is called nothing"):
                 await client.list_tools()
 
-    with served(Config.load(), *chosen_tools(())) as url:
+    with served(Config.load(), *choose_tools(())) as url:
         anyio.run(session, url)
 
 
@@ -129,7 +129,7 @@ def test_eight_clients_share_one_index(project: Path) -> None:
             for turn in range(8):
                 tasks.start_soon(one, url, turn)
 
-    with served(Config.load(), *chosen_tools(["search"])) as url:
+    with served(Config.load(), *choose_tools(["search"])) as url:
         anyio.run(all_of_them, url)
 
 
@@ -176,7 +176,7 @@ def send(url: str, body: object, verb: str = "POST", **headers: str) -> tuple[in
 
 
 def test_each_post_is_a_message_of_its_own(project: Path) -> None:
-    with served(Config.load(), *chosen_tools(())) as url:
+    with served(Config.load(), *choose_tools(())) as url:
         status, kind, text = send(url, request("tools/list"), mcp_protocol_version="2025-11-25")
         assert (status, kind) == (200, "application/json")
         assert [tool["name"] for tool in json.loads(text)["result"]["tools"]] == ["search_codebase", "explore"]
@@ -201,7 +201,7 @@ def test_headers_of_the_stateless_revision_agree_with_the_message(project: Path)
     listing, prompt = request("tools/list", _meta=ENVELOPE), request("prompts/get", _meta=ENVELOPE, name="find_cause")
     later = request("tools/list", _meta={**ENVELOPE, VERSION: "2030-01-01"})
     encoded = f"=?base64?{base64.b64encode(b'find_cause').decode()}?="
-    with served(Config.load(), *chosen_tools(())) as url:
+    with served(Config.load(), *choose_tools(())) as url:
         for body, headers, status, code in (
             (listing, {"mcp_method": "tools/list"}, 200, None),
             (listing, {}, 400, HEADER_MISMATCH),

@@ -19,9 +19,9 @@ from codeinfo.operations import OPERATIONS
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
-from codeinfo.shells.mcp import Service, failed, own_service
+from codeinfo.shells.mcp import Service, make_service, report_failure
 from codeinfo.shells.mcp_protocol import ProtocolError
-from codeinfo.shells.mcp_tools import Tool, chosen_tools, listed, plain_tool
+from codeinfo.shells.mcp_tools import Tool, choose_tools, describe_tool, plain_tool
 from codeinfo.store.layout import IndexFolder
 
 CODE = '''"""Headers."""
@@ -103,13 +103,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def service(project: Path) -> Iterator[Service]:
-    service = own_service(Config.load({"llm.provider": "none", "llm.discover": False}), ())
+    service = make_service(Config.load({"llm.provider": "none", "llm.discover": False}), ())
     yield service
     service.lease.close()
 
 
 def call(service: Service, tool: str | Tool, **arguments: Any) -> dict[str, Any]:
-    (found,) = chosen_tools([tool]) if isinstance(tool, str) else (tool,)
+    (found,) = choose_tools([tool]) if isinstance(tool, str) else (tool,)
     return service.perform(found, arguments, Call()).content
 
 
@@ -139,13 +139,13 @@ def test_replies_about_documents_name_the_state_of_each_collection(service: Serv
     ):
         (state,) = call(service, tool, **arguments)["reflects"]
         assert (state["collection"], set(state)) == (report.collection, {"collection", "generation"}), tool
-    answered = service.perform(chosen_tools(["ask_documents"])[0], {"question": "where are apples kept?"}, Call())
+    answered = service.perform(choose_tools(["ask_documents"])[0], {"question": "where are apples kept?"}, Call())
     assert answered.reflects == [state]
     assert "reflects" not in answered.content, "its contract has no such field"
 
 
 def test_every_reply_fits_its_schema(service: Service) -> None:
-    tools = {tool.name: tool for tool in chosen_tools(["all", "compat"])}
+    tools = {tool.name: tool for tool in choose_tools(["all", "compat"])}
     tools |= {name: plain_tool(OPERATIONS[name]) for name in ("defs", "refs", "ask", "search", "index")}
     ids: dict[str, str] = {}
     order = [*ARGUMENTS, *(name for name in tools if name not in ARGUMENTS and name not in LAST), *LAST]
@@ -156,7 +156,7 @@ def test_every_reply_fits_its_schema(service: Service) -> None:
         jsonschema.Draft202012Validator(tools[name].output_schema()).validate(reply)
         ids["MEMORY"] = ids.get("MEMORY", "") or (reply["memory"]["id"] if name == "remember" else "")
         ids["CONVERSATION"] = ids.get("CONVERSATION", "") or reply.get("conversationId", "")
-    assert set(order) >= {tool.name for tool in chosen_tools(["all", "compat"])}
+    assert set(order) >= {tool.name for tool in choose_tools(["all", "compat"])}
 
 
 def filled(value: Any, ids: dict[str, str]) -> Any:
@@ -181,14 +181,14 @@ def test_replies_without_anything_fit_too(service: Service, tmp_path: Path) -> N
         ("get_indexing_status", {}),
         ("refresh_index", {"full": True}),
     ):
-        (tool,) = chosen_tools([name])
+        (tool,) = choose_tools([name])
         reply = call(service, tool, **arguments, project=str(empty))
         jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
-    (tool,) = chosen_tools(["reingest_repository"])
+    (tool,) = choose_tools(["reingest_repository"])
     reply = call(service, tool, sourceId="empty")
     assert reply["errorCode"] is None
     jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
-    (tool,) = chosen_tools(["VectorSearch"])
+    (tool,) = choose_tools(["VectorSearch"])
     reply = call(service, tool, query="zebra", repository="empty")
     jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
     found: dict[str, Any] = {"results": [], "modelId": None, "files": []}
@@ -196,11 +196,11 @@ def test_replies_without_anything_fit_too(service: Service, tmp_path: Path) -> N
 
 
 def code_of(service: Service, name: str, **arguments: Any) -> tuple[int, str]:
-    (tool,) = chosen_tools([name])
+    (tool,) = choose_tools([name])
     with pytest.raises(CodeInfoError) as refused:
         service.perform(tool, arguments, Call())
     with pytest.raises(ProtocolError) as raised:
-        failed(tool, refused.value, ())
+        report_failure(tool, refused.value, ())
     return raised.value.code, raised.value.data["code"]
 
 
@@ -248,7 +248,7 @@ def test_names_that_other_servers_give_arguments(service: Service) -> None:
     assert hits["results"]
     with pytest.raises(CodeInfoError, match=r"unknown argument filters\.layer"):
         call(service, "search_codebase", query="headers", filters={"layer": "api"})
-    shown = listed(chosen_tools(["AstFindDefinition"])[0])["inputSchema"]["properties"]
+    shown = describe_tool(choose_tools(["AstFindDefinition"])[0])["inputSchema"]["properties"]
     assert "symbol" in shown
     assert "name" not in shown
 
@@ -283,12 +283,12 @@ def test_a_server_elsewhere_sees_paths_as_its_client_does(
     assert call(shared, "docs_add", sources=["guide.md"], name="guide")["reports"]
     assert call(shared, "reingest_repository", sourceId="project")["status"] == "completed"
     assert call(shared, "search_codebase", query="parse_header")["results"][0]["file"].startswith("headers.py")
-    placed = shared._dispatcher.projects.anchored(DocsAddRequest(("git@host:a/b", "https://host/a.md", "a.md")))
+    placed = shared._dispatcher.projects.anchor(DocsAddRequest(("git@host:a/b", "https://host/a.md", "a.md")))
     assert placed.sources == ("git@host:a/b", "https://host/a.md", f"{project}/a.md")
 
 
 def test_hints_say_what_a_tool_does() -> None:
-    hints = {tool.name: listed(tool)["annotations"] for tool in chosen_tools(["all", "compat"])}
+    hints = {tool.name: describe_tool(tool)["annotations"] for tool in choose_tools(["all", "compat"])}
     assert hints["memory_remove"]["destructiveHint"]
     assert hints["clear"]["destructiveHint"]
     assert not hints["refresh_index"]["readOnlyHint"]
@@ -310,5 +310,5 @@ def test_a_snippet_names_its_scope_and_a_type_its_layer(service: Service, projec
 
 
 def test_arguments_have_one_check() -> None:
-    (tool,) = chosen_tools(["ask_documents"])
+    (tool,) = choose_tools(["ask_documents"])
     assert check(tool.arguments(), {"query": "x"}) == check(tool.arguments(), {"question": "x"}) == {"question": "x"}

@@ -15,7 +15,7 @@ from terminal_tools import WIDTHS, readme_commands, shop_transcript
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.cli import cli
 from codeinfo.shells.install import CLIENTS
-from codeinfo.shells.mcp_tools import SETS, chosen_tools
+from codeinfo.shells.mcp_tools import SETS, choose_tools
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text()
@@ -97,7 +97,7 @@ def test_the_tools_of_each_set_are_listed() -> None:
     listed = {row[0].split("`")[1]: set(re.findall(r"`(\w+)`", row[1])) for row in cells("mcp.md", "set")}
     assert list(listed) == list(SETS)
     for name in SETS:
-        offered = {tool.name for tool in chosen_tools([name])}
+        offered = {tool.name for tool in choose_tools([name])}
         assert listed[name] <= offered if name == "all" else listed[name] == offered
 
 

@@ -279,12 +279,12 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
 
 def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.shells.mcp import make_service
+    from codeinfo.shells.mcp_tools import choose_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    service = own_service(Config.load({"mcp.idle_s": 1}), ())
-    (tool,) = chosen_tools(["search_codebase"])
+    service = make_service(Config.load({"mcp.idle_s": 1}), ())
+    (tool,) = choose_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
     assert service.perform(tool, asked, Call()).content["results"]
     assert not service.lease.release_if_idle()
@@ -297,12 +297,12 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
 
 def test_a_change_is_seen_by_the_same_question(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.shells.mcp import make_service
+    from codeinfo.shells.mcp_tools import choose_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 'ä ✓'\n")
-    service = own_service(Config.load(), ())
-    (tool,) = chosen_tools(["search_codebase"])
+    service = make_service(Config.load(), ())
+    (tool,) = choose_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
     first = service.perform(tool, asked, Call())
     assert service.perform(tool, asked, Call()) == first
@@ -342,14 +342,14 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
 
     from codeinfo.operations.answers import ConversationsRequest
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.shells.mcp import make_service
+    from codeinfo.shells.mcp_tools import choose_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-    service = own_service(Config.load({"llm.base_url": address, "llm.model": "mute"}), ())
-    (tool,) = chosen_tools(["codebase_question"])
+    service = make_service(Config.load({"llm.base_url": address, "llm.model": "mute"}), ())
+    (tool,) = choose_tools(["codebase_question"])
     call, ended = Call(), list[BaseException]()
 
     def ask() -> None:

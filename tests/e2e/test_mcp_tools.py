@@ -17,8 +17,8 @@ from mcp_help import Lines, connected, reply_of, sdk_client, session_here, text_
 from codeinfo.config import Config
 from codeinfo.model import to_run
 from codeinfo.operations import OPERATIONS
-from codeinfo.shells.mcp_replies import fitted, size
-from codeinfo.shells.mcp_tools import SETS, call_of, chosen_tools, listed
+from codeinfo.shells.mcp_replies import fit_reply, size
+from codeinfo.shells.mcp_tools import SETS, call_of, choose_tools, describe_tool
 from codeinfo.store.layout import IndexFolder
 from codeinfo.tokens import estimate_tokens
 
@@ -64,7 +64,7 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
             found = await client.call_tool("search_codebase", {"query": "parse_header"})
             assert not found.is_error
             assert found.structured_content is None  # what is shown once cannot be shown twice
-            (search,) = chosen_tools(["search_codebase"])
+            (search,) = choose_tools(["search_codebase"])
             jsonschema.Draft202012Validator(search.output_schema()).validate(reply_of(found))
             best = reply_of(found)["results"][0]
             assert best["file"] == "headers.py:1-10"
@@ -229,20 +229,20 @@ def test_replies_keep_to_their_budget_and_go_on_by_cursor(tmp_path: Path) -> Non
 
 def test_a_reply_that_is_one_large_thing_is_cut_too() -> None:
     long = {"content": "x" * 50_000, "title": "t"}
-    first = fitted(long, 500)
+    first = fit_reply(long, 500)
     assert size(first) <= 2000
-    assert fitted(long, 500, first["cursor"])["content"][:5] == "xxxxx"
+    assert fit_reply(long, 500, first["cursor"])["content"][:5] == "xxxxx"
     nested = {"searches": [{"query": "q", "results": [{"text": "y" * 900}] * 50}]}
-    assert size(fitted(nested, 500)) <= 2200
+    assert size(fit_reply(nested, 500)) <= 2200
     small = {"a": [1, 2]}
-    assert fitted(small, 500) is small
+    assert fit_reply(small, 500) is small
 
 
 # --- the tables ----------------------------------------------------------------------------------------------------
 
 
 def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
-    tools = chosen_tools(["all"])
+    tools = choose_tools(["all"])
     assert len({tool.name for tool in tools}) == len(tools)
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema())
@@ -253,25 +253,25 @@ def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
 
 
 def test_all_has_no_operation_under_two_names() -> None:
-    tools = chosen_tools(["all"])
-    assert not {tool.name for tool in tools} & {tool.name for tool in chosen_tools(["compat"])}
+    tools = choose_tools(["all"])
+    assert not {tool.name for tool in tools} & {tool.name for tool in choose_tools(["compat"])}
     plain = {name.replace(" ", "_").replace("-", "_") for name in OPERATIONS}
     described = {tool.operation for tool in tools if tool.name not in plain}
     assert [tool.name for tool in tools if tool.name in plain and tool.operation in described] == []
 
 
 def test_the_default_list_costs_few_tokens() -> None:
-    shown = [listed(tool) for tool in chosen_tools(())]
+    shown = [describe_tool(tool) for tool in choose_tools(())]
     assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 900
 
 
 def test_sets_have_tools() -> None:
     for name in SETS:
-        assert chosen_tools([name])
+        assert choose_tools([name])
     ten = """search_codebase get_team_patterns get_symbol_references remember get_memory get_codebase_metadata
              get_style_guide detect_circular_dependencies refresh_index get_indexing_status"""
-    assert set(ten.split()) <= {tool.name for tool in chosen_tools(["search", "code", "edit"])}
-    assert [tool.name for tool in chosen_tools(["VectorSearch"])] == ["VectorSearch"]
+    assert set(ten.split()) <= {tool.name for tool in choose_tools(["search", "code", "edit"])}
+    assert [tool.name for tool in choose_tools(["VectorSearch"])] == ["VectorSearch"]
 
 
 def test_every_tool_is_documented_in_its_set() -> None:
@@ -279,7 +279,7 @@ def test_every_tool_is_documented_in_its_set() -> None:
     for name in SETS:
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`"))
         if name != "all":
-            assert [tool.name for tool in chosen_tools([name]) if f"`{tool.name}`" not in row] == []
+            assert [tool.name for tool in choose_tools([name]) if f"`{tool.name}`" not in row] == []
 
 
 def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> None:
@@ -291,16 +291,16 @@ def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> N
     assert 'Try search_codebase(query="nowhere")' in failed["content"][0]["text"]
     assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase(query="nowhere")'
     assert "run get_codebase_map()" in str(reply_of(prepared)["preflight"])
-    offered = chosen_tools(["code", "docs"])
+    offered = choose_tools(["code", "docs"])
     assert call_of(to_run("index", "/a b", full=True), offered) == 'refresh_index(project="/a b", full=true)'
     assert call_of(to_run("docs list", "guides"), offered) == 'documents_list_documents(collection="guides")'
     assert call_of(to_run("docs sync", "guides"), offered) == "`codeinfo docs sync guides`"  # not a tool of these sets
-    assert call_of(to_run("docs sync", "guides"), chosen_tools(["all"])) == 'docs_sync(collections=["guides"])'
+    assert call_of(to_run("docs sync", "guides"), choose_tools(["all"])) == 'docs_sync(collections=["guides"])'
 
 
 def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:
-    names = [tool.name for tool in chosen_tools(["all"]) if tool.name not in SETS]
-    assert [tool.name for tool in chosen_tools(names)] == names
+    names = [tool.name for tool in choose_tools(["all"]) if tool.name not in SETS]
+    assert [tool.name for tool in choose_tools(names)] == names
 
 
 def test_exact_search_lists_every_line_and_counts_them(tmp_path: Path) -> None:

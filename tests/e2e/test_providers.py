@@ -16,7 +16,7 @@ import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
 from scripted import Reply
 
-from codeinfo.answers.model import structured
+from codeinfo.answers.model import request_json
 from codeinfo.errors import ProviderError
 from codeinfo.models import retrieval
 from codeinfo.models.chat import OpenAIChat, make_llm
@@ -291,14 +291,14 @@ def test_cancelling_ends_the_wait_between_tries() -> None:
 def test_a_schema_is_sent_or_left_out() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     with ScriptedServer(lambda request: Reply('{"a": 1}')) as server:
-        assert structured(chat(server), ASK, schema) == {"a": 1}
+        assert request_json(chat(server), ASK, schema) == {"a": 1}
         list(chat(server).stream(ASK))
         formats = [request.body.get("response_format") for request in server.requests]
         assert formats[0] == {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         assert formats[1] is None
     with ScriptedServer(lambda request: Reply('{"a": 1}'), troubles=itertools.repeat(Trouble.NO_SCHEMA)) as server:
         llm = chat(server)
-        assert [structured(llm, ASK, schema) for _ in range(2)] == [{"a": 1}] * 2
+        assert [request_json(llm, ASK, schema) for _ in range(2)] == [{"a": 1}] * 2
         assert [request.body.get("response_format", {}).get("type") for request in server.requests] == [
             "json_schema",
             "json_object",

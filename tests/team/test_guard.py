@@ -25,7 +25,7 @@ from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Gate, TeamGu
 from codeinfo.shells.http_api import TeamRoute, path_of
 from codeinfo.shells.http_team import local_address
 from codeinfo.shells.mcp import NOT_OVER_NETWORK
-from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.mcp_tools import choose_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 
@@ -202,7 +202,7 @@ def call_mcp(web: TestClient, headers: dict[str, str], method: str, path: str = 
 
 def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestClient, database: TeamDatabase) -> None:
     ann = person(database, "ann")
-    tools = chosen_tools(["all"])
+    tools = choose_tools(["all"])
     assert len(tools) > 40
     for tool in tools:
         assert call_mcp(web, {}, "tools/call", "/mcp/all", name=tool.name, arguments={}).status_code == 401

@@ -12,7 +12,7 @@ import pytest
 from repository_tools import Repository, write
 
 from codeinfo.evals.metrics import load_dataset
-from codeinfo.evals.run import without_numbers
+from codeinfo.evals.run import strip_numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -129,4 +129,4 @@ def test_history_is_read_up_to_the_named_commit(clones: Path) -> None:
     ],
 )
 def test_issue_numbers_are_cut_off(subject: str, cleaned: str) -> None:
-    assert without_numbers(subject) == cleaned
+    assert strip_numbers(subject) == cleaned

@@ -99,7 +99,7 @@ class Toolbox(Struct):
         except CodeInfoError as error:
             self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
             return f"error: {error.what}"
-        self.uses.append(ToolUse(call.name, asked, outcome, items=tuple(item.graded() for item in items)))
+        self.uses.append(ToolUse(call.name, asked, outcome, items=tuple(item.to_graded() for item in items)))
         return reply
 
     def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Item]]:

@@ -50,7 +50,7 @@ class Item(Struct, frozen=True):
         lines = f"{self.path}:{self.start_line}-{self.end_line}"
         return f"{lines} ({self.section})" if self.section else lines
 
-    def graded(self) -> GradedItem:
+    def to_graded(self) -> GradedItem:
         preview = "\n".join(self.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
         return GradedItem(
             self.path, self.start_line, self.end_line, self.score, self.distance, root=self.root, preview=preview
@@ -101,10 +101,10 @@ def payload(
     ]
     limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
     result = apply_policy(entries, limits)
-    return tuple(kept.payload for kept in result.kept), dropped_by(result)
+    return tuple(kept.payload for kept in result.kept), list_dropped(result)
 
 
-def dropped_by(result: PolicyResult) -> tuple[Dropped, ...]:
+def list_dropped(result: PolicyResult) -> tuple[Dropped, ...]:
     return tuple(
         Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
         for drop in result.dropped
@@ -147,7 +147,7 @@ class Gate(Struct, frozen=True):
         """What the relevance policy lets through, whole."""
         result = self._apply_policy(found)
         items = tuple(item_of(kept.payload, kept.text) for kept in result.kept)
-        return Admitted(items, dropped_by(result), result.score_source)
+        return Admitted(items, list_dropped(result), result.score_source)
 
     def admit(self, found: SearchResult) -> Admitted:
         """What goes to a model: relevant, not far below the best, cut to what matches."""
@@ -155,7 +155,7 @@ class Gate(Struct, frozen=True):
         best = max((kept.payload.score for kept in result.kept), default=0.0)
         floor = self.least_score * best
         finder = finder_of(self.weigh(found.query))
-        items, dropped = list[Item](), list(dropped_by(result))
+        items, dropped = list[Item](), list(list_dropped(result))
         for place, kept in enumerate(result.kept):
             hit: Hit = kept.payload
             if place >= ALWAYS and hit.score < floor:
@@ -244,7 +244,7 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
     if not items or not support.enough(found.quality):
         return _build_refusal(question, items, support, found.quality)
     finder = finder_of(weights)
-    quoted = _named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
+    quoted = _put_named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
     chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in quoted)
     return Answer(
         question=question,
@@ -256,7 +256,7 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
     )
 
 
-def _named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
+def _put_named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
     """What is quoted, at most three: definitions that the question names come first, and what has far fewer of the
     question's words than the best does not follow."""
 

@@ -130,7 +130,7 @@ def _research(
         listener.step("search", query)
         admitted = resources.gate.admit(resources.tools.search(query))
         items = found.evidence.fresh(admitted.items)
-        shown = tuple(item.graded() for item in items)
+        shown = tuple(item.to_graded() for item in items)
         found.rounds.append(Round(query, shown, admitted.dropped, None, NOT_GRADED, admitted.score_source))
         listener.step("grade", f"{len(items)} passages")
         graded = grade(question, items, resources.model, resources.gate.weigh(question))
@@ -139,7 +139,7 @@ def _research(
         average, verdict = decide(graded, kept, number, resources.settings.rounds)
         if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
             found.notes.append("the model could not grade every passage: those are used as they are")
-        shown = tuple(item.graded() for item in graded)
+        shown = tuple(item.to_graded() for item in graded)
         found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
             return

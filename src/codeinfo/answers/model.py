@@ -130,7 +130,7 @@ class Model:
     ) -> dict[str, Any] | None:
         """The object that it replied with, or None where it cannot follow a schema or take so much."""
         try:
-            return structured(self, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
+            return request_json(self, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
         except ProviderError as error:
             if error.code not in ("LLM_BAD_REPLY", CONTEXT_OVERFLOW):
                 raise
@@ -219,7 +219,7 @@ def _tail(text: str, before: int) -> int:
     return len(tail) if any(tag.startswith(tail) and tag != tail for tag in _TAGS) and tail else 0
 
 
-# --- structured output ------------------------------------------------------------------------------------------------
+# --- replies as JSON -------------------------------------------------------------------------------------------------
 #
 # A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and repaired once.
 
@@ -228,7 +228,7 @@ _MOST_PROBLEMS, _PROBLEM_CHARS = 20, 200  # a message quotes what is wrong, whic
 _QUOTED = 4_000  # characters of a bad reply that the model is shown again
 
 
-def structured(
+def request_json(
     llm: Llm,
     messages: Sequence[Message],
     schema: Mapping[str, Any],

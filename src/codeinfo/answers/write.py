@@ -481,7 +481,7 @@ def history_messages(turns: Sequence[Turn], limit: int) -> tuple[Message, ...]:
     chosen: list[Message] = []
     room = HISTORY_CHARS
     for question, reply in reversed(_pairs(turns)):
-        texts = (question.content, _without_citations(reply.content))
+        texts = (question.content, _strip_citations(reply.content))
         room -= sum(map(len, texts))
         if len(chosen) >= 2 * limit or room < 0:
             break
@@ -497,7 +497,7 @@ def _pairs(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
     ]
 
 
-def _without_citations(text: str) -> str:
+def _strip_citations(text: str) -> str:
     """An answer without statistics and without `[n]`: a model that sees old numbers cites them again."""
     out: list[str] = []
     for piece in strip_stats(text).split("["):

@@ -146,11 +146,11 @@ class Engine:
         for collection, document in shown:
             documents.setdefault(collection, []).append(document)
         states = []
-        for index in self.documents.chosen(project, names)[0]:
+        for index in self.documents.choose(project, names)[0]:
             name, trees = index.source.collection.id, self._area(Trees, Trees)
             found = trees.reflects(index, documents.get(name, ()), is_current=True)
             if found is not None and (name in documents or not documents):
-                revision, fetched_at = index.source.fetched()
+                revision, fetched_at = index.source.last_fetch()
                 commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else found.commit
                 states.append(CollectionState(name, found.generation, commit, found.dirty, fetched_at, found.changed))
         return tuple(states)

@@ -85,7 +85,7 @@ class Lookup(ABC):
         """The tools that a model may use."""
 
     @abstractmethod
-    def cited(self, citation: Citation) -> Citation:
+    def locate(self, citation: Citation) -> Citation:
         """A citation with what is known of its place."""
 
     @abstractmethod
@@ -152,7 +152,7 @@ class CodeLookup(Lookup):
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
 
-    def cited(self, citation: Citation) -> Citation:
+    def locate(self, citation: Citation) -> Citation:
         return citation
 
     def _search(self, query: str) -> SearchResult:
@@ -240,14 +240,14 @@ class DocumentLookup(Lookup):
     ) -> None:
         super().__init__(operations, limit, progress)
         self._request = request
-        self._chosen, self.notes = operations.documents().chosen(request.path, request.collections)
+        self._chosen, self.notes = operations.documents().choose(request.path, request.collections)
         if not self._chosen:
             raise no_collection()
 
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline)
 
-    def cited(self, citation: Citation) -> Citation:
+    def locate(self, citation: Citation) -> Citation:
         try:
             index, path = self._find(citation.path, citation.root)
         except NotFound:  # removed while the answer was written
@@ -395,7 +395,7 @@ class AnswerOperations:
                 self._store_failure(turn, "".join(shown_so_far), found, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
-            cited = tuple(lookup.cited(one) for one in reply.citations)
+            cited = tuple(lookup.locate(one) for one in reply.citations)
             reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._store_reply(turn, reply)
         return reply
@@ -450,7 +450,7 @@ class AnswerOperations:
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
-        shown = tuple(item.graded() for item in relevant.items)
+        shown = tuple(item.to_graded() for item in relevant.items)
         seen = ops.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)

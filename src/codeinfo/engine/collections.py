@@ -74,9 +74,9 @@ class CollectionList:
         path = find_upwards(project, CONTEXT_FILE)
         found, notes = read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
-        return [*found, *(item for item in self._own() if item.id not in taken)], notes
+        return [*found, *(item for item in self._read_own() if item.id not in taken)], notes
 
-    def named(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
+    def find(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
         """Those with these names or ids; all of them where none is named."""
         known, notes = self.all(project)
         if not names:
@@ -92,7 +92,7 @@ class CollectionList:
 
     def lists(self, collection: Collection) -> bool:
         """Whether the user's own list has it."""
-        return any(item.id == collection.id for item in self._own())
+        return any(item.id == collection.id for item in self._read_own())
 
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
         """The collection as it is known already; one that would take another's name or place is refused."""
@@ -114,7 +114,7 @@ class CollectionList:
     def add(self, collection: Collection, project: Path) -> None:
         with self._changing() as write:
             self.check_free(collection, project)  # again: another process may have added one since
-            write([*(item for item in self._own() if item.id != collection.id), collection])
+            write([*(item for item in self._read_own() if item.id != collection.id), collection])
 
     def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
         """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
@@ -130,9 +130,9 @@ class CollectionList:
                 replace_file(path, text.encode(), mode=_SHARED)
             return
         with self._changing() as write:
-            write([item for item in self._own() if item.id != collection.id])
+            write([item for item in self._read_own() if item.id != collection.id])
 
-    def _own(self) -> list[Collection]:
+    def _read_own(self) -> list[Collection]:
         text = _read(self._list)
         return read_user_list(text, str(self._list)) if text else []
 
@@ -165,12 +165,12 @@ class CollectionSource(Source, frozen=True):
     def root(self) -> Path:
         if not self.collection.fetched:
             return Path(self.collection.url).resolve()
-        return fetched_tree(self.home) or Path(self.collection.url)
+        return find_fetched_tree(self.home) or Path(self.collection.url)
 
-    def fetched(self) -> tuple[str, str]:
+    def last_fetch(self) -> tuple[str, str]:
         """The revision of the copy that was fetched, of a git repository its commit, and when it was last compared
         with its source; empty where there is none."""
-        tree = fetched_tree(self.home) if self.collection.fetched else None
+        tree = find_fetched_tree(self.home) if self.collection.fetched else None
         if tree is None or self.collection.kind is Kind.WRITTEN:
             return "", ""
         seen = datetime.fromtimestamp((self.home / "current").stat().st_mtime, UTC)
@@ -194,7 +194,7 @@ class CollectionSource(Source, frozen=True):
     def _place(self) -> Path:
         if not self.collection.fetched:
             return check_root(Path(self.collection.url))
-        tree = fetched_tree(self.home)
+        tree = find_fetched_tree(self.home)
         if tree is None:
             raise NotFound(
                 f"{self.collection.name} was never fetched",
@@ -277,7 +277,7 @@ def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -
     return Walk(kept, (*walked.skipped, *left))
 
 
-def fetched_tree(home: Path) -> Path | None:
+def find_fetched_tree(home: Path) -> Path | None:
     """The live tree of a collection, or None before its first sync."""
     try:
         name = (home / "current").read_text("ascii").strip()
@@ -287,10 +287,10 @@ def fetched_tree(home: Path) -> Path | None:
     return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
 
 
-def written_tree(home: Path) -> Path:
+def ensure_written_tree(home: Path) -> Path:
     """The tree of a collection that documents are written into, made where it is missing."""
     tree = private_folder(home / "tree-written", home.parent)
-    if fetched_tree(home) != tree:
+    if find_fetched_tree(home) != tree:
         replace_file(home / "current", tree.name.encode("ascii"))
     return tree
 
@@ -302,7 +302,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     manifest, a redirect) reaches the public internet and the user's `private_hosts`.
     """
     if collection.kind is Kind.WRITTEN:
-        return written_tree(home)  # nobody else has its documents
+        return ensure_written_tree(home)  # nobody else has its documents
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
         hosts.add(host_of(collection.url).name.lower())

@@ -16,15 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.collections import Collection, Kind, collection_of, edges, safe_path, written_collection
+from codeinfo.collections import Collection, Kind, collection_of, edges, make_written_collection, safe_path
 from codeinfo.engine.collections import (
     MAX_DOCUMENT_BYTES,
     CollectionIndex,
     CollectionList,
     CollectionSource,
+    ensure_written_tree,
     fetch,
     pack_folder,
-    written_tree,
 )
 from codeinfo.engine.index_manager import ProgressSink, healed
 from codeinfo.engine.indexes import Indexes
@@ -436,7 +436,7 @@ class DocumentOperations:
     def sync(
         self, request: operations.DocsSyncRequest, progress: ProgressSink | None = None
     ) -> operations.SyncResponse:
-        chosen, notes = self.collections.named(Path(request.path), request.collections)
+        chosen, notes = self.collections.find(Path(request.path), request.collections)
         reports = [self._sync(item, dry_run=request.dry_run, progress=progress) for item in chosen]
         if notes and reports:
             reports[0] = replace(reports[0], notes=(*notes, *reports[0].notes))
@@ -466,7 +466,7 @@ class DocumentOperations:
         return operations.SyncReport(
             collection=collection.id,
             name=collection.name,
-            plan=_without_refused(plan, refused),
+            plan=_drop_refused(plan, refused),
             documents=fresh.report.files,
             chunks=fresh.report.chunks,
             skipped=_mark_refusals(fresh.report.skipped),
@@ -475,7 +475,7 @@ class DocumentOperations:
         )
 
     def list(self, request: operations.DocsListRequest) -> operations.DocsListResponse:
-        chosen, notes = self.collections.named(Path(request.path), request.collections)
+        chosen, notes = self.collections.find(Path(request.path), request.collections)
         details = bool(request.collections)
         return operations.DocsListResponse(tuple(self._info(item, details) for item in chosen), tuple(notes))
 
@@ -509,7 +509,7 @@ class DocumentOperations:
     def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
         if not request.collections:
             raise UsageError("no collection is named", next_step=NextStep(to_run("docs list"), " shows them"))
-        chosen, _ = self.collections.named(Path(request.path), request.collections)
+        chosen, _ = self.collections.find(Path(request.path), request.collections)
         return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
     def _remove(self, collection: Collection, project: Path) -> operations.RemovedCollection:
@@ -532,9 +532,9 @@ class DocumentOperations:
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path} has {len(data):,} bytes", next_step=f"Write at most {MAX_DOCUMENT_BYTES:,}")
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
-        collection = known[0] if known else written_collection(request.collection)
+        collection = known[0] if known else make_written_collection(request.collection)
         index = self._writable_index(collection)
-        tree = written_tree(index.source.home)
+        tree = ensure_written_tree(index.source.home)
         target = tree / path
         if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
             raise UsageError(f"{path} is a folder here, or lies in a document", next_step="Choose another name")
@@ -558,9 +558,10 @@ class DocumentOperations:
 
     def delete(self, request: operations.DocsDeleteRequest) -> operations.DocsDeleteResponse:
         """All of them, or none where one is not there."""
-        (collection,), _ = self.collections.named(Path(request.path), (request.collection,))
+        (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self._writable_index(collection)
-        tree, paths = written_tree(index.source.home), list(dict.fromkeys(map(_document_path, request.documents)))
+        tree = ensure_written_tree(index.source.home)
+        paths = list(dict.fromkeys(map(_document_path, request.documents)))
         if missing := [path for path in paths if not (tree / path).is_file()]:
             raise NotFound(
                 f"{collection.name} has no {', '.join(missing)}; nothing was deleted",
@@ -592,7 +593,7 @@ class DocumentOperations:
     def search(
         self, request: operations.DocsSearchRequest, progress: ProgressSink | None = None
     ) -> operations.DocsSearchResponse:
-        chosen, notes = self.chosen(request.path, request.collections)
+        chosen, notes = self.choose(request.path, request.collections)
         response = healed(
             lambda again: search_documents(
                 self._indexes, chosen, replace(request, refresh=again or request.refresh), progress
@@ -600,9 +601,9 @@ class DocumentOperations:
         )
         return replace(response, notes=(*notes, *response.notes))
 
-    def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:
+    def choose(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:
         """The collections of these names, all unless named, and notes on their list."""
-        found, notes = self.collections.named(Path(project), names)
+        found, notes = self.collections.find(Path(project), names)
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
     def outline(self, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
@@ -647,7 +648,7 @@ class DocumentOperations:
 
     def _open(self, project: str, name: str) -> OpenCollection:
         """A collection brought up to date."""
-        (collection,), _ = self.collections.named(Path(project), (name,))
+        (collection,), _ = self.collections.find(Path(project), (name,))
         index = self.index_of(collection)
         return OpenCollection(index, *self._indexes.open(index))
 
@@ -685,7 +686,7 @@ def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]
     return plan, walked.skipped
 
 
-def _without_refused(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
+def _drop_refused(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
     added = tuple(path for path in plan.added if path not in refused)
     changed = tuple(path for path in plan.changed if path not in refused)
     return replace(plan, added=added, changed=changed)

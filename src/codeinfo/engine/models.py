@@ -120,7 +120,7 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
         return ChatModel(
             CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config))
         )
-    servers = _found(config)
+    servers = _discover(config)
     for server in servers:
         if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
             return ChatModel(server.name, _llm(config, server.base_url, wanted, seconds, None))
@@ -150,7 +150,7 @@ def _check_offered(config: Config, wanted: str) -> None:
 def list_providers(config: Config) -> ProviderList:
     from codeinfo.models.chat import chat_models, look
 
-    found = list(_found(config))
+    found = list(_discover(config))
     if config.llm.base_url:
         own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
         found.insert(0, replace(own, configured=True))
@@ -173,7 +173,7 @@ def unavailable(error: ProviderError) -> ProviderError:
     return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
 
 
-def _found(config: Config) -> tuple[Provider, ...]:
+def _discover(config: Config) -> tuple[Provider, ...]:
     from codeinfo.models.chat import discover
 
     return discover() if config.llm.discover else ()

@@ -235,7 +235,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         top10=float(bool(near)),
         spec=float(sum(is_test(path) for path in files[:3]) >= 2),
         chars=chars,
-        shown=_shown(query.targets, found[:DEPTH]),
+        shown=_share_shown(query.targets, found[:DEPTH]),
         first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # of a query without an answer: all of it, in vain
         recall500=recall_within(500),
         recall1000=recall_within(1000),
@@ -313,7 +313,7 @@ def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
     return None
 
 
-def _shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
+def _share_shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
     """Of the targets with lines that some result has, the share whose first such result also shows one of them."""
     firsts = [
         target.covers(hit.path, *hit.lines())

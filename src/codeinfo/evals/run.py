@@ -116,11 +116,11 @@ def ask(
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
-        found = tuple(_found(prefix, hit) for hit in result.hits)
+        found = tuple(_read_hit(prefix, hit) for hit in result.hits)
         yield Answer(query.id, found, round(took_ms, 3), result.quality.status)
 
 
-def _found(prefix: str, hit: Hit) -> Found:
+def _read_hit(prefix: str, hit: Hit) -> Found:
     shown = (hit.text_line, hit.text_line + hit.text.count("\n"))
     return Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown)
 
@@ -306,7 +306,7 @@ def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Com
             parent=parents.split(" ")[0],
             author=author,
             time=int(seconds),
-            subject=without_numbers(subject),
+            subject=strip_numbers(subject),
             body=body.strip(),
             changed=len(statuses),
             added=tuple(changed for status, changed in code if status == "A"),
@@ -314,7 +314,7 @@ def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Com
         )
 
 
-def without_numbers(subject: str) -> str:
+def strip_numbers(subject: str) -> str:
     return _NUMBERS.sub("", subject).strip(" ,;–-")
 
 

@@ -175,7 +175,7 @@ def folder_field(request: type) -> str:
     return next((name for name in ("root", "paths", "path", "working_folder") if name in optional), "")
 
 
-def renamed(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
+def rename_input(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
     """A field under other names: the first is shown, the others are accepted."""
     shown, *aliases = names.get(item.name, (item.name,))
     return replace(item, name=shown, aliases=tuple(aliases))

@@ -70,7 +70,7 @@ class SearchRequest(Struct, frozen=True):
 QUOTES = {'"': False, "/": True}  # around a query for `grep`, and whether it is an expression
 
 
-def unquoted(query: str) -> tuple[str, bool] | None:
+def strip_quotes(query: str) -> tuple[str, bool] | None:
     """A query that is `"quoted"` or `/an expression/` without its marks, and which of the two; None for others."""
     is_quoted = len(query) > 2 and query[0] == query[-1] and query[0] in QUOTES
     return (query[1:-1], QUOTES[query[0]]) if is_quoted else None

@@ -76,7 +76,7 @@ def property_schema(item: Input) -> Schema:
 State = Values | list[Values] | None  # of the project or the collections that a reply shows
 
 
-def shown_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
+def describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
     """The states of the collections that a reply about documents shows."""
     if hasattr(result, "searches"):
         shown = [(hit.collection, hit.document) for one in result.searches for hit in one.results]
@@ -85,15 +85,15 @@ def shown_collections(engine: Engine, request: Any, result: Any) -> list[Values]
     else:
         shown = [(one.collection, one.document) for one in (result, *getattr(result, "related", ()))]
     names = request.collections if hasattr(request, "collections") else (request.collection,)
-    return [_without_empty(one) for one in engine.collection_states(request.path, names, shown)]
+    return [_drop_empty(one) for one in engine.collection_states(request.path, names, shown)]
 
 
-def shown_state(found: Reflects | None) -> Values | None:
+def describe_state(found: Reflects | None) -> Values | None:
     """As replies show it, without empty fields."""
-    return _without_empty(found) if found else None
+    return _drop_empty(found) if found else None
 
 
-def _without_empty(found: Struct) -> Values:
+def _drop_empty(found: Struct) -> Values:
     return {name: value for name, value in jsonable(found).items() if value not in ("", None, [])}
 
 
@@ -111,23 +111,23 @@ def reflects_schema(operation: Operation) -> Schema | None:
 def output_schema(result: type, reflects: Schema | None = None) -> Schema:
     """The schema of a tool's reply. Clients check every reply against it, so it says as little as it can."""
     (root,), shared = msgspec.json.schema_components([result], ref_template="#/$defs/{name}")
-    schema: Schema = _pruned(shared.pop(root["$ref"].rpartition("/")[2]))
+    schema: Schema = _prune(shared.pop(root["$ref"].rpartition("/")[2]))
     schema["properties"] |= {
         "truncated": {"type": "boolean", "description": "Whether the token budget cut something off."},
         "cursor": {"type": "string", "description": "Pass it to the same call to go on where this reply ends."},
-        **({"reflects": _pruned(reflects)} if reflects else {}),
+        **({"reflects": _prune(reflects)} if reflects else {}),
     }
-    return schema | ({"$defs": _pruned(shared)} if shared else {})
+    return schema | ({"$defs": _prune(shared)} if shared else {})
 
 
-def _pruned(schema: Any) -> Any:
+def _prune(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_pruned(one) for one in schema]
+        return [_prune(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     named = schema.get("type") == "object" and isinstance(schema.get("title"), str)
     dropped = ("title", "default") if named or "default" in schema else ()
-    return {key: _pruned(value) for key, value in schema.items() if key not in dropped}
+    return {key: _prune(value) for key, value in schema.items() if key not in dropped}
 
 
 # --- the check -----------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ class Projects:
         start = "Name a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
 
-    def anchored(self, request: Asked) -> Asked:
+    def anchor(self, request: Asked) -> Asked:
         """The request with the client's paths resolved against its working folder."""
         fields = request.__struct_fields__ if self.folder else ()
         placed: Values = {}
@@ -503,7 +503,7 @@ class Dispatcher:
             if operation.shows_project:
                 state = self._state(engine, request, result)
             elif operation.shows_documents:
-                state = shown_collections(engine, request, result)
+                state = describe_collections(engine, request, result)
         if not operation.read_only:
             self.projects.forget()
         return result, state
@@ -515,7 +515,7 @@ class Dispatcher:
         if len(folders) != 1 or getattr(request, "at", None):
             return None
         shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
-        return shown_state(engine.reflects(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
+        return describe_state(engine.reflects(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
 
     async def run(
         self,

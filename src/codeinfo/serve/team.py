@@ -99,11 +99,11 @@ def check_offered(operation: str) -> None:
         return
     scope = TEAM_OPERATIONS.get(operation)
     if scope is None:
-        raise refused_operation(operation)
+        raise refusal_of(operation)
     team.require_scope(scope)
 
 
-def refused_operation(operation: str) -> team.Refused:
+def refusal_of(operation: str) -> team.Refused:
     return team.Refused(
         f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}",
         next_step="docs/team.md says what it offers",

@@ -29,7 +29,7 @@ from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.base import Listener, folder_field
 from codeinfo.operations.documents import DocsAskRequest
-from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
+from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, strip_quotes
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
@@ -240,10 +240,10 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
             raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
         values["query"] = ""
     given = {name: value for name, value in values.items() if value not in ((), None)}
-    given = _with_words_joined(operation, given, root or "")
+    given = _join_words(operation, given, root or "")
     if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
         operation, given = OPERATIONS["grep"], exact
-    request = operation.request(**(_placed_below(root, operation, given) if root else given))
+    request = operation.request(**(_place_below(root, operation, given) if root else given))
     config = Config.load(parse_settings(settings), _project_folder(request))
     from codeinfo.engine import Engine
 
@@ -279,7 +279,7 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
     """The values of a search that are for `grep` where its query is `"quoted"`, `/an expression/`, or comes with an
     option that only `grep` has; None, without these options, for a ranked search."""
     query, options = values["query"], {name: values.pop(name) for name in EXACTLY}
-    quoted = unquoted(query)
+    quoted = strip_quotes(query)
     if not quoted and not any(options.values()):
         return None
     if quoted and not options["regex"]:
@@ -302,7 +302,7 @@ def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
     return operation.confirm.format(**texts)
 
 
-def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
+def _join_words(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
     """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
 
     Prints a note where the path may have been meant as a word.
@@ -330,7 +330,7 @@ def _is_place(path: str) -> bool:
     return names_repository(path)
 
 
-def _placed_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
+def _place_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
     """The values with their folders relative to `root`."""
     for item in inputs_of(operation.request):
         if item.name == "paths":

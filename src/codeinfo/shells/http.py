@@ -58,7 +58,7 @@ from codeinfo.shells.http_team import admin_routes, guard_app, origin_of, receiv
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, Service
 from codeinfo.shells.mcp_protocol import HttpEndpoint
-from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.mcp_tools import choose_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
 KEEP_ALIVE_S = 15
@@ -325,7 +325,7 @@ def make_app(
     state = _state(config, allowed, watch, observe)
     started(state)
     agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=observe)
-    mcp = HttpEndpoint(Service(agents, chosen_tools(()), config.mcp.reply_tokens).methods, MCP_PATH)
+    mcp = HttpEndpoint(Service(agents, choose_tools(()), config.mcp.reply_tokens).methods, MCP_PATH)
     rows = http_api.API_ROUTES
 
     async def document(request: Request) -> Response:

@@ -26,7 +26,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
-from codeinfo.operations.base import EmptyRequest, folder_field, renamed
+from codeinfo.operations.base import EmptyRequest, folder_field, rename_input
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
@@ -370,8 +370,8 @@ def _renamed_route(
     one = OPERATIONS[name]
     folder = folder_field(one.request)
     kept = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
-    fields = {renamed(item, names).name: item.name for item in kept}
-    inputs = (*(renamed(item, names) for item in kept), *((_REPOSITORY,) if folder else ()))
+    fields = {rename_input(item, names).name: item.name for item in kept}
+    inputs = (*(rename_input(item, names) for item in kept), *((_REPOSITORY,) if folder else ()))
     inputs = tuple(item for item in inputs if f"{{{item.name}}}" not in path)
 
     def perform(state: State, values: Values, call: Call) -> Any:

@@ -21,7 +21,7 @@ from codeinfo.operations import documents as docs
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
-from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, unquoted
+from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, strip_quotes
 from codeinfo.serve.dispatch import Values, check, check_length, file_within
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
@@ -135,7 +135,7 @@ def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
     mode = asked.get("mode", "")
     if mode not in ("", *MODES):
         raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
-    if not mode and (quoted := unquoted(query)):
+    if not mode and (quoted := strip_quotes(query)):
         query, mode = quoted[0], "regex" if quoted[1] else "exact"
     if not mode:
         return None

@@ -31,7 +31,7 @@ from codeinfo.serve.team import (
     TeamGuard,
     current_user,
     end_sessions,
-    refused_operation,
+    refusal_of,
 )
 from codeinfo.shells.http_api import TeamRoute, json_response, state_of
 from codeinfo.shells.http_views import Visit, form_fields, page
@@ -52,7 +52,7 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
         if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
             return READ  # its tools have scopes of their own
         if getattr(route, "operation", "") in NOT_OFFERED:
-            raise refused_operation(route.operation)
+            raise refusal_of(route.operation)
         if not getattr(route, "scope", ""):
             raise Refused(
                 "a team's server does not offer this: it concerns one machine and its folders",

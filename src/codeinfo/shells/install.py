@@ -224,9 +224,9 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
     clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     if request.tools:
-        from codeinfo.shells.mcp_tools import chosen_tools
+        from codeinfo.shells.mcp_tools import choose_tools
 
-        chosen_tools(request.tools.split(","))  # refuses names that it does not know
+        choose_tools(request.tools.split(","))  # refuses names that it does not know
     eager = request.always_load
     changes = [
         _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients

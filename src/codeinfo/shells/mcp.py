@@ -32,11 +32,11 @@ from codeinfo.serve.dispatch import (
     EngineLease,
     Projects,
     check,
+    describe_collections,
+    describe_state,
     end_by_deadline,
-    shown_collections,
-    shown_state,
 )
-from codeinfo.serve.team import TEAM_OPERATIONS, refused_operation, request_user
+from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
 from codeinfo.shells.mcp_protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -46,9 +46,9 @@ from codeinfo.shells.mcp_protocol import (
     ProtocolError,
     Result,
 )
-from codeinfo.shells.mcp_relay import Sink, Source, received_client
-from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
-from codeinfo.shells.mcp_tools import Tool, call_of, chosen_tools, listed
+from codeinfo.shells.mcp_relay import Sink, Source, receive_client
+from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, most_chars, write_counted
+from codeinfo.shells.mcp_tools import Tool, call_of, choose_tools, describe_tool
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -111,22 +111,22 @@ class Service:
         if not self._warmed:
             self._warmed = True
             threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
-        return {"tools": [listed(tool) for tool in self._offered(exchange.sets).values()]}
+        return {"tools": [describe_tool(tool) for tool in self._offered_tools(exchange.sets).values()]}
 
-    def _offered(self, sets: str) -> dict[str, Tool]:
+    def _offered_tools(self, sets: str) -> dict[str, Tool]:
         """The tools of the sets that an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; else those that
         the server was started with."""
-        tools = self._chosen_by(sets)
+        tools = self._choose_tools(sets)
         if request_user() is None:
             return tools
         return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
 
-    def _chosen_by(self, sets: str) -> dict[str, Tool]:
+    def _choose_tools(self, sets: str) -> dict[str, Tool]:
         if not sets:
             return self._tools
         if sets not in self._chosen:
             try:
-                found = chosen_tools(sets.split(","))
+                found = choose_tools(sets.split(","))
             except CodeInfoError as error:
                 raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
             allowed = [tool for tool in found if tool.operation not in NOT_OVER_NETWORK]
@@ -144,11 +144,11 @@ class Service:
             log.info("not warmed up: %s", error)  # the first call will say so with its own error
 
     async def call_tool(self, exchange: Exchange) -> Result:
-        asked, offered = exchange.message.read(ToolCall), self._offered(exchange.sets)
+        asked, offered = exchange.message.read(ToolCall), self._offered_tools(exchange.sets)
         tool = offered.get(asked.name)
         if tool is None:
-            if hidden := self._chosen_by(exchange.sets).get(asked.name):
-                error = refused_operation(hidden.operation)
+            if hidden := self._choose_tools(exchange.sets).get(asked.name):
+                error = refusal_of(hidden.operation)
                 raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code})
             known = ", ".join(offered)
             raise ProtocolError(INVALID_PARAMS, f"unknown tool {asked.name}; this server offers: {known}")
@@ -158,7 +158,7 @@ class Service:
             reply = await self._dispatcher.run(work, report=exchange.report, computes=tool.computes)
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
-            return failed(tool, error, offered.values())
+            return report_failure(tool, error, offered.values())
         log.debug("%s: %d characters in %.1f ms", tool.name, len(reply.text), 1000 * (time.perf_counter() - started))
         result: Result = {"content": [{"type": "text", "text": reply.text}], "isError": False}
         if not tool.text_only:
@@ -174,7 +174,7 @@ class Service:
         cursor = values.pop("cursor", "")
         with self._dispatcher.performing(tool.operation, values, "mcp", tool.name) as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
-            request = self._dispatcher.projects.anchored(tool.make_request(values, project))
+            request = self._dispatcher.projects.anchor(tool.make_request(values, project))
             result = tool.run(engine, request, call)
             reply = as_json(tool.shape(result, values), lambda step: call_of(step, offered))
             project = project or self._dispatcher.projects.folder
@@ -182,14 +182,14 @@ class Service:
             files = tuple(tool.files(result, root))
             reflects: Reply | list[Reply] | None = None
             if tool.shows_project:
-                reflects = shown_state(engine.reflects(root, files))
+                reflects = describe_state(engine.reflects(root, files))
             elif tool.shows_documents:
-                reflects = shown_collections(engine, request, result)
+                reflects = describe_collections(engine, request, result)
             if reflects and not tool.codes:  # replies with a contract have its fields only
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
-                reply = fitted(reply, self._reply_tokens, cursor)
-            text = counted(reply)
+                reply = fit_reply(reply, self._reply_tokens, cursor)
+            text = write_counted(reply)
             engine.savings.record(tool.name, len(text), files)
         return Performed(reply, text, reflects)
 
@@ -216,7 +216,7 @@ class Service:
             return codebase_context(engine, call)
 
     async def list_prompts(self, exchange: Exchange) -> Result:
-        return {"prompts": [row.listed() for row in PROMPTS]}
+        return {"prompts": [row.describe() for row in PROMPTS]}
 
     async def get_prompt(self, exchange: Exchange) -> Result:
         asked = exchange.message.read(PromptGet)
@@ -229,7 +229,7 @@ class Service:
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
 
 
-def failed(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
+def report_failure(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
     step = phrase(error.next_step, lambda step: call_of(step, offered))
     about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what
@@ -248,7 +248,7 @@ async def release_when_idle(lease: EngineLease) -> None:
 # --- transports ----------------------------------------------------------------------------------------------------
 
 
-def own_engine(config: Config) -> EngineLease:
+def lease_engine(config: Config) -> EngineLease:
     def make() -> Engine:
         from codeinfo.serve.refresh import server_engine  # after the handshake
 
@@ -257,10 +257,10 @@ def own_engine(config: Config) -> EngineLease:
     return EngineLease(make, config.mcp.idle_s)
 
 
-def own_service(config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, folder: str = "") -> Service:
+def make_service(config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, folder: str = "") -> Service:
     """For a client that may name any folder, with an engine of its own unless `lease` shares one. `folder` is the
     client's working folder, where that is not ours."""
-    lease = lease or own_engine(config)
+    lease = lease or lease_engine(config)
     return Service(Dispatcher(lease, Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
 
 
@@ -276,7 +276,7 @@ def standard_session(service: Service) -> LineSession:
 
 def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     """Serve the client at the other end of standard input and output until it goes away; never returns."""
-    service = own_service(config, chosen_tools(tools))
+    service = make_service(config, choose_tools(tools))
 
     async def main() -> None:
         releasing = asyncio.create_task(release_when_idle(service.lease))
@@ -319,7 +319,7 @@ class SharedServer:
         self._listener = listener
         self._flags = flags
         self._config = Config.load(flags, cwd=Path("/"))
-        self._lease = own_engine(self._config)
+        self._lease = lease_engine(self._config)
         self._clients = 0
         self._last_seen = time.monotonic()
 
@@ -355,7 +355,7 @@ class SharedServer:
         with relay:
             try:
                 relay.setblocking(True)
-                session = await asyncio.to_thread(self._welcomed, relay)
+                session = await asyncio.to_thread(self._welcome, relay)
                 if session is not None:
                     await session.run()
                     with suppress(OSError):  # the relay was killed
@@ -368,15 +368,15 @@ class SharedServer:
                 with suppress(OSError):
                     relay.shutdown(socket.SHUT_RDWR)  # the thread that reads waits for it
 
-    def _welcomed(self, relay: socket.socket) -> LineSession | None:
+    def _welcome(self, relay: socket.socket) -> LineSession | None:
         """A session with the tools that the client asks for; None where it was refused or has gone."""
-        received = received_client(relay)
+        received = receive_client(relay)
         if received is None:
             return None
         wanted, journal, source, sink = received
         try:
             config = Config.load(self._flags, cwd=Path(wanted["folder"]))
-            service = own_service(config, chosen_tools(wanted["tools"].split(",")), self._lease, wanted["folder"])
+            service = make_service(config, choose_tools(wanted["tools"].split(",")), self._lease, wanted["folder"])
             relay.sendall(b"{}\n")
         except (CodeInfoError, OSError) as error:
             source.close()
@@ -473,7 +473,7 @@ class PromptRow(Struct, frozen=True):
     argument_help: str
     text: str
 
-    def listed(self) -> Result:
+    def describe(self) -> Result:
         argument = {"name": self.argument, "description": self.argument_help, "required": True}
         return {"name": self.name, "title": self.name, "description": self.description, "arguments": [argument]}
 

@@ -78,7 +78,7 @@ class Journal:
         os.lseek(descriptor, 0, os.SEEK_SET)
         with open(descriptor, "rb", closefd=False) as file:
             for line in file:
-                self._replay(parsed(line))
+                self._replay(parse_message(line))
         self._size = os.lseek(descriptor, 0, os.SEEK_END)
 
     def fileno(self) -> int:
@@ -153,7 +153,7 @@ class Journal:
                 self._track_line(bytes(line))
 
     def _track_line(self, line: bytes) -> None:
-        message = parsed(line)
+        message = parse_message(line)
         method = message.get("method")
         if method == "initialize" and "id" in message:
             self._introduction = repr(message["id"])
@@ -163,7 +163,7 @@ class Journal:
             self.pending[repr(message["id"])] = message["id"]
 
 
-def parsed(line: bytes | str) -> dict[str, Any]:
+def parse_message(line: bytes | str) -> dict[str, Any]:
     """A message; empty where it is not one, which its receiver reports."""
     try:
         message = json.loads(line)
@@ -259,7 +259,7 @@ class Source(io.RawIOBase):
                 self._relay.close()
 
 
-def received_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Source, Sink] | None:
+def receive_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Source, Sink] | None:
     """What a relay says of its client, what is recorded of it, and the client's ends; None where the relay has gone."""
     hello, descriptors, _, _ = socket.recv_fds(relay, _HELLO, 3)
     while hello and not hello.endswith(b"\n"):
@@ -271,7 +271,7 @@ def received_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Sour
         return None
     source, sink, recorded = descriptors
     journal = Journal(recorded)
-    return parsed(hello), journal, Source(source, journal, relay.dup()), Sink(sink, journal)
+    return parse_message(hello), journal, Source(source, journal, relay.dup()), Sink(sink, journal)
 
 
 # --- the client's end ------------------------------------------------------------------------------------------------
@@ -281,10 +281,10 @@ def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
     """Hand the client at standard input and output to the shared server. Unavailable: nothing was read from it."""
     if not os.access(_SHELL, os.X_OK):
         raise Unavailable(f"this system has no {_SHELL}")
-    journal = Journal(_unnamed_file())
+    journal = Journal(_open_unnamed_file())
     journal.settings = {"flags": dict(flags), "tools": tools}
     journal.restart(b"")
-    _wait(_connected(journal), journal)
+    _wait(_connect(journal), journal)
 
 
 def resume() -> NoReturn:
@@ -306,10 +306,12 @@ def _resume(journal: Journal) -> None:
             continue
         journal.restart(unsent)
         try:
-            server = _connected(journal)
+            server = _connect(journal)
         except (Unavailable, CodeInfoError, OSError) as error:
             *lines, unsent = unsent.split(b"\n")
-            requests = [message["id"] for message in map(parsed, lines) if "method" in message and "id" in message]
+            requests = [
+                message["id"] for message in map(parse_message, lines) if "method" in message and "id" in message
+            ]
             _refuse(requests, f"the server ended, and no other could be started: {error}")
         else:
             _wait(server, journal)
@@ -335,7 +337,7 @@ def _wait(server: socket.socket, journal: Journal) -> NoReturn:
     os.execv(_SHELL, [_SHELL, "-c", _WAIT, _SHELL, *worker_command(__name__, "resume")])
 
 
-def _unnamed_file() -> int:
+def _open_unnamed_file() -> int:
     """In memory where the system offers that, so that a full disk does not matter."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("codeinfo-mcp")
@@ -364,7 +366,7 @@ def _key(flags: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
-def _connected(journal: Journal) -> socket.socket:
+def _connect(journal: Journal) -> socket.socket:
     """A connection to a server that has taken the client over; it is started if necessary."""
     flags = journal.settings["flags"]
     place = _run_folder() / _key(flags)
@@ -380,7 +382,7 @@ def _connected(journal: Journal) -> socket.socket:
             reply = _read_line(server)
             if reply:
                 server.settimeout(None)
-                _check_welcome(parsed(reply))
+                _check_welcome(parse_message(reply))
                 return server
         except (FileNotFoundError, ConnectionError, TimeoutError):
             pass

@@ -51,7 +51,7 @@ class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
 Shaped = TypeVar("Shaped", bound=Shape)
 
 
-def filled(shape: type[Shaped], source: object, **more: Any) -> Shaped:
+def fill(shape: type[Shaped], source: object, **more: Any) -> Shaped:
     """A shape with the fields of the same name of a result, and others."""
     same = {
         name: getattr(source, name) for name in shape.__struct_fields__ if name not in more and hasattr(source, name)
@@ -143,23 +143,23 @@ CALLERS = 2
 RESULTS_TOKENS = 800  # for ten results and the fields around them
 
 
-def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
+def shape_search(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
     """With `includeSnippets` all results are shown in full; without it the first ones, and only place and
     summary of the others."""
     if isinstance(result, GrepResult):
-        lines = tuple(filled(MatchedLine, one) for one in result.matches)
+        lines = tuple(fill(MatchedLine, one) for one in result.matches)
         sure = SearchQuality("ok", 1.0, 0)
         return CodebaseSearch("success", sure, (), notes=result.notes, matches=lines, total=result.total)
     wanted: bool | None = values.get("includeSnippets")
     hint = result.quality.hint or "; ".join(result.quality.reasons)
     codes = [getattr(note, "code", "") for note in result.notes]
-    found = filled(
+    found = fill(
         CodebaseSearch,
         result,
         status="indexing" if INDEXING in codes else "success",
-        search_quality=filled(SearchQuality, result.quality, token_estimate=0, hint=hint),
+        search_quality=fill(SearchQuality, result.quality, token_estimate=0, hint=hint),
         results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
-        preflight=result.preflight and filled(Preflight, result.preflight),
+        preflight=result.preflight and fill(Preflight, result.preflight),
         related_memories=result.memories,
         notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if wanted or code != NO_TRENDS),
     )
@@ -194,10 +194,10 @@ def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
     )
     if not whole:
         return shown
-    related = filled(Relationships, context)
+    related = fill(Relationships, context)
     hints = Hints(callers=context.callers[:CALLERS])
     if wanted:
-        hints = filled(Hints, context, more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more))
+        hints = fill(Hints, context, more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more))
     return replace(
         shown,
         relationships=related if related != Relationships(0, False) else None,
@@ -231,20 +231,20 @@ class Explored(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def explored(found: Exploration, values: dict[str, Any]) -> Explored:
+def shape_exploration(found: Exploration, values: dict[str, Any]) -> Explored:
     listed = tuple(
         f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
     )
     definitions = listed if found.kind == "file" or len(listed) > 1 else ()
     memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
-    return filled(Explored, found, definitions=definitions, memories=memories)
+    return fill(Explored, found, definitions=definitions, memories=memories)
 
 
-def explored_files(found: Exploration, root: str) -> Iterable[str]:
+def list_explored_files(found: Exploration, root: str) -> Iterable[str]:
     return [f"{root or '.'}/{found.place.partition(':')[0]}"]
 
 
-def hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
+def list_hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
     found = result.matches if isinstance(result, GrepResult) else result.hits
     return (f"{one.root}/{one.path}" for one in found)
 
@@ -268,12 +268,12 @@ class SymbolReferences(Shape, frozen=True):
     is_complete: bool
 
 
-def symbol_references(report: ReferenceReport, values: dict[str, Any]) -> SymbolReferences:
-    usages = tuple(filled(SymbolUsage, use) for use in report.usages)
-    return filled(SymbolReferences, report, status="success", usages=usages)
+def shape_references(report: ReferenceReport, values: dict[str, Any]) -> SymbolReferences:
+    usages = tuple(fill(SymbolUsage, use) for use in report.usages)
+    return fill(SymbolReferences, report, status="success", usages=usages)
 
 
-def usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
+def list_usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
     return (f"{root or '.'}/{use.file}" for use in report.usages)
 
 
@@ -284,8 +284,8 @@ class Memories(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def memories(result: MemoryList, values: dict[str, Any]) -> Memories:
-    return filled(Memories, result, status="success")
+def shape_memories(result: MemoryList, values: dict[str, Any]) -> Memories:
+    return fill(Memories, result, status="success")
 
 
 class IndexingProgress(Shape, frozen=True):
@@ -309,16 +309,16 @@ class IndexingStatus(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> IndexingStatus:
+def shape_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> IndexingStatus:
     report, running = found
     index = report.indexes[0]
-    return filled(
+    return fill(
         IndexingStatus,
         index,
         status="building" if running else index.state,
         project=index.root,
         pending_changes=index.added + index.changed + index.removed,
-        progress=filled(IndexingProgress, running) if running else None,
+        progress=fill(IndexingProgress, running) if running else None,
     )
 
 
@@ -337,11 +337,11 @@ class Reingested(Shape, frozen=True):
     error_code: str | None
 
 
-def reingested(response: IndexResponse, values: dict[str, Any]) -> Reingested:
+def shape_reingest(response: IndexResponse, values: dict[str, Any]) -> Reingested:
     import secrets
 
     report = response.reports[0]
-    return filled(
+    return fill(
         Reingested,
         report,
         status="completed",
@@ -368,8 +368,8 @@ class AnswerOnly(Shape, frozen=True):
     segments: tuple[Segment, ...]
 
 
-def answer_only(answer: Answer, values: dict[str, Any]) -> AnswerOnly:
-    return filled(AnswerOnly, answer, segments=(_segment(answer),))
+def shape_answer(answer: Answer, values: dict[str, Any]) -> AnswerOnly:
+    return fill(AnswerOnly, answer, segments=(_segment(answer),))
 
 
 def _segment(answer: Answer) -> Segment:
@@ -400,18 +400,18 @@ class DocumentAnswer(Shape, frozen=True):
     note: str = ""
 
 
-def document_answer(answer: Answer, values: dict[str, Any]) -> DocumentAnswer:
-    sources = tuple(filled(DocumentSource, one, document=one.path) for one in answer.citations)
+def shape_document_answer(answer: Answer, values: dict[str, Any]) -> DocumentAnswer:
+    sources = tuple(fill(DocumentSource, one, document=one.path) for one in answer.citations)
     note = "; ".join(answer.notes)
-    return filled(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note)
+    return fill(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note)
 
 
 class AgentAnswer(AnswerOnly, frozen=True, kw_only=True):
     agent_name: str
 
 
-def agent_answer(run: AgentRun, values: dict[str, Any]) -> AgentAnswer:
-    return filled(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),))
+def shape_agent_answer(run: AgentRun, values: dict[str, Any]) -> AgentAnswer:
+    return fill(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),))
 
 
 class ListedAgent(Shape, frozen=True):
@@ -424,8 +424,8 @@ class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
 
-def listed_agents(found: AgentList, values: dict[str, Any]) -> ListedAgents:
-    return ListedAgents(tuple(filled(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
+def shape_agents(found: AgentList, values: dict[str, Any]) -> ListedAgents:
+    return ListedAgents(tuple(fill(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
 
 
 class DocumentResults(Shape, frozen=True):
@@ -434,9 +434,9 @@ class DocumentResults(Shape, frozen=True):
     reranker_status: str
 
 
-def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> DocumentResults:
+def shape_document_results(response: DocsSearchResponse, values: dict[str, Any]) -> DocumentResults:
     (found,) = response.searches  # one query, one search
-    return filled(DocumentResults, found, notes=response.notes)
+    return fill(DocumentResults, found, notes=response.notes)
 
 
 # --- the budget ----------------------------------------------------------------------------------------------------
@@ -445,20 +445,20 @@ _SIGNS = 120  # characters that `truncated` and a cursor may need themselves
 _Places = dict[str, Annotated[int, msgspec.Meta(ge=0)]]  # where each field of a reply was cut
 
 
-def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
+def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     """`reply` from the cursor on, with as much as fits."""
-    starts = _read(cursor)
+    starts = _read_cursor(cursor)
     if starts:
-        reply = {name: _from(name, value, starts) for name, value in reply.items()}
+        reply = {name: _resume_field(name, value, starts) for name, value in reply.items()}
     limit = most_chars(tokens)
     if size(reply) <= limit:
         return reply
     cut, places = _cut(reply, limit - _SIGNS)
     goes_on = {name: starts.get(name, 0) + at for name, at in places.items()}
-    return {**cut, "truncated": True, **({"cursor": _written(goes_on)} if goes_on else {})}
+    return {**cut, "truncated": True, **({"cursor": _write_cursor(goes_on)} if goes_on else {})}
 
 
-def counted(reply: Reply) -> str:
+def write_counted(reply: Reply) -> str:
     """The reply as text, with its own size filled in where it states it."""
     quality = reply.get("searchQuality")
     if quality is not None:
@@ -474,7 +474,7 @@ def size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def _from(name: str, value: Any, starts: Mapping[str, int]) -> Any:
+def _resume_field(name: str, value: Any, starts: Mapping[str, int]) -> Any:
     """A field of a page after the first: what was shown in full before is not shown again."""
     if not isinstance(value, list | str):
         return value
@@ -489,14 +489,14 @@ def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
     while (excess := size(reply) - limit) > 0:
         sizes = {name: size(value) for name, value in reply.items() if isinstance(value, list | str) and len(value) > 1}
         if not sizes:
-            return {name: _shrunk(value, limit // max(len(reply), 1)) for name, value in reply.items()}, places
+            return {name: _shrink(value, limit // max(len(reply), 1)) for name, value in reply.items()}, places
         name = max(sizes, key=lambda name: sizes[name])
-        kept = _fitting(reply[name], max(sizes[name] - excess, 0))
+        kept = _count_fitting(reply[name], max(sizes[name] - excess, 0))
         reply[name], places[name] = reply[name][:kept], kept
     return reply, places
 
 
-def _fitting(value: Any, room: int) -> int:
+def _count_fitting(value: Any, room: int) -> int:
     """How many elements of a list, or characters of a text, have room; one at least, or no page would ever end."""
     if isinstance(value, str):
         return max(min(room - 2, len(value) - 1), 1)
@@ -509,20 +509,20 @@ def _fitting(value: Any, room: int) -> int:
     return max(min(kept, len(value) - 1), 1)
 
 
-def _shrunk(value: Any, limit: int) -> Any:
+def _shrink(value: Any, limit: int) -> Any:
     """One element that is too large by itself: its own lists and texts are cut, without a cursor."""
     if size(value) <= limit:
         return value
     if isinstance(value, list):
-        return [_shrunk(element, limit // len(value)) for element in value]
+        return [_shrink(element, limit // len(value)) for element in value]
     return _cut(value, limit)[0] if isinstance(value, dict) else value
 
 
-def _written(places: Mapping[str, int]) -> str:
+def _write_cursor(places: Mapping[str, int]) -> str:
     return base64.urlsafe_b64encode(json.dumps(places, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def _read(cursor: str) -> dict[str, int]:
+def _read_cursor(cursor: str) -> dict[str, int]:
     if not cursor:
         return {}
     try:

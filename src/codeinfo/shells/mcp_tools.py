@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, documents, inputs_of, search
-from codeinfo.operations.base import EmptyRequest, folder_field, renamed
+from codeinfo.operations.base import EmptyRequest, folder_field, rename_input
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
@@ -98,7 +98,7 @@ class Tool(Struct, frozen=True):
             return self.request(values, project)
         request = OPERATIONS[self.operation].request
         fields = {self.renamed.get(name, name): value for name, value in values.items()}
-        return request(**fields, **placed(request, project))
+        return request(**fields, **place_project(request, project))
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
@@ -109,7 +109,7 @@ class Tool(Struct, frozen=True):
 # --- making tools --------------------------------------------------------------------------------------------------
 
 
-def direct(
+def derive_tool(
     name: str,
     operation: str,
     sets: tuple[str, ...],
@@ -122,7 +122,7 @@ def direct(
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are what a
     field is called, the first one shown."""
     own = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
-    inputs = tuple(renamed(item, names) for item in own)
+    inputs = tuple(rename_input(item, names) for item in own)
     field_of = {argument.name: item.name for argument, item in zip(inputs, own, strict=True)}
     return Tool(name, operation, sets, description, inputs, renamed=field_of, **more)
 
@@ -144,7 +144,7 @@ def _argument(item: Input, value: Any) -> str:
     return f"{item.name}={dumps(value[0] if one_of_many else value)}"
 
 
-def placed(request: type, project: str) -> Values:
+def place_project(request: type, project: str) -> Values:
     """The field that names the folder, filled in; nothing where no project is given."""
     folder = folder_field(request)
     if not project or not folder:
@@ -168,7 +168,7 @@ def plain_tool(one: Operation) -> Tool:
     )
 
 
-def listed(tool: Tool) -> dict[str, Any]:
+def describe_tool(tool: Tool) -> dict[str, Any]:
     """A tool as `tools/list` shows it."""
     one = OPERATIONS[tool.operation]
     hints = {
@@ -237,7 +237,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
             regex=mode == "regex",
             limit=values.get("limit", 100),
             **values.get("filters", {}),
-            **placed(search.GrepRequest, project),
+            **place_project(search.GrepRequest, project),
         )
     return search.SearchRequest(
         values["query"],
@@ -245,7 +245,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
         purpose="" if purpose == "explore" else purpose,
         context=True,
         **values.get("filters", {}),
-        **placed(search.SearchRequest, project),
+        **place_project(search.SearchRequest, project),
     )
 
 
@@ -274,10 +274,10 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         ),
         request=_search_request,
         result=shapes.CodebaseSearch,
-        shape=shapes.search_codebase,
+        shape=shapes.shape_search,
         renamed={"intent": "purpose"},
         perform=_find,
-        files=shapes.hit_files,
+        files=shapes.list_hit_files,
         computes=True,
         text_only=True,
     ),
@@ -294,15 +294,15 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
             Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
         ),
         result=shapes.Explored,
-        shape=shapes.explored,
-        files=shapes.explored_files,
+        shape=shapes.shape_exploration,
+        files=shapes.list_explored_files,
         text_only=True,
     ),
 )
 
 
 CODE_TOOLS: tuple[Tool, ...] = (
-    direct(
+    derive_tool(
         "get_symbol_references",
         "refs",
         ("code",),
@@ -311,11 +311,11 @@ CODE_TOOLS: tuple[Tool, ...] = (
         only=("name", "limit"),
         names={"name": ("symbol",)},
         result=shapes.SymbolReferences,
-        shape=shapes.symbol_references,
-        files=shapes.usage_files,
+        shape=shapes.shape_references,
+        files=shapes.list_usage_files,
         computes=True,
     ),
-    direct(
+    derive_tool(
         "get_codebase_map",
         "map",
         ("code",),
@@ -328,7 +328,7 @@ CODE_TOOLS: tuple[Tool, ...] = (
         sets=("code",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
         result=shapes.IndexingStatus,
-        shape=shapes.indexing_status,
+        shape=shapes.shape_status,
         perform=lambda engine, request, call: (
             engine.status(request),
             engine.indexing(next(iter(request.paths), "")),
@@ -346,14 +346,14 @@ CODE_TOOLS: tuple[Tool, ...] = (
         ),
         request=lambda values, project: search.IndexRequest(
             full=values.get("full", not values.get("incrementalOnly", True)),
-            **placed(search.IndexRequest, project),
+            **place_project(search.IndexRequest, project),
         ),
     ),
 )
 
 
 EDIT_TOOLS: tuple[Tool, ...] = (
-    direct(
+    derive_tool(
         "get_team_patterns",
         "patterns",
         ("edit",),
@@ -361,44 +361,44 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "to imitate. Use it before writing new code.",
         only=("category", "languages"),
     ),
-    direct(
+    derive_tool(
         "remember",
         "remember",
         ("edit",),
         "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
         only=("memory", "type", "category", "reason", "scope"),
     ),
-    direct(
+    derive_tool(
         "get_memory",
         "memory list",
         ("edit",),
         "What the team wrote down or its history says about a topic: conventions, decisions, gotchas, failures.",
         only=("query", "type", "category", "limit"),
         result=shapes.Memories,
-        shape=shapes.memories,
+        shape=shapes.shape_memories,
     ),
-    direct(
+    derive_tool(
         "get_codebase_metadata",
         "metadata",
         ("edit",),
         "Languages, sizes, frameworks, dependencies with versions, and how tests are run.",
         only=(),
     ),
-    direct(
+    derive_tool(
         "get_style_guide",
         "style",
         ("edit",),
         "The style rules of the project's own documents and tools, with the lines they stand on.",
         only=("query",),
     ),
-    direct(
+    derive_tool(
         "detect_circular_dependencies",
         "cycles",
         ("edit",),
         "Files that import each other in circles, worst first.",
         only=("limit",),
     ),
-    direct(
+    derive_tool(
         "get_change_impact",
         "impact",
         ("edit",),
@@ -406,7 +406,7 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         only=("path", "hops", "limit"),
         names={"path": ("file",)},
     ),
-    direct(
+    derive_tool(
         "get_review_packet",
         "review",
         ("edit",),
@@ -447,17 +447,17 @@ _asking: dict[str, Any] = {
 }
 
 ANSWER_TOOLS: tuple[Tool, ...] = (
-    direct(
+    derive_tool(
         "codebase_question",
         "ask",
         ("answers",),
         "A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
         result=shapes.AnswerOnly,
-        shape=shapes.answer_only,
+        shape=shapes.shape_answer,
         **_asking,
     ),
-    direct(
+    derive_tool(
         "ask_documents",
         "docs ask",
         ("docs", "answers"),
@@ -465,7 +465,7 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         "source, each checked. Slower than documents_search: a chat model is asked where one is set up, otherwise the "
         "best passages are quoted.",
         result=shapes.DocumentAnswer,
-        shape=shapes.document_answer,
+        shape=shapes.shape_document_answer,
         **_asking,
     ),
     Tool(
@@ -475,7 +475,7 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         description="The agents that run_agent_instruction can run.",
         project=None,
         result=shapes.ListedAgents,
-        shape=shapes.listed_agents,
+        shape=shapes.shape_agents,
     ),
     Tool(
         name="run_agent_instruction",
@@ -491,7 +491,7 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         project=Input("working_folder", "The folder it works on."),
         request=_agent_request,
         result=shapes.AgentAnswer,
-        shape=shapes.agent_answer,
+        shape=shapes.shape_agent_answer,
         **_answering,
     ),
 )
@@ -529,7 +529,7 @@ def _document_search(values: Values, project: str) -> documents.DocsSearchReques
         max_distance=values.get("maxDistance", 2.0),
         hybrid=values.get("hybridSearch", True),
         rerank=values.get("rerank", False),
-        **placed(documents.DocsSearchRequest, project),
+        **place_project(documents.DocsSearchRequest, project),
     )
 
 
@@ -541,7 +541,7 @@ _DOCUMENT = ("collection", "document")
 
 
 def _documents(name: str, operation: str, description: str, only: tuple[str, ...], **more: Any) -> Tool:
-    return direct(name, operation, ("docs",), description, only=only, **more)
+    return derive_tool(name, operation, ("docs",), description, only=only, **more)
 
 
 # --- compat ---
@@ -550,7 +550,7 @@ def _documents(name: str, operation: str, description: str, only: tuple[str, ...
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
     compat: dict[str, Any] = {"shape": camel_reply, "project": _REPOSITORY, "codes": _VECTOR_CODES}
-    return direct(name, operation, ("compat",), description, only=only, names=clients.CONTRACT_NAMES, **compat)
+    return derive_tool(name, operation, ("compat",), description, only=only, names=clients.CONTRACT_NAMES, **compat)
 
 
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
@@ -563,7 +563,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         description="The documents of one collection.",
         inputs=(Input("collection", "A collection, by its name or id.", required=True),),
         request=lambda values, project: documents.DocsListRequest(
-            (values["collection"],), **placed(documents.DocsListRequest, project)
+            (values["collection"],), **place_project(documents.DocsListRequest, project)
         ),
         renamed={"collection": "collections"},
     ),
@@ -575,7 +575,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE, _HYBRID, _RERANK),
         request=_document_search,
         result=shapes.DocumentResults,
-        shape=shapes.document_results,
+        shape=shapes.shape_document_results,
     ),
     Tool(
         name="documents_search_batch",
@@ -627,7 +627,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
     ),
-    direct(
+    derive_tool(
         "ListIngestedRepositories",
         "projects",
         ("compat",),
@@ -646,7 +646,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         request=lambda values, project: Reingest(values["sourceId"]),
         perform=reingest,
         result=shapes.Reingested,
-        shape=shapes.reingested,
+        shape=shapes.shape_reingest,
         codes=_VECTOR_CODES,
     ),
     _ast("AstListSymbols", "symbols", "What a file or folder defines.", "path", "kinds", "limit"),
@@ -662,7 +662,7 @@ TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_C
 # --- which tools ---------------------------------------------------------------------------------------------------
 
 
-def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
+def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     """The tools of the sets or single names asked for."""
     wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
     found: dict[str, Tool] = {}

@@ -26,7 +26,7 @@ from codeinfo.config import colour_refused, editor_command
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest
-from codeinfo.shells.render import marked, query_words, title_of, window
+from codeinfo.shells.render import mark_words, query_words, title_of, window
 from codeinfo.shells.terminal import Output, near_path, show_progress
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Picker:
         screen = _Screen()
         out = Output(screen, colour=not colour_refused())
         out.width = size.columns
-        out.exactly(("> ", "bold"), *out.fitted([self._query], 2))
+        out.exactly(("> ", "bold"), *out.fit_spans([self._query], 2))
         status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._found else HELP)
         out.exactly(("  " + out.cut(status, 2), "yellow" if self._problem else "dim"))
         listed = min(LISTED, max(3, size.lines // 3))
@@ -154,7 +154,7 @@ class Picker:
     def _row(self, hit: Hit, out: Output, *, chosen: bool) -> None:
         place = f"{near_path(os.path.join(hit.root, hit.path))}:{hit.start_line}"
         label = title_of(hit)
-        spans = out.fitted([(place, "bold cyan"), f"  {label}" if label else ""], 2)
+        spans = out.fit_spans([(place, "bold cyan"), f"  {label}" if label else ""], 2)
         out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
 
     def _text(self, hit: Hit, out: Output, rows: int) -> None:
@@ -162,7 +162,7 @@ class Picker:
         lines = out.code(hit.text, hit.path)
         for index in window(hit.text.splitlines(), wanted, rows)[:rows] if rows > 2 else ():
             gutter = f"{hit.text_line + index:>5} │ "
-            out.exactly((gutter, "dim"), *marked(out.fitted(lines[index], len(gutter)), wanted))
+            out.exactly((gutter, "dim"), *mark_words(out.fit_spans(lines[index], len(gutter)), wanted))
 
 
 class _Screen(io.StringIO):

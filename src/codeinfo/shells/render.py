@@ -72,7 +72,7 @@ def _grep(result: search.GrepResult, out: Output) -> None:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
             gutter = f"{match.line:>7}:{match.column:<4} │ "
-            out.exactly((gutter, "dim"), *out.fitted(_line_of(match), len(gutter)))
+            out.exactly((gutter, "dim"), *out.fit_spans(_line_of(match), len(gutter)))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line has it.", "bold"))
     out.notes(result.notes)
@@ -165,9 +165,9 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
         if hit.kind is FileKind.DOCS:  # text to read
-            out.wrap((gutter, "dim"), *marked(coloured[index], wanted), hang=len(gutter))
+            out.wrap((gutter, "dim"), *mark_words(coloured[index], wanted), hang=len(gutter))
         else:
-            out.exactly((gutter, "dim"), *marked(out.fitted(coloured[index], len(gutter)), wanted))
+            out.exactly((gutter, "dim"), *mark_words(out.fit_spans(coloured[index], len(gutter)), wanted))
         previous = index
     out.line()
 
@@ -197,7 +197,7 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
 
 
-def marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
+def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
     """The line with the query's words marked, in any form: `parses` matches `parse`."""
     from codeinfo.tokens import stem
 
@@ -295,13 +295,13 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skipped_files(report, out)
-        out.notes(report.notes if out.verbose else _without_masks(report.notes))
+        out.notes(report.notes if out.verbose else _merge_mask_notes(report.notes))
 
 
 _MASKED = re.compile(r".*: (\d+) secrets masked")
 
 
-def _without_masks(notes: Sequence[str]) -> list[str]:
+def _merge_mask_notes(notes: Sequence[str]) -> list[str]:
     """A line for all files in which secrets were masked: a large repository has many, nearly all of them in tests."""
     masked = [match for note in notes if (match := _MASKED.fullmatch(note))]
     if len(masked) < 2:

@@ -86,7 +86,7 @@ class Prose:
             if reads:
                 self._out.wrap((gutter, "dim"), *spans, hang=len(gutter))
             else:
-                self._out.exactly((gutter, "dim"), *self._out.fitted(spans, len(gutter)))
+                self._out.exactly((gutter, "dim"), *self._out.fit_spans(spans, len(gutter)))
         self._fence, self._code, self._place = "", [], ("", 0)
 
 
@@ -125,7 +125,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         average = "" if entry.average is None else f", average {entry.average:.2f}"
         source = f", {entry.score_source}" if entry.score_source else ""
         out.line((f"Round {number}: ", "bold"), entry.query, (f"  → {entry.verdict}{average}{source}", "magenta"))
-        out.table([_graded(item) for item in entry.items], indent=4)
+        out.table([_graded_row(item) for item in entry.items], indent=4)
         dropped = [(f"{one.path}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in entry.dropped]
         if dropped:
             out.line("  ", ("dropped", "dim"))
@@ -136,7 +136,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
 
-def _graded(item: answers.GradedItem) -> tuple[Span, ...]:
+def _graded_row(item: answers.GradedItem) -> tuple[Span, ...]:
     score = "not graded" if item.score is None else f"{item.score:.2f}"
     distance = "" if item.distance is None else f"distance {item.distance.value:.3f} ({item.distance.metric})"
     return f"{item.path}:{item.start_line}-{item.end_line}", score, distance

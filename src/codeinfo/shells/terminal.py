@@ -138,7 +138,7 @@ class Output:
         whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
         for number, (start, end) in enumerate(cuts):
-            self.exactly(" " * hang if number else "", *between(spans, start, end))
+            self.exactly(" " * hang if number else "", *slice_spans(spans, start, end))
 
     def notes(self, notes: Iterable[str]) -> None:
         for note in notes:
@@ -164,13 +164,13 @@ class Output:
             end -= 1
         return end if end > room // 2 else room - 1
 
-    def fitted(self, spans: Sequence[Span], used: int) -> list[Span]:
+    def fit_spans(self, spans: Sequence[Span], used: int) -> list[Span]:
         """Spans cut to the rest of a line."""
         pairs = [(span, "") if isinstance(span, str) else span for span in spans]
         pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs]
         whole = "".join(text for text, _ in pairs)
         end = self.cut_at(whole, used)
-        return [*pairs] if end == len(whole) else [*between(pairs, 0, end), "…"]
+        return [*pairs] if end == len(whole) else [*slice_spans(pairs, 0, end), "…"]
 
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with the colours of its language where there are any to show."""
@@ -226,7 +226,7 @@ def _in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 
-def between(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+def slice_spans(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     """The spans, cut to the characters from `start` to `end` of their whole text."""
     found: list[Span] = []
     at = 0

@@ -125,7 +125,7 @@ class TeamDatabase:
     @property
     def address(self) -> str:
         """For messages: the URL without user and password."""
-        return _without_secrets(self.url)
+        return _hide_secrets(self.url)
 
     def open(self) -> None:
         with self._opening:
@@ -290,7 +290,7 @@ class TeamDatabase:
         try:
             known = migrations()
             with self.transaction() as db:
-                if not self._applied(db) >= {migration.number for migration in known}:
+                if not self._read_applied(db) >= {migration.number for migration in known}:
                     return "the database lacks migrations: it was restored from an older backup"
                 self._refuse_newer(db, known[-1].number)
         except CodeInfoError as error:
@@ -328,7 +328,7 @@ class TeamDatabase:
         known = migrations()
         with psycopg.connect(self._conninfo(), **CONNECTING) as db:
             _configure(db)
-            if self._applied(db) >= {migration.number for migration in known}:
+            if self._read_applied(db) >= {migration.number for migration in known}:
                 self._refuse_newer(db, known[-1].number)
                 return
             db.rollback()
@@ -339,7 +339,7 @@ class TeamDatabase:
                    compatible_from integer NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"""
             )
             self._refuse_newer(db, known[-1].number)
-            made = self._applied(db)
+            made = self._read_applied(db)
             for migration in known:
                 if migration.number not in made:
                     if _WITH_JOBS in migration.statements:
@@ -351,7 +351,7 @@ class TeamDatabase:
                     db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (%s, %s, %s)", row)
             db.commit()
 
-    def _applied(self, db: Connection) -> set[int]:
+    def _read_applied(self, db: Connection) -> set[int]:
         if db.execute("SELECT to_regclass('codeinfo.migrations')").fetchall()[0][0] is None:
             return set()
         return {row[0] for row in db.execute("SELECT number FROM migrations")}
@@ -412,7 +412,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _without_secrets(url: str) -> str:
+def _hide_secrets(url: str) -> str:
     """There may be several hosts, each with its port."""
     try:
         parts = {name: str(value or "") for name, value in conninfo_to_dict(url).items()}

@@ -26,23 +26,23 @@ def identity_of(remote: str) -> str:
     if "://" in remote:
         parts = urlsplit(remote)
         if parts.scheme not in ("https", "http", "ssh", "git", "git+ssh"):
-            raise _refused(remote)
+            raise _refusal(remote)
         try:
             port = parts.port
         except ValueError:
-            raise _refused(remote) from None
+            raise _refusal(remote) from None
         scheme = parts.scheme.removeprefix("git+")
         host = (parts.hostname or "") + (f":{port}" if port and port != _DEFAULT_PORTS[scheme] else "")
         path = unquote(parts.path)
     elif match := _SCP.match(remote):
         host, path = match[1].lower(), match[2]
     else:
-        raise _refused(remote)
+        raise _refusal(remote)
     names = [name for name in path.split("/") if name]
     if names:
         names[-1] = names[-1].removesuffix(".git")
     if not _HOST.match(host.partition(":")[0]) or not names or not all(map(_is_name, names)):
-        raise _refused(remote)
+        raise _refusal(remote)
     return "/".join((host, *names))
 
 
@@ -50,7 +50,7 @@ def _is_name(part: str) -> bool:
     return bool(_PART.match(part)) and part not in (".", "..")
 
 
-def _refused(remote: str) -> UsageError:
+def _refusal(remote: str) -> UsageError:
     shown = re.sub(r"//[^/@]*@", "//", remote)[:200]  # without user and password
     return UsageError(
         f"{shown!r} does not name a repository on a server",

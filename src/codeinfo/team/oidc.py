@@ -103,9 +103,9 @@ class SignInService:
                 (access.hash_of(given.get("state", "")),),
             ).fetchone()
         if begun is None or not begun[4] or bytes(begun[0]) != access.hash_of(browser):
-            raise _refused("this sign-in was not begun here, is too old, or was finished already")
+            raise _refusal("this sign-in was not begun here, is too old, or was finished already")
         if "code" not in given:
-            raise _refused(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
+            raise _refusal(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
         _, nonce, verifier, back, _ = begun
         tokens = self._tokens(given["code"], verifier)
         return self._update_user(self._check_claims(str(tokens.get("id_token", "")), nonce, tokens)), back
@@ -133,7 +133,7 @@ class SignInService:
         try:
             claims.validate(leeway=LEEWAY_S)
         except (JoseError, OAuth2Error, ValueError) as error:
-            raise _refused(f"the sign-in service's answer is not valid: {_plain(error)}") from error
+            raise _refusal(f"the sign-in service's answer is not valid: {_plain(error)}") from error
         return found.claims
 
     # --- access tokens ---
@@ -173,7 +173,7 @@ class SignInService:
                 db.execute("UPDATE users SET admin = %s WHERE subject = %s", (is_admin, subject))
             caller = access.subject_caller(db, subject, access.SCOPES)
             if caller is None:
-                raise _refused("this user is disabled")
+                raise _refusal("this user is disabled")
             access.set_claimed_groups(db, caller.user_id, names)
         return caller
 
@@ -200,7 +200,7 @@ class SignInService:
                 return jwt.decode(token, self._key_set(at_most), algorithms=list(ALGORITHMS))
             except (JoseError, ValueError) as error:
                 failed = error
-        raise _refused(f"the sign-in service's signature is not valid: {_plain(failed)}") from failed
+        raise _refusal(f"the sign-in service's signature is not valid: {_plain(failed)}") from failed
 
     def _key_set(self, at_most: float) -> KeySet:
         read, keys = self._keys
@@ -215,7 +215,7 @@ def _wanted_name(claims: Mapping[str, Any]) -> str:
     return re.sub(r"[^\w.+@-]+", "-", given).strip("-")[:80] or "user"
 
 
-def _refused(what: str) -> Refused:
+def _refusal(what: str) -> Refused:
     return Refused(what, next_step="Sign in again", code="SIGN_IN_REFUSED")
 
 

@@ -76,7 +76,7 @@ class Uploads:
 
     def lacking(self, asked: PushedTree) -> Answer:
         self._check(asked)
-        known = self._known(asked)
+        known = self._find_known(asked)
         return Answer(tuple(file.path for file in asked.files if file.path not in known))
 
     def store(self, given: PushedFiles) -> Answer:
@@ -89,7 +89,7 @@ class Uploads:
     def set_tree(self, asked: PushedTree) -> Answer:
         """Make the tree what was listed, in one transaction; where files are missing nothing is done."""
         family = self._check(asked)
-        known = self._known(asked)
+        known = self._find_known(asked)
         if lacking := [file.path for file in asked.files if file.path not in known]:
             return Answer(tuple(lacking))
         name = f"work/{self._caller.name}/{asked.name}"
@@ -136,7 +136,7 @@ class Uploads:
             _check_source(_source(file), file.sha256)
         return self._allow(asked.project, asked.recipe)
 
-    def _known(self, asked: PushedTree) -> dict[str, int]:
+    def _find_known(self, asked: PushedTree) -> dict[str, int]:
         """The files of a list, by path, that the caller may read in this project, or has uploaded."""
         columns = [
             list(column) for column in zip(*((f.path, f.sha256, f.brings_back) for f in asked.files), strict=True)
