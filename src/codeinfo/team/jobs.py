@@ -1,11 +1,10 @@
-"""The queue of jobs, which is procrastinate's over the team's database, the worker that does them, and how it indexes
-a branch or tag: a plan of what its commit changes, batches of files that nobody has parsed yet, and one transaction
-that changes the tree.
+"""The job queue, which is procrastinate's over the team's database, its worker, and how a worker indexes a branch or
+tag: plan what its commit changes, parse batches of files that are new, and change the tree in one transaction.
 
-A job is deferred in the transaction that makes it necessary. A worker shows that it is alive by a heartbeat; the jobs
-of one that stopped are queued again by any other. A job that fails is tried again, each time later, and is then given
-up and shown. Every step may be done again by another worker: files are content-addressed, a batch that is done is not
-done again, and only the transaction that ends a run has an effect that others see.
+A job is deferred in the transaction that makes it necessary. Workers send heartbeats; the jobs of one that stopped are
+queued again by any other. A failed job is retried with growing delays, then given up and reported. Every step may be
+repeated by another worker: files are content-addressed, a finished batch is not repeated, and only the transaction that
+ends a run is visible to others.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _DEFERRING = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())  
 
 
 def defer(db: Connection, job: str, arguments: Mapping[str, Any], *, key: str = "", queue: str = QUEUE) -> None:
-    """Queue a job in the caller's transaction. Of jobs with one `key` one waits and one runs at a time."""
+    """Queue a job in the caller's transaction. Of jobs with the same `key` one waits and one runs at a time."""
     configured = _DEFERRING.configure_task(
         job, queue=queue, lock=key or None, queueing_lock=key or None, connection=db, allow_unknown=True
     )
@@ -85,7 +84,7 @@ def defer_index(db: Connection, project: int, ref: str) -> None:
 
 
 def _own_queue(recipe: str) -> str:
-    """Batches are for workers that parse and embed in the same way: after an upgrade there may be others."""
+    """Batches need workers that parse and embed in the same way: after an upgrade there may be others."""
     return f"{QUEUE}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
@@ -199,7 +198,7 @@ class _Worker:
         return app
 
     async def _look_after_jobs(self) -> None:
-        """Take over what lost workers had in hand, and now and then remove what is over."""
+        """Requeue the jobs of lost workers, and remove old history now and then."""
         tidied = -_TIDY_S
         while True:
             try:
@@ -237,13 +236,13 @@ _NOTE = """INSERT INTO job_problems(job, problem) VALUES (%s, %s)
 
 
 def note_problem(database: TeamDatabase, job: int | None, problem: str) -> None:
-    """For `team jobs`; where the database is the problem the log has to do."""
+    """Shown by `team jobs`. Where the database is the problem, the log has it."""
     with suppress(StoreUnavailable), database.transaction() as db:
         db.execute(_NOTE, (job, problem[:1000]))
 
 
 def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
-    """Queue the jobs of lost workers again; those that too many were lost at are given up."""
+    """Queue the jobs of lost workers again; a job that too many workers were lost at is given up."""
     lost = """SELECT j.id, j.attempts FROM procrastinate_jobs j
               LEFT JOIN procrastinate_workers w ON w.id = j.worker_id
               WHERE j.status = 'doing' AND (w.id IS NULL OR w.last_heartbeat < now() - %s * interval '1 second')
@@ -478,7 +477,7 @@ class Indexing:
         self._defer_own(db, BATCH, {"batch": batch})
 
     def _list_files(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
-        """Once a worker: the batches of a run share it."""
+        """Cached: the batches of a run share it."""
         key = (mirror, commit)
         if key not in self._revisions:
             self._revisions[key] = self._tools.walk(mirror, commit)
@@ -488,7 +487,7 @@ class Indexing:
         return self._revisions[key]
 
     def _drop(self, project: int, ref: str) -> None:
-        """The tree of a branch or tag that is gone."""
+        """Drop the tree of a branch or tag that was deleted."""
         with self._database.transaction() as db:
             for (tree,) in db.execute("SELECT id FROM trees WHERE project = %s AND name = %s", (project, ref)):
                 team_store.drop_tree(db, tree)
@@ -496,7 +495,7 @@ class Indexing:
     # --- batches ---
 
     def index_batch(self, batch: int, progress: ProgressSink | None = None) -> str:
-        """Parse and embed the files of a batch, and store them. The last one of a run has it finished."""
+        """Parse, embed and store the files of a batch. The last batch of a run queues its finish."""
         with self._database.transaction() as db:
             begin = "UPDATE index_batches SET starts = starts + 1 WHERE id = %s AND NOT done RETURNING run, starts"
             started = db.execute(begin, (batch,)).fetchall()
@@ -541,7 +540,7 @@ class Indexing:
                 self._defer_own(db, FINISH, {"run": run})
 
     def _divide(self, db: Connection, run: _Run, batch: int, files: Sequence[tuple[SourceFile, str]]) -> str:
-        """Workers died at this batch: at which file shows when it is alone, and is then left out."""
+        """Workers died at this batch: halve it until the file that kills them is alone, and leave that out."""
         if len(files) == 1:
             source, sha256 = files[0]
             notes = (f"{DEATHS} workers died while they indexed it",)
@@ -603,7 +602,7 @@ class Indexing:
             return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
 
     def fail(self, problem: str, *, run: int = 0, batch: int = 0) -> None:
-        """Give a run up; the next push begins another one."""
+        """Give a run up; the next push starts another one."""
         query = """UPDATE index_runs SET state = 'failed', problem = %s, finished_at = now() WHERE state = 'active'
                    AND (id = %s OR id = (SELECT run FROM index_batches WHERE id = %s))"""
         with self._database.transaction() as db:
@@ -611,7 +610,7 @@ class Indexing:
 
 
 class _Target(IndexTarget):
-    """The index line writes a batch here: its files are stored for the family, and in no tree yet."""
+    """Where the index line writes a batch: files are stored for the family, not yet in a tree."""
 
     def __init__(self, tools: Tools, family: str) -> None:
         self._database = tools.database

@@ -1,5 +1,5 @@
-"""Bare mirrors of the team's repositories, in a worker's own cache: fetched from where the project says, and nowhere
-else; nothing that a repository contains is ever executed or checked out.
+"""Bare mirrors of the team's repositories, in a worker's cache: fetched from the project's address and nowhere else.
+Nothing in a repository is ever executed or checked out.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Mirror(Struct, frozen=True):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Nobody removes the mirror while the block lasts."""
+        """Keeps the mirror from being removed while the block runs."""
         private_folder(self.folder, self.mirrors.folder)
         handle = open_private(self.folder / _USE, os.O_RDWR)
         with closing(os.fdopen(handle, "rb")):
@@ -167,7 +167,7 @@ def _remove(mirror: Path) -> bool:
 
 
 def _clear(mirror: Path) -> None:
-    (mirror / "HEAD").unlink(missing_ok=True)  # without it, it is none
+    (mirror / "HEAD").unlink(missing_ok=True)  # first: without it the rest does not count as a mirror
     for entry in mirror.iterdir():
         if entry.name not in _KEPT:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

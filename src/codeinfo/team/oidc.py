@@ -1,7 +1,7 @@
-"""Signing in with a service that the team has: OpenID Connect, by the authorization code flow with PKCE, and the access
-tokens of that service where a client brings one.
+"""Sign-in with the team's OpenID Connect service: the authorization code flow with PKCE, and access tokens of that
+service that clients bring.
 
-A sign-in that has begun is stored in the database for ten minutes, so that any server can finish it, once.
+A sign-in in progress is stored in the database for ten minutes, so that any server can finish it, once.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Begun(Struct, frozen=True):
 
 
 class SignInService:
-    """`redirect` is the address of ours that the service sends browsers back to; `audience` who its access tokens have
-    to be for."""
+    """`redirect` is our address that the service sends browsers back to; `audience` is what its access tokens must be
+    issued for."""
 
     def __init__(
         self, database: TeamDatabase, settings: AuthSettings, secret: str, *, redirect: str, audience: str
@@ -95,8 +95,8 @@ class SignInService:
         return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
-        """The user who has come back, and the page they wanted. Each sign-in can be finished once, by the browser that
-        began it."""
+        """The user who returned from the service, and the page they wanted. Each sign-in can be finished once, by the
+        browser that started it."""
         with self._database.transaction() as db:
             begun = db.execute(
                 "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()",
@@ -162,7 +162,7 @@ class SignInService:
         return f"{self.issuer} {claims['sub']}"
 
     def _update_user(self, claims: Mapping[str, Any]) -> Caller:
-        """The user of these claims, made at the first sight, with the groups that the service names."""
+        """The user of these claims, created at the first sign-in, with the groups that the service names."""
         groups = claims.get(self._settings.groups_claim, ())
         names = [str(name).removeprefix("/") for name in groups] if isinstance(groups, list | tuple) else [str(groups)]
         subject = self._subject(claims)
@@ -177,7 +177,7 @@ class SignInService:
             access.set_claimed_groups(db, caller.user_id, names)
         return caller
 
-    # --- what the service says of itself ---
+    # --- metadata and keys of the service ---
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
         read, found = self._metadata  # replaced as a whole: two threads that ask at once do no harm
@@ -194,7 +194,7 @@ class SignInService:
         return value
 
     def _decode(self, token: str) -> jwt.Token:
-        """A token that the service has signed; asked for its keys again where this one is new."""
+        """A token that the service has signed. Its keys are fetched again where this one is unknown."""
         for at_most in (_KNOWN_S, _KEYS_S):
             try:
                 return jwt.decode(token, self._key_set(at_most), algorithms=list(ALGORITHMS))
@@ -230,7 +230,7 @@ def _basic(user: str, password: str) -> str:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """A service that sends us elsewhere is not the one that was configured."""
+        """A redirect would lead away from the service that was configured."""
 
 
 _opener = urllib.request.build_opener(_NoRedirects)

@@ -200,7 +200,7 @@ def receive(
 
 
 def _mark(caller: Caller) -> str:
-    """What the hashes of a user's uploads begin with; no hash of a file does."""
+    """The prefix of the hashes of a user's uploads, which no hash of a file begins with."""
     return f"user-{caller.user_id}-"
 
 

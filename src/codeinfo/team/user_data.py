@@ -19,7 +19,7 @@ OPERATOR = -1  # who types commands on a machine that may open the database: a u
 
 
 class TeamUserData:
-    """The rows of the current caller. Belongs to the database, which is closed by who opened it."""
+    """The rows of the current caller. The database is closed by its owner."""
 
     exists = True
 
@@ -79,7 +79,7 @@ def _storable(value: Any) -> Any:
 
 # --- answers while they are written --------------------------------------------------------------------------------
 
-GONE_S = 10.0  # a server that was not heard of for so long has ended
+GONE_S = 10.0  # without a heartbeat, after which a server counts as gone
 _DAYS_KEPT = 1
 _COLUMNS = f"""id, question, conversation, agent, coalesce(result, ''), result IS NOT NULL,
     seen_at < now() - interval '{GONE_S} seconds'"""
@@ -100,8 +100,8 @@ class SharedAnswer(Struct, frozen=True):
 
 
 class SharedAnswers:
-    """The server that writes an answer publishes its events, and others show them. What is finished is dropped after a
-    while: the conversation has it. Each method is for an owner, whose answers alone it sees."""
+    """The server that writes an answer publishes its events, and others show them. Finished answers are dropped after a
+    while: the conversation has them. Each method sees only the answers of its owner."""
 
     def __init__(self, database: TeamDatabase) -> None:
         self._database = database
@@ -117,7 +117,7 @@ class SharedAnswers:
     def publish(
         self, owner: int, identity: str, first: int, events: Sequence[Event], result: str | None = None
     ) -> bool:
-        """Add events from number `first` on; whether somebody wants it to end. Publishing twice does no harm."""
+        """Add events from number `first` on; returns whether somebody asked it to stop. Idempotent."""
         with self._database.transaction(owner) as db:
             rows = [(identity, number, *event) for number, event in enumerate(events, first)]
             with db.cursor() as cursor:
@@ -154,7 +154,7 @@ def read_memories(database: TeamDatabase, identity: str) -> tuple[Memory, ...]:
 def change_memories(
     database: TeamDatabase, identity: str, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]
 ) -> tuple[Memory, ...]:
-    """Replace them by `edit` of them while no other server can. It takes the level write."""
+    """Replace them by `edit` of them, under a lock. Needs the level write."""
     user = request_user()
     with database.transaction(user) as db:
         writable = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"

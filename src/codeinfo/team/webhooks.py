@@ -1,7 +1,7 @@
-"""What a code host says about pushes: checked, believed once, and turned into a job.
+"""Push webhooks of code hosts: verified, accepted once, and turned into a job.
 
-A delivery only ever leads to a look at the repository from where the project says that it is; what was pushed is read
-there and not from the message. A message about a project that is not here is answered as one that is not signed.
+A delivery only ever makes a worker fetch the repository from the address that the project names; what was pushed is
+read there, not from the message. A message about an unknown project is answered like one with a wrong signature.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def project_row(db: Connection, project: int) -> TeamProject:
 
 
 def rotate_secret(db: Connection, project: int, hours: int) -> None:
-    """Derive another secret from now on; the one before is accepted for so long."""
+    """Use another secret from now on; the previous one is accepted for some hours."""
     update = """UPDATE projects SET hook_version = hook_version + 1, old_hook_until = now() + make_interval(hours => %s)
                 WHERE id = %s"""
     db.execute(update, (hours, project))
 
 
 def secrets_of(db: Connection, project: int) -> list[str]:
-    """The secrets that are accepted, the current one first; for a project that does not exist one that nobody knows."""
+    """The secrets that are accepted, the current one first; for an unknown project, one that nobody can know."""
     query = """SELECT s.value, p.hook_version, coalesce(p.old_hook_until > now(), false)
                FROM secrets s LEFT JOIN projects p ON p.id = %s WHERE s.name = 'webhooks'"""
     key, version, has_old = db.execute(query, (project,)).fetchall()[0]
@@ -74,7 +74,7 @@ class _Repository(Struct):
 
 
 class _Push(Struct):
-    """Of a push by any of them. A ref of "" is all that the project follows."""
+    """A push, as any of the hosts reports it. A ref of "" means all that the project follows."""
 
     repository: _Repository = msgspec.field(default_factory=_Repository)
     project: _Repository | str = ""  # GitLab; by name in a plain message
