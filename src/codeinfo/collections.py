@@ -97,7 +97,7 @@ def is_archive(url: str) -> bool:
 def collection_of(
     sources: Sequence[str], *, name: str = "", ref: str = "", globs: Sequence[str] = (), base: str = "."
 ) -> Collection:
-    """What was typed, understood; relative paths count from `base`. Only looks at the disk, never at the network."""
+    """Parse what was typed; relative paths are resolved against `base`. Reads the disk, never the network."""
     if not sources:
         raise UsageError("no source is named", next_step="Name a folder, files, a package or a git repository")
     check_globs(globs, "globs")
@@ -347,10 +347,10 @@ def _name_key(path: str) -> str:
 
 # --- fetching and packing ---------------------------------------------------------------------------------------------
 #
-# An address that comes with a project, a package or a redirect was chosen by somebody else. It must not lead to this
-# machine, its network or a cloud's metadata, which answer any request from here. Each hop of a redirect is a request of
-# its own: its host is resolved and checked, and the connection goes to the address that was checked. Downloads are
-# bounded in size and time, packages are packed and unpacked without trusting either side.
+# An address that comes with a project, a package or a redirect is untrusted. It must not lead to this machine, its
+# network or a cloud's metadata service, which answer any request from here. At each hop of a redirect the host is
+# resolved and checked, and the connection goes to the address that was checked. Downloads are bounded in size and time,
+# and archives are unpacked without trusting them.
 
 SETTING = "trust.private_hosts"
 _PORTS = {"http": 80, "https": 443, "ssh": 22}

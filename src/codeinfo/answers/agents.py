@@ -1,7 +1,7 @@
-"""Agents and what they may do while they answer: look further, read-only, within the indexed roots.
+"""Agents and the tools that they may use: read-only, within the indexed roots.
 
-The tools' functions come from the engine, which knows the roots; here they are described, arguments are checked, calls
-counted, and what they find becomes numbered evidence. An agent is a folder:
+The engine provides the functions of the tools. Here the tools are described, arguments checked, calls counted, and what
+they find becomes numbered evidence. An agent is a folder:
 
 name/config.toml        provider, model, tools: all optional
 name/description.md     its first paragraph is shown in lists
@@ -89,7 +89,7 @@ class Toolbox(Struct):
         return self.functions.specs(self.allowed) if self.open else ()
 
     def perform(self, call: ToolCall) -> str:
-        """The reply to the model, also where a call fails: it may do better next time."""
+        """The reply to the model. A failed call is reported too: the model may correct it."""
         asked = call.arguments[:_SHOWN_ARGUMENTS]
         if any(use.name == call.name and use.arguments == asked and not use.failed for use in self.uses):
             self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
@@ -179,7 +179,7 @@ class Profile(_Config, frozen=True, kw_only=True):
 
 
 def list_agents(folders: Sequence[Path]) -> tuple[Agent, ...]:
-    """Every agent of the folders; one in an earlier folder hides its namesake in a later one. A broken one says why."""
+    """Every agent of the folders; an earlier folder takes precedence. A broken agent says what is wrong."""
     places: dict[str, Path] = {}
     for folder in folders:
         for place in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -1,13 +1,12 @@
-"""What an answer stands on: numbered passages, which of them may go to a model and how much of each, how they are shown
-to it, and the answer that needs no model: the best passages, quoted and cited, or a plain word that the files do not
-answer.
+"""The evidence of an answer: numbered passages, which of them go to a model, how much of each and in which form, and
+the answer without a model: the best passages, quoted and cited, or a refusal where the files do not answer.
 
-A model pays for every passage, so those far below the best stay behind, and only the best keeps its whole chunk: the
-others are cut to the lines that match. Measured in docs/answers.md.
+Every passage costs tokens, so those far below the best are dropped, and only the best keeps its whole chunk: the others
+are cut to the lines that match. Measured in docs/answers.md.
 
-Abstaining rests on two things. One is the question's own words: how much of what they weigh (rare words weigh more) one
-of the best results has, in its text and in its name. The other is the search's confidence, which knows the vectors. A
-question about something else shares only common words with the tree.
+A refusal depends on two things. One is the question's own words, weighted by rarity: how many of them one of the best
+results has, in its text and in its name. The other is the confidence of the search, which knows the vectors. A question
+about something else shares only common words with the tree.
 """
 
 from __future__ import annotations
@@ -62,20 +61,20 @@ class Item(Struct, frozen=True):
 
 
 class Evidence(Struct):
-    """The passages of one run: `kept` while the search goes on, `items` by number once the model is shown them."""
+    """The passages of one run: `kept` during the search, `items` by number once they are shown to the model."""
 
     kept: list[Item] = field(default_factory=list)
     items: dict[int, Item] = field(default_factory=dict)
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
     def fresh(self, found: Iterable[Item]) -> tuple[Item, ...]:
-        """Those that no earlier search brought."""
+        """Those that no earlier search found."""
         new = tuple(item for item in found if _key(item) not in self._seen)
         self._seen.update(map(_key, new))
         return new
 
     def show(self, found: Iterable[Item]) -> tuple[Item, ...]:
-        """Number the passages that go to the model. One that it has seen keeps its number."""
+        """Number the passages that go to the model. One that it has already seen keeps its number."""
         numbers = {_key(item): item.number for item in self.items.values()}
         shown_now = []
         for item in found:
@@ -112,21 +111,21 @@ def list_dropped(result: PolicyResult) -> tuple[Dropped, ...]:
 
 
 def format_passages(items: Sequence[Item]) -> str:
-    """The passages as data: each between marks that its own text cannot forge, with its number and source."""
+    """The passages as data: each with number and source, between marks that its own text cannot forge."""
     mark = fence(item.text for item in items)
     blocks = [f"<<<source {item.number} {item.place} {mark}>>>\n{item.text}\n<<<end {mark}>>>" for item in items]
     return "\n\n".join(blocks)
 
 
 def fence(texts: Iterable[str]) -> str:
-    """A word made of all the texts, which therefore none of them can contain on purpose."""
+    """A hash of all the texts, which none of them can contain on purpose."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()[:12]
 
 
-ALWAYS = 3  # passages that the floor leaves alone: with fewer there would be nothing to grade
+ALWAYS = 3  # passages that are kept whatever their score: with fewer there would be nothing to grade
 
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
 
@@ -202,7 +201,7 @@ def _policy_item(hit: Hit, asked: Collection[str]) -> PolicyItem:
     return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit, named)
 
 
-# What a question asks to be done is not what it is about.
+# Instructions are not what a question is about.
 INSTRUCTIONS = frozenset(
     """clarify demonstrate describe discuss document elaborate explain illustrate list outline present show summarise
     summarize tell walk""".split()
@@ -210,7 +209,7 @@ INSTRUCTIONS = frozenset(
 
 
 def content_words(words: Sequence[str]) -> Sequence[str]:
-    """The words without the instruction at their head, unless that is all there is."""
+    """The words without a leading instruction, unless there is nothing else."""
     return words[1:] if len(words) > 1 and words[0] in INSTRUCTIONS else words
 
 
@@ -257,8 +256,8 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
 
 
 def _put_named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
-    """What is quoted, at most three: definitions that the question names come first, and what has far fewer of the
-    question's words than the best does not follow."""
+    """The passages to quote: definitions that the question names first, without those that have far fewer of its words
+    than the best."""
 
     def is_named(item: Item) -> bool:
         return bool(names) and not names.isdisjoint((item.symbol.lower(), item.symbol.rpartition(".")[2].lower()))
@@ -333,8 +332,8 @@ def _build_refusal(question: str, items: Sequence[Item], support: Support, quali
 
 # --- follow-up questions, made searchable without a model ------------------------------------------------------------
 
-# A question that points back (it, they, "and …") and says little itself is searched with the content words of the one
-# before, which may point back in turn. Participles stay behind: they are what was asked about the subject.
+# A short question that refers back (it, they, "and …") is searched with the content words of the one before, which may
+# refer back in turn. Participles are left out: they are what was asked about the subject.
 
 TURNS_BACK = 3  # a subject older than that has been forgotten by people too
 MOST_CARRIED = 6  # words: more would drown the question

@@ -59,7 +59,7 @@ class Resources(Struct, frozen=True):
 
 
 class Research(Struct):
-    """What the rounds leave behind, filled as they go: they say what was done also where a run breaks off."""
+    """The outcome of the rounds, filled as they go, so that it is there also when a run breaks off."""
 
     evidence: Evidence = field(default_factory=Evidence)
     rounds: list[Round] = field(default_factory=list)
@@ -87,10 +87,9 @@ def answer(
     briefing: str = "",
     found: Research | None = None,
 ) -> Answer:
-    """The answer to a question. Provider failures before its first word are raised; everything later is in it.
+    """Answer a question. Provider failures before the first word are raised; later ones are reported in the answer.
 
-    `briefing` is what is known before, shown to the model as data beside the sources. `found` is the caller's,
-    empty at first.
+    `briefing` is shown to the model as data beside the sources. `found` is filled for the caller.
     """
     found = found or Research()
     try:
@@ -124,7 +123,7 @@ def answer(
 def _research(
     question: str, history: Sequence[Message], resources: Resources, listener: Listener, found: Research
 ) -> None:
-    """Search and grade until what was found is enough, nothing new comes, or the rounds are over."""
+    """Search and grade until the evidence is enough, nothing new is found, or the rounds are used up."""
     query = standalone(question, history, resources)
     for number in range(1, resources.settings.rounds + 1):
         listener.step("search", query)
@@ -148,7 +147,7 @@ def _research(
 
 
 def standalone(question: str, history: Sequence[Message], resources: Resources) -> str:
-    """What to search for: the question itself, or what it means after the turns before it."""
+    """What to search for: the question itself, rewritten to stand alone where it follows earlier turns."""
     if not history:
         return question
     earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
@@ -162,7 +161,7 @@ def standalone(question: str, history: Sequence[Message], resources: Resources) 
 
 
 def decide(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
-    """The average grade of what is kept, and what to do."""
+    """The average grade of what is kept, and the verdict on what to do next."""
     if 0 < len(graded) <= UNGRADED_UP_TO:
         return None, "answer"
     scores = [item.score for item in kept if item.score is not None]
@@ -201,7 +200,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
 
 
 def _check_reserve(evidence: Evidence, resources: Resources) -> None:
-    """Searching on must leave enough tokens for the answer itself."""
+    """Another search must leave enough tokens for the answer itself."""
     chars = min(resources.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
     reply = resources.settings.reply_tokens + QUERY_TOKENS
     resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
@@ -222,8 +221,8 @@ def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
 def _write_what_fits(
     sources: Sequence[Item], write_from: Callable[[Sequence[Item]], Written], found: Research
 ) -> Written:
-    """Where the model cannot take in the evidence it is asked once more with half of it, then the rest is quoted. Some
-    servers do not say so but break off before the first word."""
+    """If the evidence exceeds the model's context, ask again with half of it, then quote it instead. Some servers do
+    not report that but break off before the first word."""
     try:
         return write_from(sources)
     except ProviderError as error:
@@ -323,7 +322,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[str, float]) -> tuple[Item, ...]:
-    """The same items, each with its score. A batch that the model could not grade keeps `score=None`.
+    """The items with their scores. A batch that the model could not grade keeps `score=None`.
 
     `weights` are the question's words by rarity: they choose the lines that are shown.
     """

@@ -116,7 +116,7 @@ class Model:
                 if not ended:
                     self.budget.check_time()
         except ProviderError:
-            self.budget.check_time()  # the cancelled request fails in its own words; the limit is what matters
+            self.budget.check_time()  # a request that the limit cancelled fails too: report the limit
             raise
         finally:
             late.cancel()
@@ -166,7 +166,7 @@ _LONGEST = max(map(len, _TAGS))
 
 
 def strip_think(text: str) -> str:
-    """A finished reply without its reasoning.
+    """A complete reply without its reasoning.
 
     An unclosed tag hides everything behind it. A closing tag that comes first hides everything before it: some chat
     templates open the tag themselves, so that the reply shows only its end.
@@ -181,7 +181,7 @@ def strip_think(text: str) -> str:
 
 
 class ThinkFilter:
-    """The same for a stream: `feed` returns what may be shown so far. What has been shown is never taken back."""
+    """The same for a stream: `feed` returns what can be shown so far, which is final."""
 
     def __init__(self) -> None:
         self._thinking = False
@@ -252,7 +252,7 @@ def request_json(
 
 
 def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
-    """With the schema in each way the client knows, then without: the wish in the message still asks for it."""
+    """With the schema in each form that the client knows, then without: the message asks for it all the same."""
     for sent in (schema, schema, None):
         try:
             deltas = llm.stream(messages, schema=sent, max_tokens=max_tokens)

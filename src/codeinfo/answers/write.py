@@ -1,11 +1,11 @@
 """Writing the answer: the model's reply, streamed, without reasoning and statistics, its citations checked.
 
-Citations are checked against what was really retrieved: the number, the file, the lines, the words. A claim is a
-sentence. An invented number is removed; a citation that does not support its claim stays and is marked, so that a
-reader sees which part of an answer is not verified.
+Citations are checked against what was retrieved: the number, the file, the lines, the words. A claim is a sentence. An
+invented number is removed; a citation that does not support its claim is marked, so that readers see which part of an
+answer is not verified.
 
-Usage statistics close an answer for people. Models imitate the block when they see it in the history, so it is taken
-out there, also where its emoji arrived mis-decoded. Line by line: no pattern here can take more than linear time.
+Answers for people end with usage statistics. Models imitate that block when they see it in the history, so it is
+removed there, even if its emoji was mis-decoded. That works line by line: no pattern here takes more than linear time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SEPARATOR = re.compile(r"\.|::|->")
 
 
 class Facts(Struct, frozen=True):
-    """What a claim says that can be looked up."""
+    """The verifiable parts of a claim."""
 
     files: tuple[tuple[str, int, int], ...]  # path, first and last line; 0 where no line is named
     lines: tuple[tuple[int, int], ...]
@@ -107,7 +107,7 @@ class CitationChecker:
         self.faults.append(CitationFault(number, " ".join(claim.split())[:_CLAIM_SHOWN], problem, action))
 
 
-# --- taking a claim apart ------------------------------------------------------------------------------------------
+# --- parsing a claim -------------------------------------------------------------------------------------------------
 
 
 def claims(line: str) -> Iterator[str]:
@@ -147,11 +147,12 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(term for term in terms(text) if term not in STOP_WORDS and len(term) > 2)
 
 
-# --- holding it against the source ---------------------------------------------------------------------------------
+# --- comparing it with the source ------------------------------------------------------------------------------------
 
 
 def problem_with(facts: Facts, item: Item, cited: Sequence[Item], items: Mapping[int, Item]) -> str:
-    """Why this source does not support the claim, or "". What a claim with several sources names may be in any one."""
+    """Why this source does not support the claim, or "". With several sources, any one may have what the claim
+    names."""
     for path, first, last in facts.files:
         if not any(_same_file(path, one.path) for one in cited):
             return f"it names {path}, the source is {item.path}"
@@ -270,7 +271,7 @@ def strip_stats(text: str) -> str:
 
 
 class StatsFilter:
-    """Takes lines one by one and gives back those that belong to no such block."""
+    """Takes lines one by one and returns those that are not part of such a block."""
 
     def __init__(self) -> None:
         self._held: list[str] = []  # a rule and the blank lines behind it, until it is known what follows
@@ -299,7 +300,7 @@ class StatsFilter:
 
 
 def is_title(line: str) -> bool:
-    """Nothing but the title once marks and characters outside ASCII (an emoji, or what became of it) are gone."""
+    """Whether only the title is left without punctuation and non-ASCII characters (an emoji, or its remains)."""
     if TITLE not in line or len(line) > _LONGEST_TITLE_LINE:
         return False
     return "".join(char for char in line if char.isascii() and (char.isalpha() or char == " ")).strip() == TITLE
@@ -308,7 +309,7 @@ def is_title(line: str) -> bool:
 # --- the reply -------------------------------------------------------------------------------------------------------
 
 Emit = Callable[[str], None]
-# What stands around passages in a prompt; a model that copies it shows a reader nothing.
+# The marks around passages in a prompt, removed where a model copies them.
 _PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|end)\b[^<>\n]{0,300}>{2,3}")
 _LONG_LINE = 200  # characters: from here on finished sentences are shown before their line ends
 
@@ -405,7 +406,7 @@ def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
 
 
 class LiveAnswer:
-    """An answer on its way: what has been shown is final, so it is shown sentence by sentence, each one checked."""
+    """An answer while it is streamed. What was shown is final, so it is shown by the sentence, each one checked."""
 
     def __init__(self, checker: CitationChecker, emit: Emit) -> None:
         self._thinking = ThinkFilter()
@@ -452,7 +453,8 @@ class LiveAnswer:
             self._show(kept + "\n")
 
     def _open_line(self) -> None:
-        """The first part of a long line is about to be shown: whatever was held back before it is no statistics."""
+        """The first part of a long line is about to be shown: what was held back before it is not a statistics
+        block."""
         if not self._begun:
             for held in self._stats.flush():
                 self._show(held + "\n")

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from codeinfo.ports import Llm, Message
     from codeinfo.team.user_data import SharedAnswers
 
-# --- what answers are looked up in ------------------------------------------------------------------------------------
+# --- lookups ----------------------------------------------------------------------------------------------------------
 
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
@@ -62,7 +62,7 @@ QUIET = Listener()
 
 
 class LookupOperations(Struct, frozen=True):
-    """What looking something up needs of the engine."""
+    """The engine's operations that lookups use."""
 
     indexes: Indexes
     search: Callable[[SearchRequest, ProgressSink | None], SearchResult]
@@ -71,7 +71,7 @@ class LookupOperations(Struct, frozen=True):
 
 
 class Lookup(ABC):
-    """Searches and reads for one answer. Files are brought up to date once, by the first search."""
+    """Searches and reads for one answer. The first search refreshes the index."""
 
     def __init__(self, operations: LookupOperations, limit: int, progress: ProgressSink | None) -> None:
         self._operations = operations
@@ -86,7 +86,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def locate(self, citation: Citation) -> Citation:
-        """A citation with what is known of its place."""
+        """The citation, with where it can be opened if that is known."""
 
     @abstractmethod
     def _search(self, query: str) -> SearchResult: ...
@@ -192,7 +192,7 @@ class CodeLookup(Lookup):
         return "\n".join([row, *lines])
 
     def references(self, name: str) -> str:
-        """Where a name is used, a line each; how sure that is stands with every one."""
+        """Where a name is used, a line each, with its confidence."""
         lines: list[str] = []
         for index in self._indexes():
             for folder in self._scope.folders[index] or (".",):
@@ -208,7 +208,7 @@ class CodeLookup(Lookup):
         return "\n".join(lines)
 
     def decision_card(self, change: str) -> str:
-        """Whether enough is known to make a change, as JSON."""
+        """The decision card for a change, as JSON."""
         request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._fresh)
         card = self._operations.search(request, self._progress).preflight
         if card is None:
@@ -295,7 +295,7 @@ class DocumentLookup(Lookup):
         return "\n".join([document, *lines])
 
     def _indexes(self) -> Iterator[CollectionIndex]:
-        """Those that can be searched: one that is gone or was never fetched was left out, and that was noted."""
+        """Those that can be searched; a note says which are missing."""
         return (index for index in self._chosen if index.live_store() is not None)
 
     def _own_names(self, index: object) -> Iterable[str]:
@@ -376,7 +376,7 @@ class AnswerOperations:
         except ProviderError as error:
             raise unavailable(error) from error
         model_id = chosen.llm.model_id if chosen.llm else ""
-        lookup = self._lookup(request, listener.progress, left_out)  # what it refuses leaves no conversation behind
+        lookup = self._lookup(request, listener.progress, left_out)  # first: what it refuses creates no conversation
         identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
@@ -424,7 +424,7 @@ class AnswerOperations:
             return reply
         system = agent.system_prompt if agent else ""
         resources = self._resources(chosen.llm, lookup, agent, listener)
-        # A model that calls no tools must know the card all the same.
+        # A model that calls no tools needs the card as well.
         look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)

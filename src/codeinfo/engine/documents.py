@@ -1,4 +1,4 @@
-"""`Engine.documents`: collections of documents, one method an operation."""
+"""`Engine.documents`: collections of documents, a method for each operation."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def search_documents(
             except UsageError as error:
                 if request.collections or len(collections) == 1:
                     raise
-                notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
+                notes.append(f"left out: {error}")  # a missing collection must not hide the others
                 continue
             notes += found_notes
             collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
@@ -248,7 +248,7 @@ class _Searcher:
 
 
 class _CachedEmbedder:
-    """An embedder that asks its model once for a query that several steps need: a round trip may be at stake."""
+    """An embedder that asks its model once for a query that several steps need: that may be a network round trip."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -526,7 +526,7 @@ class DocumentOperations:
         return operations.RemovedCollection(collection.id, collection.name, size)
 
     def update(self, request: operations.DocsUpdateRequest) -> operations.DocsUpdateResponse:
-        """What is refused leaves everything as it was."""
+        """A refused document changes nothing."""
         project, path = Path(request.path), _document_path(request.document)
         data = request.content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_DOCUMENT_BYTES:
@@ -693,6 +693,6 @@ def _drop_refused(plan: operations.SyncPlan, refused: set[str]) -> operations.Sy
 
 
 def _mark_refusals(skipped: tuple[Skip, ...]) -> tuple[Skip, ...]:
-    """A refusal matters as long as the document is there, not only in the run that met it."""
+    """A refusal is reported as long as the document exists, not only in the run that found it."""
     marked = (replace(skip, matters=skip.matters or skip.rule == "refused") for skip in skipped)
     return tuple({skip.path: skip for skip in marked}.values())

@@ -24,7 +24,7 @@ NO_CHAT_MODEL = "no chat model is set up and none was found on this machine, so 
 
 
 class Models:
-    """Two threads that ask at once may make a model twice, of which one is used: none loads or connects until then."""
+    """Two threads at once may create a model twice, and one is used: nothing loads or connects before its first use."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -36,7 +36,7 @@ class Models:
             self._rerankers.popitem()[1].close()
 
     def reranker(self) -> Reranker:
-        """The configured reranker; only for those who know that there is one."""
+        """The configured reranker; only to be called where one is configured."""
         provider = self.config.rerank.provider
         return self._rerankers.get(provider) or self._rerankers.setdefault(provider, self._make_reranker())
 
@@ -48,7 +48,7 @@ class Models:
         return self._embedders.get(provider) or self._embedders.setdefault(provider, self._make_embedder())
 
     def embedder_within(self, seconds: float) -> Embedder | None:
-        """The same for one look: an endpoint is asked once and given up after `seconds`."""
+        """The same for a single probe: an endpoint is asked once, for `seconds` at most."""
         if self.config.embedding.provider != "openai":
             return self.embedder()
         from codeinfo.models.endpoints import Limits
@@ -111,7 +111,7 @@ class ChatModel(Struct, frozen=True):
 
 
 def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:
-    """`provider` and `model` are the caller's wishes and may be empty; `seconds` bounds one request."""
+    """`provider` and `model` are what the caller asked for and may be empty; `seconds` bounds one request."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
     if config.llm.base_url and provider in ("", CONFIGURED):
@@ -136,8 +136,8 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
 
 
 def _check_offered(config: Config, wanted: str) -> None:
-    """Refuse a model that the endpoint does not list, which it may take a minute to say itself. One that lists nothing
-    is asked."""
+    """Refuse a model that the endpoint does not list: it may take a minute to say so itself. An endpoint that lists
+    nothing is asked."""
     from codeinfo.models.chat import look
 
     offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
@@ -167,7 +167,7 @@ def list_providers(config: Config) -> ProviderList:
 
 
 def unavailable(error: ProviderError) -> ProviderError:
-    """The endpoint's failure under the one code that clients of answers know."""
+    """The endpoint's failure with the one code that clients of answers know."""
     if not error.code.startswith("LLM_"):
         return error
     return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")

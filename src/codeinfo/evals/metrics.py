@@ -1,4 +1,4 @@
-"""Questions with known answers, and what a ranked answer is worth: figures of one query, and their summary over many.
+"""Questions with known answers, and metrics of ranked results: of one query, and their summary over many.
 
 Questions are read from the two formats in use:
 
@@ -236,7 +236,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         spec=float(sum(is_test(path) for path in files[:3]) >= 2),
         chars=chars,
         shown=_share_shown(query.targets, found[:DEPTH]),
-        first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # of a query without an answer: all of it, in vain
+        first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # without an answer: all that is read for nothing
         recall500=recall_within(500),
         recall1000=recall_within(1000),
         recall2000=recall_within(2000),

@@ -1,4 +1,4 @@
-"""Endpoints of models: where they are, the keys they take, and HTTP to them with deadlines, retries and events.
+"""Model endpoints: addresses, keys, and an HTTP client with deadlines, retries and event streams.
 
 A key comes from an environment variable or from a file that only its owner can read. It travels as a `Key`, which
 shows its origin and never its value; `redact` removes every key read by this process, and what looks like one, from a
@@ -37,7 +37,7 @@ from codeinfo.model import NextStep, to_run
 
 
 class Limits(Struct, frozen=True):
-    """Bounds of one call. A local model may think for minutes before its first token; silence is what `read` bounds."""
+    """Bounds of one call. A local model may take minutes to its first token; `read_seconds` bounds the silence."""
 
     connect_seconds: float = 5.0
     read_seconds: float = 120.0  # silence between two pieces of a reply
@@ -167,7 +167,7 @@ def _check_key(value: str, origin: str) -> str:
     return value
 
 
-# --- what can go wrong -----------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 _LONGEST_DETAIL = 300  # characters of a server's own words that go into an error
 
@@ -224,7 +224,7 @@ class Kind(Enum):
 
 
 class Fault(Exception):
-    """A failed exchange, before it is put into words for the user."""
+    """A failed exchange, before it becomes an error for the user."""
 
     def __init__(self, kind: Kind, detail: str = "", *, retry_after: float | None = None) -> None:
         super().__init__(detail)
@@ -346,7 +346,7 @@ def parse_target(base_url: str, default_path: str = "/v1") -> Target:
 
 
 class Connection:
-    """One connection, used for one request after the other. Only `abort` may be called from another thread."""
+    """One connection, for one request after another. Only `abort` may be called from another thread."""
 
     def __init__(self, target: Target, key: Key | None, limits: Limits) -> None:
         self.target = target
@@ -548,8 +548,8 @@ def with_retries(attempt: Callable[[], _Result], limits: Limits, cancelled: thre
 
 
 class EndpointClient:
-    """JSON questions to one endpoint, for an embedder or a reranker; `role` begins the codes of its errors. Safe to
-    share between threads: each call takes an idle connection or opens one, so that nobody waits in line."""
+    """JSON requests to one endpoint, for an embedder or a reranker; `role` is the prefix of its error codes.
+    Thread-safe: each call takes an idle connection or opens one, so that no call waits for another."""
 
     def __init__(self, role: str, endpoint: Endpoint, default_path: str = "/v1") -> None:
         self.target = parse_target(endpoint.base_url, default_path)
@@ -582,7 +582,7 @@ class EndpointClient:
         return answer
 
     def close(self) -> None:
-        """Give idle connections up; the next call opens another."""
+        """Close idle connections; the next call opens another."""
         _close_all(self._idle)
 
 

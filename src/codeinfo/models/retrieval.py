@@ -1,4 +1,4 @@
-"""What retrieval asks of other models than the built-in one: embeddings and relevance.
+"""Embedders and rerankers other than the built-in model.
 
 Embeddings come from any OpenAI-compatible `/embeddings` endpoint, or for tests from none. Relevance comes from a
 `/rerank` endpoint (Jina, Cohere, vLLM and llama.cpp share one shape, TEI has its own), or from a cross-encoder on this
