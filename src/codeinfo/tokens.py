@@ -40,11 +40,13 @@ def read_tokens(text: str, readings: Readings[Content]) -> Iterator[Content]:
 
 def split_identifier(identifier: str) -> tuple[str, ...]:
     """`parseURLFast2` → parse, url, fast, 2; `snake_case` → snake, case."""
-    return tuple(part.lower() for part in _PART.findall(identifier))
+    return tuple(map(str.lower, _PART.findall(identifier)))
 
 
 def identifiers(text: str) -> list[str]:
     """The identifiers and numbers of a text, as written."""
+    if text.isascii() and text.isidentifier():  # as most tokens are
+        return [text] if len(text) <= MAX_TOKEN else []
     found = spaced(text, _GAPS).split() if text.isascii() else []  # in half of the time
     if not found or min(found) < ":":  # one may begin with a number: `0x1f` is 0 and x1f
         found = _IDENTIFIER.findall(text)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from codeinfo.index.syntax import query
+from codeinfo.index.syntax import query, query_text
 from codeinfo.languages import LANGUAGES, is_product, kind_of, language_of, language_of_text
 from codeinfo.languages.model import strict_json
 from codeinfo.model import FileKind
@@ -29,6 +29,17 @@ def test_every_grammar_is_installed() -> None:
     for language in LANGUAGES:
         if language.syntax:
             assert query(language.name), language.name
+
+
+def test_no_pattern_of_a_language_is_written_twice() -> None:
+    """Each match of one would be stored twice, and languages share files of patterns."""
+    for name in (language.name for language in LANGUAGES if language.syntax):
+        patterns, found = query_text(name).encode(), query(name)
+        spans = [
+            (found.start_byte_for_pattern(at), found.end_byte_for_pattern(at)) for at in range(found.pattern_count)
+        ]
+        written = [b" ".join(patterns[start:end].split()) for start, end in spans]
+        assert sorted(set(written)) == sorted(written), name
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,17 @@ from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.ports import Posting, PostingList, Snapshot
 from codeinfo.store import database, segments, snapshot
 from codeinfo.store.database import Damage
-from codeinfo.store.segments import CROWD, decode_lists, decode_posting, encode_posting, move_posting
+from codeinfo.store.segments import (
+    CROWD,
+    SegmentBuilder,
+    decode_lists,
+    decode_posting,
+    encode_lists,
+    merge_postings,
+    move_posting,
+)
 from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import NAME_MARK, STEM_MARK
 
 
 def stored(folder: Path, vectors: np.ndarray) -> SqliteStore:
@@ -136,7 +145,7 @@ def test_a_posting_list_reads_as_it_was_written(count: int, step: int, uses: int
     rows = np.arange(count, dtype=np.int32) * step + 5
     types, names, path = (np.full(count, value, np.uint8) for value in (named, named, 3))
     written = Posting(rows, np.full(count, uses, np.uint16), types, names, path)
-    data = encode_posting(written)
+    (data,) = encode_lists(written, [0, len(written.rows)])
     read = decode_posting(data)
     for field in Posting._fields:
         before, after = getattr(written, field), getattr(read, field)
@@ -166,7 +175,8 @@ def test_lists_of_many_segments_read_as_one_by_one() -> None:
         if at % 7 == 0:
             alive = np.zeros(90_000, bool) if at % 2 else chance.random(90_000) < 0.5
             row_map = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
-        lists.append(PostingList(encode_posting(written), row_map, 100_000 * at))
+        (data,) = encode_lists(written, [0, len(written.rows)])
+        lists.append(PostingList(data, row_map, 100_000 * at))
         expected.append(move_posting(written, row_map, 100_000 * at))
     read = decode_lists(lists)
     for field in Posting._fields:
@@ -176,6 +186,25 @@ def test_lists_of_many_segments_read_as_one_by_one() -> None:
     damaged = replace(lists[5], data=lists[5].data[:-2] + bytes((lists[5].data[-2] ^ 1, lists[5].data[-1])))
     with pytest.raises(Damage):
         decode_lists([*lists[:5], damaged])
+
+
+def test_merged_lists_are_those_of_one_segment() -> None:
+    """Terms in some of the segments, short lists that become long ones, rows that are gone and terms with them."""
+    chance = np.random.default_rng(5)
+    whole, parts = SegmentBuilder(), [SegmentBuilder() for _ in range(7)]
+    row_maps: list[np.ndarray | None] = []
+    for at, part in enumerate(parts):
+        alive = chance.random(50) < 0.7 if at % 3 == 0 else np.ones(50, np.bool_)
+        row_maps.append(None if alive.all() else np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32))
+        for row in range(50):
+            words = {f"w{word}": float(word % 4 + 1) for word in chance.integers(0, 300, 12).tolist()}
+            terms = words | {f"{NAME_MARK}w{row % 5}": 1.0} | ({} if alive[row] else {f"gone{at}": 1.0})
+            part.add(row, terms, (f"{STEM_MARK}w{at}",))
+            if alive[row]:
+                whole.add(row, terms, (f"{STEM_MARK}w{at}",))
+    alive_counts = [50 if row_map is None else int((row_map >= 0).sum()) for row_map in row_maps]
+    offsets = np.cumsum([0, *alive_counts[:-1]]).tolist()
+    assert list(merge_postings([part.postings() for part in parts], row_maps, offsets)) == list(whole.postings())
 
 
 def test_a_file_of_many_chunks_is_found_by_line_and_read_in_pieces(tmp_path: Path) -> None:

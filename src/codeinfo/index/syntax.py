@@ -89,10 +89,13 @@ def parser(name: str) -> Parser:
 def query(name: str) -> Query:
     from tree_sitter import Query
 
-    syntax = GRAMMARS[name]
-    folder = Path(languages.__file__).with_name("queries")
-    text = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in syntax.queries or (syntax.grammar,))
-    return Query(language(name), text)
+    return Query(language(name), query_text(name))
+
+
+def query_text(name: str) -> str:
+    """The patterns of a language, from the files that it may share with others."""
+    syntax, folder = GRAMMARS[name], Path(languages.__file__).with_name("queries")
+    return "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in syntax.queries or (syntax.grammar,))
 
 
 def _binding(syntax: Syntax) -> object:
@@ -170,7 +173,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         if len(captures) == 1:  # as most are: strings and comments
             ((role, nodes),) = captures.items()
             if role in plain:
-                plain[role].extend(node.byte_range for node in nodes)
+                plain[role] += [node.byte_range for node in nodes]
                 continue
         if "bind" in captures:
             _add_bound(found, source, captures)

@@ -6,15 +6,6 @@
 (alias_declaration name: (_) @name) @type
 (concept_definition name: (_) @name) @concept
 
-(parameter_declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
-(parameter_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
-(declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type declarator: (init_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type
-  declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @bind)))
-(field_declaration type: (type_identifier) @bind.type declarator: (field_identifier) @bind)
-(field_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))
 (parameter_declaration type: (_) @bind.type declarator: (reference_declarator (identifier) @bind))
 (declaration type: (placeholder_type_specifier) @bind.auto
   declarator: (init_declarator declarator: (identifier) @bind value: (_) @bind.value))
