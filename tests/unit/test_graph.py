@@ -619,6 +619,31 @@ def test_classes_of_rails_need_the_files_that_are_called_like_what_they_use(tmp_
         assert report.tests == ("spec/models/story_spec.rb",)
 
 
+def test_what_is_tried_from_outside_has_the_tests_of_what_it_serves_or_of_its_package(tmp_path: Path) -> None:
+    sources = {
+        "shop/api/views.py": "def pause(): ...\n\ndef resume(): ...\n",
+        "shop/api/plain.py": "x = 1\n",
+        "shop/slack/transport.py": "class Slack: ...\n",
+        "shop/slack/tests/test_notify.py": "from django.test import Client\n",
+        "shop/slack/tests/helpers.py": "x = 1\n",
+        "app/Controllers/CartController.php": "<?php\nclass CartController {}\n",
+        "app/Models/Cart.php": "<?php\nclass Cart {}\n",
+        "tests/Feature/CartTest.php": "<?php\nclass CartTest {}\n",
+        "tests/Unit/CartTest.php": "<?php\nclass CartTest {}\n",
+        **{f"shop/api/tests/test_{name}.py": "import json\n" for name in ("pause", "resume", *"abcdefghijkl")},
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+
+        def tests(path: str) -> tuple[str, ...]:
+            return engine.code.impact(ImpactRequest(path, root=str(root))).tests
+
+        assert tests("shop/api/views.py") == ("shop/api/tests/test_pause.py", "shop/api/tests/test_resume.py")
+        assert tests("shop/api/plain.py") == ()  # too many to be those of one file
+        assert tests("shop/slack/transport.py") == ("shop/slack/tests/test_notify.py",)
+        assert tests("app/Controllers/CartController.php") == ("tests/Feature/CartTest.php",)
+
+
 def test_a_map_says_what_it_cannot_show(tmp_path: Path) -> None:
     root = written(tmp_path, {"lib/a.dart": "class A {}\n", "lib/b.dart": "import 'a.dart';\n", "run.py": "x = 1\n"})
     with opened(root) as engine:

@@ -717,3 +717,13 @@ def test_a_field_that_may_be_null_and_what_is_made_in_place_have_their_types(tmp
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "Cup.fill") == {("Pot.php", 5, "resolved")}
         assert uses(engine, tmp_path, "Pot.pour") == {("Use.php", 6, "resolved")}
+
+
+def test_functions_of_haskell_are_called_without_brackets_but_not_by_a_list_of_exports(tmp_path: Path) -> None:
+    sources = {
+        "Tea.hs": "module Tea (brew) where\n\nbrew :: Int -> Int\nbrew n = n\n",
+        "Cup.hs": "module Cup (fill, brew) where\n\nimport Tea (brew)\n\nfill :: Int\nfill = brew 3\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        graph = engine.code.calls(CallsRequest("brew", str(tmp_path)))
+        assert [(edge.path, edge.line) for edge in graph.callers] == [("Cup.hs", 6)]

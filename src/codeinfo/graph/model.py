@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, ValidationError, convert
@@ -15,11 +15,14 @@ from msgspec.structs import astuple, replace
 
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_test_name
-from codeinfo.languages.model import FileFacts
+from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Import
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # what tests work with
+_CONTROLLER = re.compile(r"_?controller$")  # often tried from outside, by tests that are called after what it serves
+_FROM_OUTSIDE = re.compile(r"(?i)(?:^|/)(?:features?|requests?|functional|integration|controllers?|acceptance|api)/")
+_MOST_BESIDE = 12  # tests that a file is shown with only because they lie beside it
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values settle to three digits well before
@@ -210,6 +213,36 @@ class Graph(Struct, frozen=True, dict=True):
             is_meant = own == folder or (own not in subjects and (len(subjects) < 2 or is_nearest))
             if is_meant or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
+        served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
+        return [*found, *(test for test in served if _FROM_OUTSIDE.search(test))]
+
+    def tests_of(self, path: str, importing: Iterable[str]) -> tuple[str, ...]:
+        """Tests that are called after a file, and those behind the tests that import it: those called like it first,
+        and those that only help tests last. Where there are none, those of its package."""
+        helping = list(importing)
+        tests = [test for one in helping for test in self.tests_behind(one, path)] or helping
+        tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
+        return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
+
+    def _tests_beside(self, path: str) -> tuple[str, ...]:
+        """Those in a folder for tests beside a file that are called after something in it; all where they are few."""
+        facts = self.files.get(path)
+        if facts is None or facts.is_test or not facts.folder:  # at the top are the tests of everything
+            return ()
+        tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
+        beside = [test for test in tests if family(self.files[test].language) == family(facts.language)]
+        names = {name.lower() for name in facts.exports}
+        named = [test for test in beside if _TEST_MARK.sub("", _stem(test)) in names]
+        return tuple(named or (beside if len(beside) <= _MOST_BESIDE else ()))
+
+    @cached_property
+    def _tests_by_package(self) -> Mapping[str, list[str]]:
+        """Tests in a folder for nothing else, by the folder around that."""
+        found: dict[str, list[str]] = {}
+        for test in sorted(self.tests):
+            around, _, own = test.rpartition("/")[0].rpartition("/")
+            if own in ("test", "tests", "__tests__", "spec"):
+                found.setdefault(around, []).append(test)
         return found
 
     def tests_behind(self, test: str, path: str) -> list[str]:
@@ -331,15 +364,11 @@ class Relations(Struct, frozen=True):
 
 def relations(graph: Graph, path: str) -> Relations:
     importers = graph.edges_to(path)
-    helping = [edge.source for edge in importers if edge.source in graph.tests]
-    tests = [test for one in helping for test in graph.tests_behind(one, path)] or helping
-    # Those called like the file come first, and those that only help tests last.
-    tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
     return Relations(
         imported_by=tuple((edge.source, edge.line) for edge in importers),
         used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),
         imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
-        tests=tuple(dict.fromkeys((*graph.tests_named_after(path), *tests))),
+        tests=graph.tests_of(path, (edge.source for edge in importers if edge.source in graph.tests)),
         centrality=graph.centrality.get(path, 0.0),
     )
 

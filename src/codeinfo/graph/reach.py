@@ -235,13 +235,12 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
-    importing = [one.path for one in files if one.is_test and one.hops == 1]
-    direct = [test for one in importing for test in index.graph.tests_behind(one, path)]
+    importing = (one.path for one in files if one.is_test and one.hops == 1)
     return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
-        tests=tuple(dict.fromkeys((*index.graph.tests_named_after(path), *direct))),
+        tests=index.graph.tests_of(path, importing),
         is_complete=len(files) <= request.limit,
     )
 

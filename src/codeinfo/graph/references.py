@@ -373,9 +373,10 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
 
 def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
     """A macro, a component and in some languages any function are called without a bracket behind their names:
-    `warn!(…)`, `<Button …>`, `halt 404`."""
-    rules = unit.facts.rules.names
-    if use.role == "call" or not (rules.macros or rules.elements or rules.bare_calls):
+    `warn!(…)`, `<Button …>`, `halt 404`. A list of exports calls nothing."""
+    rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
+    is_listed = not use.within and syntax is not None and syntax.export_list
+    if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls):
         return use
     meant = names.definition(resolution.symbols[0]) if resolution.symbols else None
     if rules.bare_calls:

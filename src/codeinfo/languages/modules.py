@@ -616,5 +616,6 @@ HASKELL = model.Language(
         clauses=True,
     ),
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
+    names=model.NameRules(bare_calls=True),
 )
 LANGUAGES = (GO, RUST, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)
