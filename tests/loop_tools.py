@@ -9,7 +9,7 @@ from typing import Any
 from scripted import Reply, Request, ScriptedLlm
 
 from codeinfo.answers.agents import ToolFunctions
-from codeinfo.answers.evidence import Gate, Item
+from codeinfo.answers.evidence import Item, PassageFilter
 from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.errors import NotFound
@@ -81,13 +81,13 @@ class Scenario:
         return Resources(
             model=Model(self.llm, self.budget),
             tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),
-            gate=self.gate(),
+            filter=self.filter(),
             settings=self.settings,
             allowed_tools=("search", "read_file", "outline"),
         )
 
-    def gate(self) -> Gate:
-        return Gate(
+    def filter(self) -> PassageFilter:
+        return PassageFilter(
             PolicySettings(),
             lambda query: dict.fromkeys(query.split(), 1.0),
             self.settings.least_score,

@@ -21,7 +21,7 @@ from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_
 from codeinfo.operations import OPERATIONS
 from codeinfo.operations.clients import IngestStatus
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
-from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
+from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Authenticator, TeamGuard, is_open
 from codeinfo.shells.http_api import TeamRoute, path_of
 from codeinfo.shells.http_team import local_address
 from codeinfo.shells.mcp import NOT_OVER_NETWORK
@@ -328,7 +328,7 @@ def test_signing_out_ends_the_session_everywhere(web: TestClient, database: Team
     sign_in(web, access.create_token(database, "ann"))
     assert isinstance(web.app, TeamGuard)
     kept = web.cookies[COOKIE].strip('"')
-    page_token = web.app._gate.sessions.token_of(kept.rpartition(".")[0])
+    page_token = web.app._authenticator.sessions.token_of(kept.rpartition(".")[0])
     assert web.post("/auth/sign-out").status_code == 401
     done = web.post("/auth/sign-out", headers={"X-CodeInfo-Token": page_token}, follow_redirects=False)
     assert (done.status_code, done.headers["hx-redirect"]) == (204, "/")
@@ -382,7 +382,7 @@ def stream_app(seen: list[str]) -> Any:
 def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
     headers, seen = person(database, "ann"), list[str]()
     guard = TeamGuard(
-        stream_app(seen), Access(hosts_for("127.0.0.1", PORT), "unused"), Gate(database), lambda scope: "read"
+        stream_app(seen), Access(hosts_for("127.0.0.1", PORT), "unused"), Authenticator(database), lambda scope: "read"
     )
     threading.Timer(0.5, access.revoke_token, (database, 1)).start()
     started = time.monotonic()
@@ -394,8 +394,10 @@ def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
 
 
 def test_a_database_that_is_gone_is_said_so() -> None:
-    gate = Gate(TeamDatabase("postgresql://codeinfo@127.0.0.1:1/team"))
-    guard = TeamGuard(stream_app([]), Access(hosts_for("127.0.0.1", PORT), "unused"), gate, lambda scope: "read")
+    authenticator = Authenticator(TeamDatabase("postgresql://codeinfo@127.0.0.1:1/team"))
+    guard = TeamGuard(
+        stream_app([]), Access(hosts_for("127.0.0.1", PORT), "unused"), authenticator, lambda scope: "read"
+    )
     reply = TestClient(guard, base_url=ADDRESS).get("/", headers=bearer("cit_" + "A" * 43))
     assert reply.status_code == 503
     assert reply.json()["error"]["code"] == "STORE_UNAVAILABLE"

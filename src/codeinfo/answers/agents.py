@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
+from codeinfo.answers.evidence import Evidence, Item, PassageFilter, format_passages
 from codeinfo.answers.model import json_objects, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -76,7 +76,7 @@ class Toolbox(Struct):
 
     functions: ToolFunctions
     evidence: Evidence
-    gate: Gate
+    filter: PassageFilter
     allowed: tuple[str, ...]
     limit: int
     uses: list[ToolUse] = field(default_factory=list)
@@ -116,11 +116,11 @@ class Toolbox(Struct):
             case _:
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))
-                cut = text[: self.gate.policy.chunk_max_chars]
+                cut = text[: self.filter.policy.chunk_max_chars]
                 return cut, f"{cut.count(chr(10)) + 1} lines", ()
 
     def _search(self, query: str) -> tuple[str, str, Sequence[Item]]:
-        admitted = self.gate.admit(self.functions.search(query))
+        admitted = self.filter.admit(self.functions.search(query))
         numbered = self.evidence.show(admitted.items)
         outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
         return format_passages(numbered) or "Nothing relevant was found.", outcome, numbered

@@ -136,7 +136,7 @@ class Admitted(Struct, frozen=True):
     score_source: str
 
 
-class Gate(Struct, frozen=True):
+class PassageFilter(Struct, frozen=True):
     policy: PolicySettings
     weigh: Weigh
     least_score: float

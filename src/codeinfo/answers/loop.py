@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from codeinfo.answers.agents import Toolbox, ToolFunctions
 from codeinfo.answers.evidence import (
     Evidence,
-    Gate,
     Item,
+    PassageFilter,
     fence,
     finder_of,
     focus_item,
@@ -53,7 +53,7 @@ class Resources(Struct, frozen=True):
 
     model: Model
     tools: ToolFunctions
-    gate: Gate
+    filter: PassageFilter
     settings: AnswerSettings
     allowed_tools: tuple[str, ...]
 
@@ -105,7 +105,7 @@ def answer(
         write,
         question,
         model=resources.model,
-        toolbox=Toolbox(resources.tools, found.evidence, resources.gate, resources.allowed_tools, calls, found.tools),
+        toolbox=Toolbox(resources.tools, found.evidence, resources.filter, resources.allowed_tools, calls, found.tools),
         system=system,
         briefing=briefing,
         history=history,
@@ -127,12 +127,12 @@ def _research(
     query = standalone(question, history, resources)
     for number in range(1, resources.settings.rounds + 1):
         listener.step("search", query)
-        admitted = resources.gate.admit(resources.tools.search(query))
+        admitted = resources.filter.admit(resources.tools.search(query))
         items = found.evidence.fresh(admitted.items)
         shown = tuple(item.to_graded() for item in items)
         found.rounds.append(Round(query, shown, admitted.dropped, None, NOT_GRADED, admitted.score_source))
         listener.step("grade", f"{len(items)} passages")
-        graded = grade(question, items, resources.model, resources.gate.weigh(question))
+        graded = grade(question, items, resources.model, resources.filter.weigh(question))
         kept = [item for item in graded if item.score != 0]
         found.evidence.kept += kept
         average, verdict = decide(graded, kept, number, resources.settings.rounds)
@@ -201,7 +201,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
 
 def _check_reserve(evidence: Evidence, resources: Resources) -> None:
     """Another search must leave enough tokens for the answer itself."""
-    chars = min(resources.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    chars = min(resources.filter.policy.max_chars, sum(len(item.text) for item in evidence.kept))
     reply = resources.settings.reply_tokens + QUERY_TOKENS
     resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
 
@@ -211,7 +211,7 @@ def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
-    items, dropped = payload(found.evidence, resources.gate.policy, CHARS_PER_TOKEN * room)
+    items, dropped = payload(found.evidence, resources.filter.policy, CHARS_PER_TOKEN * room)
     if dropped and found.rounds:
         last = found.rounds[-1]
         found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
-from codeinfo.answers.evidence import Gate, Item, content_words, extract, search_text, spellings
+from codeinfo.answers.evidence import Item, PassageFilter, content_words, extract, search_text, spellings
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
@@ -439,7 +439,7 @@ class AnswerOperations:
         return Resources(
             model=Model(llm, Budget(settings.max_tokens, settings.timeout_s), listener.follow),
             tools=lookup.functions(),
-            gate=self._gate(lookup),
+            filter=self._passage_filter(lookup),
             settings=settings,
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
@@ -448,7 +448,7 @@ class AnswerOperations:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
-        relevant = self._gate(lookup).relevant(found)
+        relevant = self._passage_filter(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
         shown = tuple(item.to_graded() for item in relevant.items)
         seen = ops.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
@@ -456,9 +456,11 @@ class AnswerOperations:
         notes = tuple(note for note in (chosen.note, followed) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((seen,)))
 
-    def _gate(self, lookup: Lookup) -> Gate:
+    def _passage_filter(self, lookup: Lookup) -> PassageFilter:
         retrieval, settings = self._config.retrieval, self._config.answers
-        return Gate(policy_settings(retrieval), lookup.word_weights, settings.least_score, settings.passage_chars)
+        return PassageFilter(
+            policy_settings(retrieval), lookup.word_weights, settings.least_score, settings.passage_chars
+        )
 
     # --- storing ---
 

@@ -443,7 +443,7 @@ def file_within(root: str, given: str) -> str:
         ) from None
 
 
-class Room:
+class Limiter:
     """Bounds the runs at once, and how many may wait for one of them."""
 
     def __init__(self, size: int) -> None:
@@ -483,7 +483,7 @@ class Dispatcher:
         self.projects = projects
         self._seconds = seconds
         self._log_place = log_place
-        self._room, self._computing, self._reserved = Room(THREADS), Room(COMPUTING), Room(1)
+        self._room, self._computing, self._reserved = Limiter(THREADS), Limiter(COMPUTING), Limiter(1)
 
     @contextmanager
     def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:

@@ -49,24 +49,24 @@ _CLOSE_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class Bell:
-    """Wakes tasks of the server's event loop from any thread. Several rings before a task looks count as one."""
+class Notifier:
+    """Wakes tasks of the server's event loop from any thread. Several calls before a task looks count as one."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: set[asyncio.Event] = set()  # changed and read on the loop alone
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just ended
-                self._loop.call_soon_threadsafe(self._ring)
+                self._loop.call_soon_threadsafe(self._notify)
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         for event in self._listeners:
             event.set()
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
+    def listen(self) -> Iterator[asyncio.Event]:
         event, self._loop = asyncio.Event(), asyncio.get_running_loop()
         self._listeners.add(event)
         try:
@@ -96,12 +96,12 @@ class AnswerRun(Struct):
     stopped: bool = False
     finished: bool = False
     call: Call = field(default_factory=Call)
-    bell: Bell = field(default_factory=Bell)
+    notifier: Notifier = field(default_factory=Notifier)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def emit(self, kind: str, **data: Any) -> None:
         self.events.append(RunEvent(kind, data))
-        self.bell.ring()
+        self.notifier.notify()
 
     @property
     def text(self) -> str:
@@ -109,7 +109,7 @@ class AnswerRun(Struct):
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, RunEvent]]:
         """Every event from number `after` on, past ones at once, until the run ends."""
-        with self.bell.listening() as news:
+        with self.notifier.listen() as news:
             while True:
                 news.clear()
                 finished = self.finished
@@ -363,14 +363,14 @@ class State(Struct):
     runs: Runs
     logs: LogLines
     allowed: tuple[Path, ...]
-    queue_bell: Bell
+    queue_notifier: Notifier
     late_s: Callable[[], float] = lambda: 0.0
     draining: bool = False
 
     def drain(self) -> None:
         """The server is about to end: endless streams are closed, so that clients move to another server."""
         self.draining = True
-        self.queue_bell.ring()
+        self.queue_notifier.notify()
 
     @property
     def projects(self) -> Projects:

@@ -145,7 +145,7 @@ def team_file(given: str) -> str:
 # --- the guard -----------------------------------------------------------------------------------------------------
 
 
-class Gate:
+class Authenticator:
     """Identifies the callers of requests."""
 
     def __init__(
@@ -194,7 +194,7 @@ class Gate:
         return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
 
 
-def team_gate(engine: Engine, origin: str) -> Gate | None:
+def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
     """None where the server is one person's; `origin` is where browsers find it."""
     config = engine.config
     if not config.store.url:
@@ -213,7 +213,7 @@ def team_gate(engine: Engine, origin: str) -> Gate | None:
             redirect=f"{origin}/auth/callback",
             audience=config.auth.audience or f"{origin}/mcp",
         )
-    return Gate(engine.team.store, keeps_queries=config.auth.audit_queries, service=service)
+    return Authenticator(engine.team.store, keeps_queries=config.auth.audit_queries, service=service)
 
 
 class TeamGuard(auth.Guard):
@@ -221,10 +221,15 @@ class TeamGuard(auth.Guard):
     where browsers find it."""
 
     def __init__(
-        self, app: auth.App, access: auth.Access, gate: Gate, scope_of: Callable[[auth.Scope], str], origin: str = ""
+        self,
+        app: auth.App,
+        access: auth.Access,
+        authenticator: Authenticator,
+        scope_of: Callable[[auth.Scope], str],
+        origin: str = "",
     ) -> None:
         super().__init__(app, access)
-        self._gate = gate
+        self._authenticator = authenticator
         self._scope_of = scope_of
         self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
         self._checks = ThreadPoolExecutor(_CHECKS, "caller")
@@ -245,26 +250,26 @@ class TeamGuard(auth.Guard):
             await self._refuse_unknown(scope, send, readable)
             return
         if name:
-            scope["state"]["page_token"] = self._gate.sessions.token_of(name)
+            scope["state"]["page_token"] = self._authenticator.sessions.token_of(name)
         if refusal := self._check_scope(scope, headers, caller, name):
             await auth.send_refusal(send, *refusal, readable=readable)
             return
         current_user.set(caller)
         asked = parse_qs(scope["query_string"].decode("latin-1"))
-        query = asked.get("q", [""])[0] if self._gate.keeps_queries else ""
-        current_use.set(Use(scope["path"], query, self._gate.keeps_queries))
+        query = asked.get("q", [""])[0] if self._authenticator.keeps_queries else ""
+        current_use.set(Use(scope["path"], query, self._authenticator.keeps_queries))
         await self._answer(scope, receive, send, look)
 
     async def _credential(self, headers: dict[str, str]) -> tuple[Callable[[], Caller | None] | None, str]:
         """How to look the caller up, and the name of the session. A cookie does not make up for a refused token."""
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
-            return (lambda: self._gate.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
+            return (lambda: self._authenticator.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
         if "cookie" not in headers:
             return None, ""
-        sessions = await asyncio.get_running_loop().run_in_executor(self._checks, lambda: self._gate.sessions)
+        sessions = await asyncio.get_running_loop().run_in_executor(self._checks, lambda: self._authenticator.sessions)
         name = sessions.name_of(headers["cookie"])
-        return (lambda: self._gate.by_session(name)) if name else None, name
+        return (lambda: self._authenticator.by_session(name)) if name else None, name
 
     async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)

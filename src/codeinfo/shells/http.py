@@ -49,8 +49,8 @@ from codeinfo.serve.metrics import (
     with_spans,
 )
 from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
-from codeinfo.serve.team import READ, require_callers, team_gate
+from codeinfo.serve.runs import IndexQueue, LogLines, Notifier, Runs, State
+from codeinfo.serve.team import READ, make_authenticator, require_callers
 from codeinfo.serve.workers import ENDING, serve_with_workers
 from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
@@ -347,7 +347,7 @@ def make_app(
             logging.getLogger("codeinfo").removeHandler(state.logs)
             await asyncio.to_thread(_close, state)
 
-    gate = team_gate(state.engine, origin_of(access))
+    gate = make_authenticator(state.engine, origin_of(access))
     routes = [
         *(row.route() for row in rows),
         *page_routes(),
@@ -366,7 +366,7 @@ def make_app(
 
 def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: dispatch.Observe) -> State:
     engine = server_engine(config)
-    bell = Bell()
+    notifier = Notifier()
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
     lease = dispatch.EngineLease(lambda: engine, idle_s=None)
     return State(
@@ -374,11 +374,11 @@ def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe:
         dispatcher=dispatch.Dispatcher(
             lease, dispatch.Projects(lease, here), seconds=WORK_SECONDS, log_place=http_api.LOG_PLACE, observe=observe
         ),
-        ingest=IndexQueue(engine, bell.ring),
+        ingest=IndexQueue(engine, notifier.notify),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
-        queue_bell=bell,
+        queue_notifier=notifier,
         late_s=lambda: watch.late_s,
     )
 

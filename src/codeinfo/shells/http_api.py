@@ -440,7 +440,7 @@ async def _queue_events(state: State, values: Values, request: Request) -> Respo
 
 async def _queue_changes(state: State) -> AsyncIterator[dict[str, str]]:
     """The queue now, then after each change; a slow listener misses intermediate states, never the last."""
-    with state.queue_bell.listening() as news:
+    with state.queue_notifier.listen() as news:
         while not state.draining:
             news.clear()
             yield {"event": "queue", "data": dumps(await state.dispatcher.run(lambda call: state.ingest.status()))}

@@ -26,7 +26,7 @@ from codeinfo.serve.team import (
     READ,
     RESOURCE_METADATA,
     WRITE,
-    Gate,
+    Authenticator,
     Refused,
     TeamGuard,
     current_user,
@@ -63,7 +63,7 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
     return scope_of
 
 
-def guard_app(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
+def guard_app(app: App, access: Access, gate: Authenticator | None, routes: Sequence[BaseRoute]) -> Guard:
     """The application behind its guard: that of a team, or of one person's machine."""
     return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes), origin_of(access))
 
@@ -96,7 +96,7 @@ def receiving_routes() -> list[Route]:
 # --- signing in and out --------------------------------------------------------------------------------------------
 
 
-def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
+def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
     secure, origin = access.public.startswith("https:"), origin_of(access)
 
     async def sign_in(request: Request) -> Response:
@@ -166,7 +166,7 @@ def local_address(given: str) -> str:
     return given if plain else "/"
 
 
-def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> Response:
+def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int = 200) -> Response:
     html = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     if gate.service is not None:
         host = urlsplit(gate.service.issuer).netloc
