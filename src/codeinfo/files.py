@@ -58,7 +58,7 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """A descriptor of a file that is made if need be."""
+    """Open a file, which is created if necessary."""
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     status = os.fstat(handle)
     if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
@@ -67,7 +67,7 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def touch_private(path: Path) -> None:
-    """Make an empty file, for libraries that would make it with a mode of their own. SQLite's other files follow it."""
+    """Create an empty file, for libraries that would give it another mode. SQLite's other files follow it."""
     os.close(open_private(path, os.O_RDWR))
 
 

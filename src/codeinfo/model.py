@@ -1,4 +1,4 @@
-"""Values that travel between packages: Structs and enums, and how they are written as JSON."""
+"""Values that packages exchange: Structs and enums, and their JSON."""
 
 from __future__ import annotations
 

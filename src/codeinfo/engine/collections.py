@@ -1,4 +1,4 @@
-"""Collections: the list of those that are known, fetching their documents, what an index of them is made of, packing.
+"""Collections: the list of known ones, fetching their documents, the source of their index, packing.
 
 Archives, addresses and repositories become a folder in the user's data:
 
@@ -95,7 +95,7 @@ class CollectionList:
         return any(item.id == collection.id for item in self._read_own())
 
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
-        """The collection as it is known already; one that would take another's name or place is refused."""
+        """The collection as it is known already; refuses one with the name or the source of another."""
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
@@ -138,7 +138,7 @@ class CollectionList:
 
     @contextmanager
     def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
-        """Reading and writing the user's list as one step, also beside other processes."""
+        """Read and write the user's list under a lock that other processes share."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
         handle = open_private(lock, os.O_RDWR)

@@ -84,7 +84,7 @@ def run(
 def combine_reports(
     answers: Sequence[Answer], reports: Sequence[ops.IndexReport], held: Sequence[ops.IndexReport]
 ) -> Run:
-    """`reports` tell what all indexing took; `held`, what there is of it in the end."""
+    """`reports` are of all indexing, `held` of the indexes that exist at the end."""
     return Run(
         answers=tuple(answers),
         files=sum(report.files for report in held),
@@ -261,7 +261,7 @@ _BOT = re.compile(
     r"\[bot\]|\bbot\b|bot@|-bot|dependabot|renovate|greenkeeper|github-actions|pre-commit-ci|weblate|transifex|crowdin",
     re.IGNORECASE,
 )
-# Subjects that tell of housekeeping and name no code, however the commit went about it.
+# Subjects of housekeeping commits, which do not describe code.
 _CHORE = re.compile(
     r"(?:merge|revert|bump|release|prepare|version|update dependenc|fixup!|squash!|amend!|wip\b|v?\d+\.\d+)"
     r"|(?:chore|build|ci|docs?|style|tests?|release)(?:\([^)]*\))?!?:"
@@ -319,7 +319,7 @@ def strip_numbers(subject: str) -> str:
 
 
 def reason_to_leave_out(commit: Commit, most_files: int = MOST_FILES) -> str:
-    """The rule by which a commit makes no question, "" for none."""
+    """The rule by which a commit is left out, "" where it is a question."""
     if not commit.parent:
         return "first commit"
     if _BOT.search(commit.author):
@@ -374,7 +374,7 @@ class Layout:
 
 
 def _make_room(target: Path) -> None:
-    """The folders above `target`; one of them may have been a file in the tree before, which is gone by now."""
+    """Make the folders above `target`, and remove an empty folder in its place."""
     if target.is_dir():  # a folder that lost its last file, where a file is to be
         for place, _, _ in os.walk(target, topdown=False):
             os.rmdir(place)

@@ -1,4 +1,4 @@
-"""What an operation is: a typed request, a typed result, the function between them, and its description.
+"""Operations: a typed request, a typed result, the function between them, and its description.
 
 A request carries the description of its operation in its docstring, and its fields carry their help in an `Arg` (taken
 by position on a command line) or an `Opt` (taken by name); the shells derive arguments, schemas and routes from them.
@@ -78,9 +78,9 @@ def _ignore(*_: object) -> None:
 
 
 class Listener(Struct, frozen=True):
-    """Who waits for a result: what kind of client it is, which conversations keep, and what gets how far an index is,
-    what is being done for an answer (stage and detail), and the answer's text as it is written. `follow` passes a chat
-    model's stream on, and may hang up on it."""
+    """The client that waits for a result: its kind, which conversations record, and callbacks for the progress of
+    indexing, the steps of an answer (stage and detail) and its text as it is written. `follow` passes a chat model's
+    stream on, and may close it."""
 
     source: str = "CLI"
     progress: ProgressSink | None = None

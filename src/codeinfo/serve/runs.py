@@ -553,15 +553,8 @@ class IndexQueue:
 
 
 def _outcome(report: IndexReport) -> dict[str, Any]:
-    notable = sorted(report.skipped, key=lambda skip: not skip.matters)
-    return {
-        "files": report.files,
-        "chunks": report.chunks,
-        "added": report.added,
-        "changed": report.changed,
-        "removed": report.removed,
-        "took_ms": report.took_ms,
-        "skipped": notable[:SHOWN],
-        "skipped_total": len(report.skipped),
-        "notes": report.notes,
+    same = {
+        name: getattr(report, name) for name in ("files", "chunks", "added", "changed", "removed", "took_ms", "notes")
     }
+    notable = sorted(report.skipped, key=lambda skip: not skip.matters)
+    return {**same, "skipped": notable[:SHOWN], "skipped_total": len(report.skipped)}

@@ -1,4 +1,4 @@
-"""The command line: commands from operations, the few that are none, answers as they arrive, errors as exit codes.
+"""The command line: commands derived from operations, a few others, streamed answers, errors as exit codes.
 
 Data goes to stdout, everything else to stderr. click rather than typer: it imports in 40 ms instead of 68, and only the
 command that was typed is built. Everything heavier is imported where it is used.
@@ -87,7 +87,7 @@ def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, 
 
 
 def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
-    """One question after the other; an error ends an answer, not the conversation, and Ctrl-C stops the answer."""
+    """One question after another; an error or Ctrl-C ends the answer, not the conversation."""
     from codeinfo.shells.render_answers import Prose, write_sources
 
     agent = engine.answers.agent(request.agent) if request.agent else None
@@ -140,12 +140,12 @@ def _read_question(out: Output) -> str:
 
 
 def _show_step(stage: str, detail: str) -> None:
-    """What is being done for an answer, on stderr, when someone watches."""
+    """Show the steps of an answer on stderr if that is a terminal."""
     if sys.stderr.isatty():
         print(f"  {stage}: {clean(detail)}", file=sys.stderr)
 
 
-# Shown to people while it is written; with `--json` the operation runs.
+# Streamed to people; with `--json` the operation runs as usual.
 LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
     AskRequest: ask,
     DocsAskRequest: ask,
@@ -294,7 +294,7 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
-    """What to ask before something is done; `clear` names the projects that it deletes the indexes of."""
+    """The question to confirm an operation; `clear` names the projects whose indexes it deletes."""
     values = asdict(request)
     if "paths" in values:
         values["paths"] = tuple(map(engine.indexes.locate, values["paths"] or ("",)))
@@ -401,7 +401,7 @@ def _print_notes(notes: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _quiet_pipe() -> Iterator[None]:
-    """A reader that closed the pipe (`| head`) is not a failure: stop writing silently."""
+    """A closed pipe (`| head`) is not a failure: stop writing silently."""
     try:
         yield
     except BrokenPipeError:
@@ -689,7 +689,7 @@ def main() -> NoReturn:
         os._exit(code or _fail(error, set(sys.argv[1:])))  # Python would try again, and end with a code of its own
     if threading.active_count() > 1:
         sys.exit(code)
-    os._exit(code)  # everything is closed and written: an orderly interpreter shutdown only takes time
+    os._exit(code)  # everything is closed and written: the interpreter's shutdown would only take time
 
 
 def prepare_streams() -> bool:
@@ -742,7 +742,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_address_space() -> None:
-    """Below this limit a library may abort the process without an error that programs can read."""
+    """Below this limit a library may abort the process without a usable error."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,4 +1,4 @@
-"""Replies of tools: in the shape that clients of other servers know, and cut to their token budget.
+"""Replies of tools: in the shape that clients of other servers expect, and cut to their token budget.
 
 Of a reply that is too long the largest lists and texts are cut, and a cursor says where each continues. The cursor
 holds no state of the server: it is the places at which fields were cut, so that the same call with it resumes there.
@@ -446,7 +446,7 @@ _Places = dict[str, Annotated[int, msgspec.Meta(ge=0)]]  # where each field of a
 
 
 def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
-    """`reply` from the cursor on, with as much as fits."""
+    """The part of a reply from the cursor on that fits into the budget."""
     starts = _read_cursor(cursor)
     if starts:
         reply = {name: _resume_field(name, value, starts) for name, value in reply.items()}
@@ -459,7 +459,7 @@ def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
 
 
 def write_counted(reply: Reply) -> str:
-    """The reply as text, with its own size filled in where it states it."""
+    """The reply as text, with its size filled in where it has a field for that."""
     quality = reply.get("searchQuality")
     if quality is not None:
         quality["tokenEstimate"] = estimate_tokens(dumps_plain(reply, compact=True))

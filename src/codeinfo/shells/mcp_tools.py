@@ -1,6 +1,6 @@
-"""Tools: operations as agents see them. Those with descriptions of their own are rows here, by set, written for the
-model that chooses: what it gets, and when this is the right tool. Every other operation is a tool as its row describes
-it, with the request's fields as arguments and the result's fields as reply."""
+"""MCP tools. Those with descriptions of their own are rows here, by set; the descriptions are written for the model
+that chooses: what it gets, and when to use the tool. Every other operation is a tool derived from its row, with the
+request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _plain(result: Any, values: Values) -> Any:
 
 
 def camel_reply(result: Any, values: Values) -> Any:
-    """In the spelling that clients of other servers know."""
+    """With keys in camel case, as clients of other servers expect them."""
     return camel_keys(jsonable(result))
 
 
@@ -128,7 +128,7 @@ def derive_tool(
 
 
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
-    """The tool that does a step, with its arguments; the command where none of these tools can."""
+    """A next step as a tool call with arguments; as a command where none of these tools can do it."""
     one = OPERATIONS[step.operation]
     wanted, folder = one.fields_of(step), folder_field(one.request)
     for tool in tools:
@@ -154,7 +154,7 @@ def place_project(request: type, project: str) -> Values:
 
 
 def plain_tool(one: Operation) -> Tool:
-    """An operation as it is. The field that names the folder becomes `project`."""
+    """A tool derived from an operation. The field that names the folder becomes `project`."""
     folder = folder_field(one.request)
     inputs = tuple(item for item in inputs_of(one.request) if item.name != folder)
     return Tool(
@@ -663,7 +663,7 @@ TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_C
 
 
 def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools of the sets or single names asked for."""
+    """The tools of these sets, or with these names."""
     wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
     found: dict[str, Tool] = {}
     for name in wanted:
@@ -681,8 +681,8 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def _one_of_each() -> Iterable[Tool]:
-    """Every operation under one name: that of its own description where it has one. Names of other servers' tools are
-    left to their set."""
+    """One tool for each operation: the one with its own description, if there is one. Tools that are named as in other
+    servers are left to their set."""
     own = [tool for tool in TOOLS if "compat" not in tool.sets]
     described = {tool.operation for tool in own}
     return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))

@@ -1,4 +1,4 @@
-"""Results for people: compact, the same words with and without colour."""
+"""Results as text for people: compact, and the same with and without colour."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from codeinfo.operations import code, knowledge, search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
+from codeinfo.shells.terminal import Output, Span, near_path, pairs_of, quantity, shown_root
 
 FIRST_LINES = 36  # of the first hit, which is read
-SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
+SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
 ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
 LINE_DIGITS = 4  # that line numbers have room for at least, so that code begins in one column
@@ -95,7 +95,7 @@ def query_words(query: str) -> set[str]:
 
 
 def title_of(hit: Hit) -> str:
-    """What a result is called: the heading of a document, else a symbol."""
+    """The title of a result: the heading of a document, else a symbol."""
     return (hit.breadcrumb if hit.kind is FileKind.DOCS else "") or hit.symbol
 
 
@@ -173,8 +173,8 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
 
 
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
-    """The lines to show: all of a short chunk, else its first line and the part with most of the query's words; the
-    first lines where no line has more of them than the first, which names the chunk."""
+    """The lines to show: all of a short chunk, else its first line and the part with most of the query's words, or the
+    first lines if no other line has more of them than the first, which names the chunk."""
     if len(lines) <= most:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
@@ -203,8 +203,7 @@ def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
 
     stems = set(map(stem, wanted))
     spans: list[Span] = []
-    for span in line:
-        text, style = (span, "") if isinstance(span, str) else span
+    for text, style in pairs_of(line):
         end = 0
         for match in _WORD.finditer(text):
             if stem(match[0].lower()) in stems:
@@ -395,7 +394,7 @@ def _config(config: Config, out: Output) -> None:
 
 
 def _as_toml(value: Any) -> str:
-    """As a settings file would have it, so that a line can be copied there."""
+    """As it is written in a settings file, so that a line can be copied there."""
     if isinstance(value, bool | int | float):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -1,7 +1,7 @@
-"""What people see: text that is plain or styled by rich, progress of long work, and errors.
+"""Terminal output: plain text or text styled by rich, progress of long work, and errors.
 
-Text from repositories is hostile until cleaned: control characters could move the cursor, retitle the window or forge
-lines, so they are shown as symbols instead.
+Text from repositories is untrusted: control characters could move the cursor, retitle the window or forge lines, so
+they are shown as symbols.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 
 class Output:
-    """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened; `verbose`:
-    nor are lists; `find_root`: finds the root that paths without one are relative to."""
+    """Writes results for people. `explain` shows every reason, `whole` does not shorten texts, `verbose` does not
+    shorten lists; `find_root` finds the root of relative paths."""
 
     def __init__(
         self,
@@ -105,15 +105,15 @@ class Output:
 
     def line(self, *spans: Span) -> None:
         """One line; where a terminal is too narrow for it, it is broken between words, below its own indentation."""
-        if self.terminal and sum(len(span if isinstance(span, str) else span[0]) for span in spans) > self.width:
-            whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
+        whole = text_of(spans)
+        if self.terminal and len(whole) > self.width:
             self.wrap(*spans, hang=len(whole) - len(whole.lstrip()) + 4)
         else:
             self.exactly(*spans)
 
     def exactly(self, *spans: Span) -> None:
         """One line, however long it is; every span is cleaned. For text to copy, such as code or a drawing."""
-        pairs = [(clean(span), "") if isinstance(span, str) else (clean(span[0]), span[1]) for span in spans]
+        pairs = [(clean(text), style) for text, style in pairs_of(spans)]
         if self._console is None:
             self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
             return
@@ -124,7 +124,7 @@ class Output:
         self._console.print(text)
 
     def partly(self, text: str) -> None:
-        """A part of a line, or several, at once; line ends are kept, other control characters made visible."""
+        """Write and flush a part of a line, or several lines; other control characters are made visible."""
         self._stream.write("\n".join(clean(line) for line in text.split("\n")))
         self._stream.flush()
 
@@ -135,7 +135,7 @@ class Output:
     def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
         """Text broken between words where a terminal is too narrow, never before `least`; the lines after the first are
         indented by `hang`."""
-        whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
+        whole = text_of(spans)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
         for number, (start, end) in enumerate(cuts):
             self.exactly(" " * hang if number else "", *slice_spans(spans, start, end))
@@ -166,9 +166,8 @@ class Output:
 
     def fit_spans(self, spans: Sequence[Span], used: int) -> list[Span]:
         """Spans cut to the rest of a line."""
-        pairs = [(span, "") if isinstance(span, str) else span for span in spans]
-        pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs]
-        whole = "".join(text for text, _ in pairs)
+        pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs_of(spans)]
+        whole = text_of(pairs)
         end = self.cut_at(whole, used)
         return [*pairs] if end == len(whole) else [*slice_spans(pairs, 0, end), "…"]
 
@@ -190,7 +189,7 @@ class Output:
             self.line((title, "bold"))
         if not rows and empty:
             self.line(empty)
-        texts = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
+        texts = [[text for text, _ in pairs_of(row)] for row in rows]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)] if rows else []
         last = indent + sum(width + 2 for width in widths[:-1])
         for row, cells in zip(rows, texts, strict=True):
@@ -226,12 +225,20 @@ def _in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 
+def pairs_of(spans: Iterable[Span]) -> list[tuple[str, str]]:
+    """Text and style of each span."""
+    return [(span, "") if isinstance(span, str) else span for span in spans]
+
+
+def text_of(spans: Iterable[Span]) -> str:
+    return "".join(text for text, _ in pairs_of(spans))
+
+
 def slice_spans(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     """The spans, cut to the characters from `start` to `end` of their whole text."""
     found: list[Span] = []
     at = 0
-    for span in spans:
-        text, style = (span, "") if isinstance(span, str) else span
+    for text, style in pairs_of(spans):
         if part := text[max(0, start - at) : max(0, end - at)]:
             found.append((part, style))
         at += len(text)
@@ -259,7 +266,7 @@ def show_progress(stream: TextIO) -> Iterator[ProgressLine | None]:
 
 
 class ProgressLine:
-    """One line that its caller redraws: no thread, so that worker processes can be forked safely."""
+    """One line that the caller redraws: without a thread, so that worker processes can be forked safely."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -313,7 +320,7 @@ def is_unicode(stream: TextIO) -> bool:
 
 
 def report_error(error: Exception, *, as_json: bool = False, debug: bool = False) -> int:
-    """Write what happened and what to do next to stderr; the exit code is returned, also where stderr takes nothing."""
+    """Write what happened and what to do next to stderr. Returns the exit code, even if stderr is closed."""
     known = _as_known(error)
     with suppress(OSError):
         if debug:
@@ -333,7 +340,7 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
 
 
 def _as_known(error: Exception) -> CodeInfoError:
-    """The error as one of ours."""
+    """The error as a CodeInfoError."""
     if known := environment_error(error):
         return known
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # undecodable bytes of an argument
