@@ -297,6 +297,13 @@ def test_a_broken_manifest_is_noted() -> None:
     assert notes == ("package.json could not be read as a manifest",)
 
 
+def test_a_file_of_its_own_is_no_framework(tmp_path: Path) -> None:
+    (tmp_path / "clap.zig").write_text("pub const x = 1;\n")
+    (tmp_path / "main.zig").write_text('const clap = @import("clap.zig");\n')
+    with engine_of(tmp_path) as engine:
+        assert engine.knowledge.metadata(MetadataRequest(str(tmp_path))).frameworks == ()
+
+
 def test_the_teams_metadata_and_style(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
     with engine_of(root) as engine:

@@ -416,12 +416,14 @@ def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
 
 
 def _imported(store: SqliteStore) -> dict[str, str]:
-    """The modules that product code imports, each with the first place that does."""
+    """The modules that product code imports, each with the first place that does; not its own files by their names."""
     with code_facts(store) as facts:
         files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
+        own = {path.rpartition("/")[2] for path in files.values()}
         found: dict[str, str] = {}
         for file_id, written in facts.imports(list(files)):
-            found.setdefault(written.module, f"{files[file_id]}:{written.line}")
+            if written.module.rpartition("/")[2] not in own:
+                found.setdefault(written.module, f"{files[file_id]}:{written.line}")
         return found
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
-from codeinfo.graph.references import importing, symbol_info
+from codeinfo.graph.references import candidate_ids, importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_migration, is_product
 from codeinfo.languages.model import FileFacts, named
@@ -21,7 +21,6 @@ from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
-from codeinfo.tokens import terms
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 _COMMIT_MARK = "\x01"
@@ -366,7 +365,7 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
             continue
         if used_here and "main" in (*file.exports, *file.hidden):
             continue  # a program, which nobody imports
-        if not used_here and definition.kind in ("class", "object") and _extends_outside(definition.name, bases, set()):
+        if definition.kind in ("class", "object") and _extends_outside(definition.name, bases, set()):
             by_framework += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
@@ -446,7 +445,7 @@ def _is_named_in_text(index: CodeIndex, file: FileFacts, name: str) -> bool:
     tree, as templates call functions."""
     word = rf"(?<!\w){re.escape(name)}(?!\w)"
     quoted = rf"""["'`][^"'`\n]*{word}[^"'`\n]*["'`]"""
-    others = (index.by_id.get(file_id) for file_id in index.facts.files_with(terms(name)))
+    others = (index.by_id.get(file_id) for file_id in candidate_ids(index, name))
     return any(
         re.search(quoted if other.language in GRAMMARS else word, index.lines(other.file_id).joined()) is not None
         for other in others

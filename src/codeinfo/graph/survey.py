@@ -27,7 +27,9 @@ from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
 
-_STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
+_STARTS = re.compile(
+    r"^(?:__main__|main|init|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$"
+)
 LARGEST_SHARE = 0.25  # of the files in one area…
 SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes than this are no picture any more

@@ -480,6 +480,7 @@ LUA = model.Language(
             r"\brequire[ \t]*[(,]?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']"
         ),
         call_words=("require",),
+        timed=True,
         resolver=LuaImports,
     ),
     names=model.NameRules(tables=True),
