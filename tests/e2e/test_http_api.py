@@ -125,6 +125,8 @@ def test_errors_have_one_shape(web: TestClient) -> None:
         reply = web.post(path, json=body, headers=token())
         assert (reply.status_code, reply.json()["error"]["code"]) == (status, code), path
         assert set(reply.json()["error"]) == {"code", "message", "next"}
+    other_method = web.get("/api/v1/search").json()["error"]
+    assert (other_method["message"], other_method["next"]) == ("/api/v1/search does not take GET", "Send POST")
 
 
 def test_ast_tools_name_things_as_the_contract_does(web: TestClient) -> None:

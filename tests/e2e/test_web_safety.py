@@ -75,7 +75,9 @@ def test_every_write_needs_the_token(web: TestClient) -> None:
     paths += ["/conversations/delete", "/ui/projects/add", "/ui/runs", "/mcp/", "/api/v1/index"]
     for path in paths:
         for headers in ({}, {"X-CodeInfo-Token": "wrong"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):
-            assert web.post(path, json={}, headers=headers).status_code == 401, path
+            refused = web.post(path, json={}, headers=headers)
+            assert refused.status_code == 401, path
+            assert ("that is not" in refused.json()["error"]["message"]) is bool(headers), "none, or a wrong one"
         assert web.delete(path).status_code == 401
 
 
@@ -102,6 +104,8 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
         serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="", open_page=False)
     with pytest.raises(UsageError, match="means every address"):
         serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="x", open_page=False)
+    with pytest.raises(UsageError, match="nowhere is not a folder"):
+        serve(Config.load({}, project), host="127.0.0.1", port=0, allow=("nowhere",), token_file="", open_page=False)
     with client(project, private=True, entered=False) as web:
         refused = web.get("/", headers={"accept": "text/html"})
         assert refused.status_code == 401

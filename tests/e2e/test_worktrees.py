@@ -263,6 +263,19 @@ def test_a_tree_whose_folder_is_gone_is_collected_by_a_sibling(family: Family) -
     assert [project["root"] for project in projects] == [str(family.main)]
 
 
+def test_the_index_of_a_folder_that_is_gone_can_be_deleted(family: Family) -> None:
+    assert [cli("index", root).code for root in (family.main, family.second)] == [0, 0]
+    kept, folder = digest(family.main), index_folder(family.main).path
+    family.git("worktree", "remove", "--force", str(family.second))
+    assert cli("clear", family.second, "--yes").code == 0
+    assert [tree.root for tree in index_folder(family.main).trees()] == [family.main]
+    assert cli("clear", family.second, "--yes").code == 2
+    assert digest(family.main) == kept
+    shutil.rmtree(family.main)
+    assert cli("clear", family.main, "--yes").code == 0
+    assert not folder.exists()
+
+
 def test_a_rebuild_in_one_tree_is_followed_by_the_others(family: Family) -> None:
     assert [cli("index", root).code for root in (family.main, family.second)] == [0, 0]
     old, digests = live_build(family.main), [digest(root) for root in (family.main, family.second)]

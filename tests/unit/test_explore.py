@@ -107,6 +107,8 @@ def test_code_comes_before_tests_and_what_is_cut_is_counted(engine: Engine, proj
 def test_what_is_not_there_is_said(engine: Engine, project: Path) -> None:
     with pytest.raises(NotFound, match="nothing called nowhere"):
         explore(engine, project, "nowhere")
+    with pytest.raises(NotFound, match="Did you mean parse_header"):
+        explore(engine, project, "parse_haeder")
     (project / "other").mkdir()
     (project / "other" / "headers.py").write_text("X = 1\n")
     (project / "third").mkdir()

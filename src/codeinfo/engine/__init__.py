@@ -199,9 +199,13 @@ class Engine:
         return why_path(Path(request.path), self.indexes)
 
     def clear(self, request: ops.ClearRequest) -> ops.ClearReport:
-        from codeinfo.engine.maintenance import clear
+        from codeinfo.engine.maintenance import clear, clear_gone
 
-        return ops.ClearReport(tuple(map(clear, self._indexes_of(request.paths))))
+        gone = {} if self.config.store.url else {path: clear_gone(self.indexes.cache, path) for path in request.paths}
+        cleared = [one for one in gone.values() if one]
+        left = [path for path in request.paths if not gone.get(path)]
+        cleared += map(clear, self._indexes_of(left)) if left or not cleared else ()
+        return ops.ClearReport(tuple(cleared))
 
     def doctor(self, request: ops.DoctorRequest) -> ops.DoctorReport:
         from codeinfo.engine.maintenance import examine

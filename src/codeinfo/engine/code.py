@@ -102,7 +102,14 @@ class CodeOperations:
                 if len(self._resolvers) > MOST_CACHED:
                     del self._resolvers[next(iter(self._resolvers))]
             index.facts = facts
-            yield known
+            try:
+                yield known
+            except UnknownName as error:
+                if error.near:
+                    raise
+                with store.snapshot() as view:
+                    near = near_names(error.name.replace("::", ".").rpartition(".")[2].removesuffix("()"), view)
+                raise UnknownName(error.name, error.what, near) from None
 
     @contextmanager
     def _open(
@@ -111,15 +118,8 @@ class CodeOperations:
         """The names of a project, and the part of it that is asked about."""
         place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
-        try:
-            with self.open(place.index, store) as names:
-                yield names, place.below
-        except UnknownName as error:
-            if error.near:
-                raise
-            with store.snapshot() as view:
-                near = near_names(error.name.replace("::", ".").rpartition(".")[2].removesuffix("()"), view)
-            raise UnknownName(error.name, error.what, near) from None
+        with self.open(place.index, store) as names:
+            yield names, place.below
 
     def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files relate to others, from the index as it is."""

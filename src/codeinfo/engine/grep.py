@@ -179,7 +179,10 @@ class GrepOperations:
         notes += place_notes
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
-            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, filters leave fewer")
+            notes.insert(
+                0,
+                f"the first {shown:,} of {all_lines:,} lines are shown: a higher limit shows more, filters leave fewer",
+            )
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)
         return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)

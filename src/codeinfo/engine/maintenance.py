@@ -34,7 +34,7 @@ from codeinfo.sources import git
 from codeinfo.sources.git import GitFailed, names_repository
 from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
-from codeinfo.store.layout import bytes_under
+from codeinfo.store.layout import IndexFolder, bytes_under
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now
 from codeinfo.tokens import CHARS_PER_TOKEN
@@ -174,6 +174,20 @@ def clear(index: IndexManager) -> Cleared:
     if location.exists():
         index.clear()
     return Cleared(str(index.root), str(location), existed, size - bytes_under(location))
+
+
+def clear_gone(cache: Path, path: str) -> Cleared | None:
+    """Delete the index of a folder that does not exist any more; None where there is none."""
+    root = Path(os.path.realpath(path))
+    folder = None if root.exists() else IndexFolder.of_gone(cache, root)
+    if folder is None:
+        return None
+    size = bytes_under(folder.path)
+    with folder.lock():
+        folder.remove_tree(folder.tree)
+        if not any(tree.root for tree in folder.trees()):
+            folder.clear()
+    return Cleared(str(root), str(folder.path), True, size - bytes_under(folder.path))
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:

@@ -147,9 +147,12 @@ def filtered_out(dropped: Sequence[Dropped]) -> Quality:
     """Nothing is shown, and not for want of an answer: `dropped` was found, or else no file could be searched."""
     if not dropped:
         reason = "no indexed file passes the path and the filters"
-        return Quality("low_confidence", 0.0, (reason,), "Widen them; `codeinfo why PATH` says why a file is left out")
+        hint = "Widen the path or the filters; `codeinfo why PATH` says why a file is not indexed"
+        return Quality("low_confidence", 0.0, (reason,), hint)
     details = ", ".join(dict.fromkeys(one.detail for one in dropped[:MOST]))
-    return Quality("low_confidence", 0.0, (f"what was found is left out by {dropped[0].rule}: {details}",))
+    rule = dropped[0].rule
+    reason, hint = f"what was found is left out by {rule}: {details}", f"Widen {rule}, or leave it out"
+    return Quality("low_confidence", 0.0, (reason,), hint)
 
 
 MOST = 5  # suggestions

@@ -212,7 +212,8 @@ class Guard:
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
             if self._access.private:
                 next_step = f"Send what the token file holds as {TOKEN_HEADER}"
-            return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
+            what = "that is not the server's token" if any(given) else "this needs the server's token"
+            return 401, "TOKEN_REQUIRED", what, next_step
         if page_token or not (self._access.private or _is_page(scope)):
             return None
         next_step = f"Open the link that `codeinfo serve` printed; programs send the server's token as {TOKEN_HEADER}"

@@ -410,6 +410,7 @@ def serve(
     public, public_hosts = auth.public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
+    allowed = tuple(map(_existing_folder, allow))
     dispatch.check_threads()
     own = (
         secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
@@ -429,7 +430,7 @@ def serve(
         log_as_json()
     if workers > 1:
         return serve_with_workers(config, workers, opened)
-    server = _server(config, access, tuple(Path(folder).expanduser() for folder in allow), is_child=is_child)
+    server = _server(config, access, allowed, is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
     else:
@@ -440,6 +441,12 @@ def serve(
         webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     server.run(sockets=[opened])
     return 0
+
+
+def _existing_folder(name: str) -> Path:
+    if not (folder := Path(name).expanduser()).is_dir():
+        raise UsageError(f"{name} is not a folder", next_step="Name an existing one with --allow")
+    return folder
 
 
 def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:

@@ -213,9 +213,12 @@ async def no_route(request: Request, error: Exception) -> Response:
     """No route, or not by this method."""
     assert isinstance(error, HTTPException)
     code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
-    body = {"error": {"code": code, "message": str(error.detail), "next": "See /docs for what is served"}}
-    response = json_response(body, error.status_code)
-    response.headers.update(error.headers or {})
+    path, headers = request.url.path, error.headers or {}
+    what, step = f"there is nothing at {path}", "See /docs for what is served"
+    if "Allow" in headers:
+        what, step = f"{path} does not take {request.method}", f"Send {headers['Allow']}"
+    response = json_response({"error": {"code": code, "message": what, "next": step}}, error.status_code)
+    response.headers.update(headers)
     return response
 
 

@@ -64,6 +64,15 @@ class IndexFolder:
         self._current = str(self.tree_path / "current")
         self._seen: tuple[tuple[int, int], Path | None] = ((0, 0), None)  # the file read last, and the build it named
 
+    @classmethod
+    def of_gone(cls, cache: Path, root: Path) -> IndexFolder | None:
+        """The index of a folder that does not exist any more, and so cannot say which family it belongs to."""
+        for tree in (cache / "indexes").glob(f"*/trees/{_readable(root)}"):
+            found = cls(cache, root)
+            found.path, found.tree_path = tree.parents[1], tree
+            return found
+        return None
+
     def exists(self) -> bool:
         """Whether there is an index, or one was begun; earlier releases had `root` beside the builds."""
         return os.path.exists(self.tree_path / self._marker[0]) or os.path.exists(self.path / "root")
