@@ -191,9 +191,10 @@ class FileList(Protocol):
         ...
 
 
-class PostingList(Struct, frozen=True):
+class PostingList(Struct, frozen=True, gc=False):
     """A posting list as a store has it, and where its rows are: renumbered by a map, if there is one, then shifted."""
 
+    term: str
     data: bytes
     row_map: NDArray[np.int32] | None
     first_row: int
@@ -221,11 +222,15 @@ class Snapshot(FileList, Protocol):
         """The same in the parts that have one of these files alone, and the share of all rows that they have."""
         ...
 
-    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
+        """How many rows have each of the terms in these parts, and the same share."""
+        ...
+
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         """The same as it is stored, rows counted from `first_row`: a list for each term and segment."""
         ...
 
-    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+    def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         """The postings that are stored so, those of a term in their order, of this snapshot and of others like it."""
         ...
 

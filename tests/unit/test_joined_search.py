@@ -16,7 +16,7 @@ from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.model import SearchResult
 from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
-from codeinfo.ports import PostingList
+from codeinfo.ports import PostingList, StoredSymbol
 from codeinfo.search import line
 from codeinfo.search.joined import Part, joined
 from codeinfo.search.line import SearchOptions, search
@@ -168,12 +168,40 @@ def test_most_terms_of_a_long_text_are_read_where_the_best_files_are(
     assert terms[2] <= 6, "nothing else is read of it"
 
 
+def test_light_terms_and_common_names_of_a_long_text_are_left_out_of_many_indexes(
+    engine: Engine, roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: set[str] = set()
+    definitions = SqliteSnapshot.definitions
+
+    def note(view: SqliteSnapshot, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
+        looked_up.update(names)
+        return definitions(view, names, first_file)
+
+    monkeypatch.setattr(SqliteSnapshot, "definitions", note)
+    report = f"{REPORT}\nSee `RetryPolicy`."
+    exact = ask(engine, report, *roots.values()).hits
+    assert "RetryPolicy" in looked_up
+    looked_up.clear()
+    read = _count_terms_read(monkeypatch)
+    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "FIRST_TERMS": 20, "MOST_TERMS": 20, "COMMON_NAME": 0}.items():
+        monkeypatch.setattr(line, name, value)
+    monkeypatch.setattr(line, "KEPT_USES", 0)
+    found = ask(engine, report, *roots.values())
+    assert (found.hits[0].root, found.hits[0].path) == (exact[0].root, exact[0].path)
+    assert found.quality.status == "ok", "what was left out does not count as unknown"
+    assert len({term for asked in read.values() for terms in asked for term in terms}) <= 20
+    assert "RetryPolicy" not in looked_up
+    ask(engine, "RetryPolicy", *roots.values())
+    assert "RetryPolicy" in looked_up, "a name that is asked for by itself is looked up"
+
+
 def _count_terms_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sequence[str]]]:
     """What is asked for in each root, by its name."""
     asked: dict[str, list[Sequence[str]]] = {root: [] for root in ROOTS}
     lists = SqliteSnapshot.posting_lists
 
-    def count(view: SqliteSnapshot, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+    def count(view: SqliteSnapshot, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         asked[next(root for root, files in ROOTS.items() if set(files) == set(view.paths))].append(terms)
         return lists(view, terms, first_row)
 
@@ -196,7 +224,13 @@ def test_terms_of_some_files_are_those_of_their_roots(engine: Engine, roots: dic
         }
         assert share == 1
         file = view.paths.index("invoice.py")
+        counts, counted = view.row_counts(["request", "retri"], np.arange(len(view.paths)))
+        assert (counts, counted) == ({term: len(one.rows) for term, one in every.items()}, 1)
         some, share = view.postings_of(["request", "retri"], np.array([file]))
+        assert view.row_counts(["request", "retri"], np.array([file])) == (
+            {"request": len(some["request"].rows)},
+            share,
+        )
         assert list(some) == ["request"]
         assert {view.roots[owner] for owner in view.row_file[some["request"].rows]} == {str(roots["billing"])}
         assert share == np.mean([view.roots[owner] == str(roots["billing"]) for owner in view.row_file])

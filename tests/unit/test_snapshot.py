@@ -176,7 +176,7 @@ def test_lists_of_many_segments_read_as_one_by_one() -> None:
             alive = np.zeros(90_000, bool) if at % 2 else chance.random(90_000) < 0.5
             row_map = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         (data,) = encode_lists(written, [0, len(written.rows)])
-        lists.append(PostingList(data, row_map, 100_000 * at))
+        lists.append(PostingList("term", data, row_map, 100_000 * at))
         expected.append(move_posting(written, row_map, 100_000 * at))
     read = decode_lists(lists)
     for field in Posting._fields:

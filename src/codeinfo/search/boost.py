@@ -295,10 +295,12 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
 
 
 def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
-    """The positions of the files of each name, in small letters."""
+    """The positions of the files of each name and, as "/src/app/", right in each folder, in small letters."""
     found: dict[str, list[int]] = {}
     for file, path in enumerate(paths):
-        found.setdefault(path.rpartition("/")[2].lower(), []).append(file)
+        folder, slash, name = path.lower().rpartition("/")
+        found.setdefault(name, []).append(file)
+        found.setdefault(f"/{folder}{slash}", []).append(file)
     return found
 
 
@@ -315,13 +317,10 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
         for file in by_name.get(parts[-1], ()):
             result[file] = max(result[file], worth * _shared_tail(paths[file].lower().split("/"), parts))
         if len(parts) > 1 and parts[-1] not in by_name:
-            for file in _files_below(f"/{mention}/", paths):
-                result[file] = max(result[file], IN_FOLDER)
+            below = f"/{mention}/"
+            for folder in (name for name in by_name if below in name):
+                result[by_name[folder]] = np.maximum(result[by_name[folder]], IN_FOLDER)
     return result
-
-
-def _files_below(folder: str, paths: Sequence[str]) -> list[int]:
-    return [file for file, path in enumerate(paths) if folder in f"/{path}".lower()]
 
 
 def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:

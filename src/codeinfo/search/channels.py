@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +51,25 @@ class TermUses(NamedTuple):
     file_gains: Floats  # how much it says about each file, from 0 to 1
     fields: NDArray[np.uint8]  # where in the file: bits
 
+    def within(self, wanted: NDArray[np.bool_]) -> TermUses:
+        """In these files alone."""
+        own = wanted.take(self.files).nonzero()[0]
+        starts, ends = self.firsts.take(own), self.firsts.take(own + 1)
+        rows, firsts = spans(starts, ends), np.append(0, (ends - starts).cumsum())
+        files, gains, fields = self.files.take(own), self.file_gains.take(own), self.fields.take(own)
+        return TermUses(self.rows.take(rows), self.uses.take(rows), files, firsts, gains, fields)
+
+
+class Frequency(NamedTuple):
+    """In how many rows and files a term is."""
+
+    rows: float
+    files: float
+
+    @classmethod
+    def of(cls, uses: TermUses) -> Frequency:
+        return cls(len(uses.rows), len(uses.files))
+
 
 class KeywordScores(Struct, frozen=True):
     """`met_…` are columns side by side: one entry for each term and file that has it."""
@@ -76,30 +95,18 @@ class KeywordScores(Struct, frozen=True):
 
     def rows(self, files: Ints | None = None) -> Floats:
         """BM25 of every chunk; where the terms have many, of the chunks of some files at least."""
-        chosen, scores = self._chosen(files), np.zeros(len(self.row_norms))
+        chosen, scores = self.uses, np.zeros(len(self.row_norms))
+        if files is not None and sum(len(uses.rows) for uses in chosen) > CHOSEN_FROM:
+            wanted = np.zeros(len(self.files), bool)
+            wanted[files] = True
+            chosen = [uses.within(wanted) for uses in chosen]
         worths = self.worths.astype(np.float32)
-        for part, counts in batches([len(rows) for rows, _ in chosen]):
-            rows, uses = map(np.concatenate, zip(*chosen[part], strict=True))
+        for part, counts in batches([len(uses.rows) for uses in chosen]):
+            columns = zip(*((one.rows, one.uses) for one in chosen[part]), strict=True)
+            rows, uses = map(np.concatenate, columns)
             gains = uses / (uses + self.row_norms.take(rows)) * worths[part].repeat(counts)
             add_at(scores, rows, gains)
         return scores.astype(np.float32)
-
-    def _chosen(self, files: Ints | None) -> Sequence[tuple[Ints, Floats]]:
-        """The rows of each term and its uses there; of many, those of some files."""
-        if files is None or sum(len(uses.rows) for uses in self.uses) <= CHOSEN_FROM:
-            return [(uses.rows, uses.uses) for uses in self.uses]
-        wanted = np.zeros(len(self.files), bool)
-        wanted[files] = True
-        met = wanted.take(self.met_file).nonzero()[0]
-        entries = self.entries()
-        bounds = met.searchsorted(entries).tolist()
-        own = [met[a:b] - first for first, a, b in zip(entries, bounds, bounds[1:], strict=False)]
-        starts = np.concatenate([uses.firsts.take(some) for uses, some in zip(self.uses, own, strict=True)])
-        ends = np.concatenate([uses.firsts.take(some + 1) for uses, some in zip(self.uses, own, strict=True)])
-        last = np.append(0, (ends - starts).cumsum())[bounds].tolist()
-        rows = spans(starts, ends)
-        found = zip(self.uses, (rows[a:b] for a, b in pairwise(last)), strict=True)
-        return [(uses.rows.take(some), uses.uses.take(some)) for uses, some in found]
 
 
 CHOSEN_FROM = 250_000  # rows of all terms: fewer are scored as quickly as some of them are chosen
@@ -193,18 +200,16 @@ def score_keywords(
     terms: Mapping[str, float],
     known: Mapping[str, TermUses],
     norms: Norms,
-    shares: Mapping[str, float] | None = None,
+    frequencies: Mapping[str, Frequency] | None = None,
 ) -> KeywordScores:
-    """`known` has the terms that occur in the index whose rows and files have these norms. `shares` says for which
-    share of the index it is known, for terms of which that is not all: they are taken to be as frequent in the rest."""
+    """`known` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
+    where it does not have all of their uses."""
     rows, files = len(norms.rows), len(norms.files)
     found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
     counts = [len(uses.files) for _, _, uses in found]
-    read = [shares.get(term, 1.0) if shares else 1.0 for term, _, _ in found]
-    idf = [_idf(len(uses.rows) / share, rows) for (_, _, uses), share in zip(found, read, strict=True)]
-    file_worths = [
-        weight * _idf(count / share, files) for (_, weight, _), count, share in zip(found, counts, read, strict=True)
-    ]
+    every = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in found]
+    idf = [_idf(frequency.rows, rows) for frequency in every]
+    file_worths = [weight * _idf(own.files, files) for (_, weight, _), own in zip(found, every, strict=True)]
     scores = np.zeros(files)
     for part, own in batches(counts):
         met, gains = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar, cast
@@ -124,17 +125,29 @@ class Joined:
         return self.read_lists(self.posting_lists(terms)) if self._parts else {}
 
     def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
+        parts, share = self._having(files)
+        lists = (self._parts[at].view.posting_lists(terms, self._columns.first_row[at]) for at in parts)
+        return self.read_lists(chain.from_iterable(lists)), share
+
+    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
+        parts, share = self._having(files)
+        counts = Counter[str]()
+        for at in parts:
+            counts.update(self._parts[at].view.row_counts(terms, files)[0])
+        return counts, share
+
+    def _having(self, files: NDArray[np.integer]) -> tuple[list[int], float]:
+        """The parts that have one of these files, and the share of all rows that they have."""
         first_row = self._columns.first_row
         parts = sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
-        lists = chain.from_iterable(self._parts[at].view.posting_lists(terms, first_row[at]) for at in parts)
         rows = sum(first_row[at + 1] - first_row[at] for at in parts)
-        return self.read_lists(lists), max(rows, 1) / max(first_row[-1], 1)
+        return parts, max(rows, 1) / max(first_row[-1], 1)
 
-    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         for part, first in zip(self._parts, self._columns.first_row, strict=False):
             yield from part.view.posting_lists(terms, first_row + first)
 
-    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+    def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         return self._parts[0].view.read_lists(lists)
 
     def cosines(

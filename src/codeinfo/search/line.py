@@ -26,6 +26,7 @@ from codeinfo.search.channels import (
     CommitIndex,
     Embedded,
     Floats,
+    Frequency,
     Ints,
     KeywordScores,
     Norms,
@@ -56,15 +57,17 @@ from codeinfo.search.focus import (
 from codeinfo.search.quality import Grounds, assess, filtered_out, grounds, is_about, nothing_found
 from codeinfo.search.query import Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
-from codeinfo.tokens import stem
+from codeinfo.tokens import identifier_terms, stem
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 LARGE = 60_000  # chunks: from here on only those of likely files are looked at
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
-FIRST_TERMS = 40  # of a query are read in each of so many indexes, and the others in those that have …
+FIRST_TERMS = 40  # of a query are read in each of so many indexes, and the others …
+MOST_TERMS = 150  # … up to so many in those that have …
 BEST = 50  # … one of the best files by these
+COMMON_NAME = 3_000  # files that define something with this word: there, it is no name
 LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
 NEAREST = 100  # files that are likely by their meaning alone
 SIGNS_APART = 20  # one of so many signs: chunks of a file that have more of them wrong than its best are no nearer
@@ -143,6 +146,8 @@ class Ranked(Struct, frozen=True, gc=False):
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
+    if _is_spread(view, options):
+        query = replace(query, terms=query.heaviest(MOST_TERMS))
     weights = options.weights or weights_for(query, embedder, options.intent)
     gathered = evidence = gather(query, view, embedder, weights, options)
     if options.fusion == "rrf":
@@ -179,10 +184,12 @@ def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None =
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
     """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
-    later = _later_terms(query, view) if _is_large(view, options) else {}
+    later = _later_terms(query, view) if _is_spread(view, options) else {}
     known = _known_terms([term for term in query.terms if term not in later], view, w)
     keyword = score_keywords(query.terms, known, _norms_of(view, w))
-    found = view.definitions(query.names) if query.names else []
+    is_text = _is_spread(view, options) and not query.bare_name
+    names = _telling_names(query, keyword) if is_text else query.names
+    found = view.definitions(names) if names else []
     exact, named = boost.definition_scores(query, found, files)
     evidence = Evidence(keyword, found)
     evidence.files = {
@@ -277,12 +284,13 @@ def _add_likely_chunks(
 def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
     """Of a long query to many indexes the terms that weigh least, with how many rows have them by a sample of the
     indexes: to read them in all of these would take longer than all else."""
-    if view.part_count < MANY_PARTS or len(query.terms) <= FIRST_TERMS:
+    first = query.heaviest(FIRST_TERMS)
+    later = [term for term in query.terms if term not in first]
+    if not later:
         return {}
-    later = sorted(query.terms, key=query.terms.__getitem__, reverse=True)[FIRST_TERMS:]
     sample = np.linspace(0, len(view.paths) - 1, SAMPLED_PARTS).astype(np.intp)
-    found, share = view.postings_of(later, sample)
-    return {term: len(found[term].rows) / share if term in found else 0.0 for term in later}
+    counts, share = view.row_counts(later, sample)
+    return {term: counts.get(term, 0) / share for term in later}
 
 
 def _add_later_terms(
@@ -294,14 +302,32 @@ def _add_later_terms(
     w: Weights,
     options: SearchOptions,
 ) -> None:
-    """What they say in the indexes that have one of the best files."""
+    """What they say in the indexes that have one of the best files. From here on only likely files count."""
+    assert evidence.likely is not None
     found, share = view.postings_of(list(later), best)
     norms = _norms_of(view, w)
     known = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
-    known |= read_terms(found, view.row_file, norms, w)
-    shares = {term: min(1.0, len(known[term].rows) / later[term]) if later[term] else share for term in found}
-    evidence.keyword = score_keywords(query.terms, known, norms, shares)
+    frequencies = {term: Frequency.of(uses) for term, uses in known.items()}
+    known |= (read := read_terms(found, view.row_file, norms, w))
+    for term, uses in read.items():
+        part = min(1.0, len(uses.rows) / later[term]) if later[term] else share
+        frequencies[term] = Frequency(len(uses.rows) / part, len(uses.files) / part)
+    likely = np.zeros(len(view.paths), bool)
+    likely[evidence.likely] = True
+    known = {term: uses.within(likely) for term, uses in known.items()}
+    evidence.keyword = score_keywords(query.terms, known, norms, frequencies)
     evidence.files |= signals_of_words(query, evidence.keyword, view, w, options)
+
+
+def _telling_names(query: Query, keyword: KeywordScores) -> list[str]:
+    """Without words that thousands of files define something with: these would take longer to read than all else."""
+    known = dict(zip(keyword.idf, keyword.uses, strict=True))
+
+    def is_common(name: str) -> bool:
+        uses = known.get("".join(identifier_terms(name)[-1:]))  # the last one is all of it
+        return uses is not None and int(np.count_nonzero(uses.fields & np.uint8(DEFINED))) > COMMON_NAME
+
+    return [name for name in query.names if not is_common(name)]
 
 
 def _norms_of(view: Snapshot, w: Weights) -> Norms:
@@ -313,6 +339,11 @@ def _is_large(view: Snapshot, options: SearchOptions) -> bool:
     """Whether to look at likely files only. Ranks and kinds of symbols need all of them."""
     every = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
     return len(view.row_file) >= LARGE and not every
+
+
+def _is_spread(view: Snapshot, options: SearchOptions) -> bool:
+    """Whether these are many indexes, of which a word is looked up in one after the other."""
+    return view.part_count >= MANY_PARTS and _is_large(view, options)
 
 
 def _likely_files(

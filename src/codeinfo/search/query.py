@@ -89,6 +89,10 @@ class Query(Struct, frozen=True):
     def bare_name(self) -> bool:
         return self.intent is Intent.EXACT_NAME
 
+    def heaviest(self, most: int) -> dict[str, float]:
+        """Of its terms."""
+        return _heaviest(self.terms, most)
+
 
 def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent: Intent | None = None) -> Query:
     """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
@@ -312,9 +316,11 @@ def _weighted_terms(
     if not bare:
         _add_pairs(weights, words)
         _add_expansions(weights, words)
-    if len(weights) <= MAX_TERMS:
-        return weights
-    return dict(sorted(weights.items(), key=lambda item: -item[1])[:MAX_TERMS])
+    return _heaviest(weights, MAX_TERMS)
+
+
+def _heaviest(weights: dict[str, float], most: int) -> dict[str, float]:
+    return weights if len(weights) <= most else dict(sorted(weights.items(), key=lambda item: -item[1])[:most])
 
 
 def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:

@@ -123,6 +123,13 @@ def _row_bytes(form: int) -> int:
     return _BYTES[form & 3] + _BYTES[form >> 2 & 3] + (0, 1, 3)[form >> 4]
 
 
+def count_rows(stored: PostingList) -> int:
+    data = stored.data
+    if stored.row_map is not None:
+        return len(move_posting(decode_posting(data), stored.row_map, 0).rows)
+    return (len(data) - 5) // _PLAIN_BYTES if data[-1] == _PLAIN else (len(data) - 9) // _row_bytes(data[-1])
+
+
 def decode_posting(data: bytes) -> Posting:
     _check_posting(data)
     if data[-1] != _PLAIN:
@@ -165,9 +172,7 @@ def decode_each(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
             _check_posting(data)
             if data[-1] == _PLAIN:
                 short.append(at)
-                counts.append((len(data) - 5) // _PLAIN_BYTES)
-            else:
-                counts.append((len(data) - 9) // _row_bytes(data[-1]))
+            counts.append(count_rows(stored))
         else:
             decoded[at] = move_posting(decode_posting(data), stored.row_map, stored.first_row)
             counts.append(len(decoded[at].rows))
@@ -209,7 +214,7 @@ def decode_each(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
 
 def _decode_plain(lists: Sequence[PostingList]) -> Posting:
     """Of sound lists whose rows keep their numbers."""
-    counts = [(len(one.data) - 5) // _PLAIN_BYTES for one in lists]
+    counts = list(map(count_rows, lists))
     columns, before = list[NDArray[Any]](), 0
     for kind in (np.int32, np.uint16, np.uint8, np.uint8, np.uint8):
         size = np.dtype(kind).itemsize
@@ -306,11 +311,10 @@ def merge_postings(
     streams = [_numbered(at, source) for at, source in enumerate(sources)]
     by_term = itertools.groupby(heapq.merge(*streams), key=itemgetter(0))
     while some := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
-        terms = [term for term, lists in some for _ in lists]
-        lists = [PostingList(data, row_maps[at], offsets[at]) for _, found in some for _, at, data in found]
+        lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, found in some for term, at, data in found]
         whole, ends = decode_each(lists)
         alive, bounds = list[str](), [0]
-        for term, end in dict(zip(terms, ends, strict=True)).items():  # the last list of each
+        for term, end in {stored.term: end for stored, end in zip(lists, ends, strict=True)}.items():  # its last
             if end > bounds[-1]:
                 alive.append(term)
                 bounds.append(end)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -38,6 +39,7 @@ from codeinfo.store.database import (
 )
 from codeinfo.store.segments import (
     check_vectors,
+    count_rows,
     decode_lists,
     decode_posting,
     live_row_map,
@@ -202,16 +204,22 @@ class SqliteSnapshot:
     def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
         return self.postings(terms) if len(files) else {}, 1.0
 
-    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
+        counts = Counter[str]()
+        for stored in self.posting_lists(terms) if len(files) else ():
+            counts[stored.term] += count_rows(stored)
+        return counts, 1.0
+
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         wanted = json.dumps(list(dict.fromkeys(terms)))
         for segment in self._arrays.segments:
             for term, data in self._db.execute(_POSTINGS, (wanted, segment.id)):
-                yield term, PostingList(data, segment.row_map, first_row + segment.first_row)
+                yield PostingList(term, data, segment.row_map, first_row + segment.first_row)
 
-    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+    def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         by_term: dict[str, list[PostingList]] = {}
-        for term, stored in lists:
-            by_term.setdefault(term, []).append(stored)
+        for stored in lists:
+            by_term.setdefault(stored.term, []).append(stored)
         found = ((term, decode_lists(own)) for term, own in by_term.items())
         return {term: posting for term, posting in found if len(posting.rows)}
 
