@@ -349,7 +349,7 @@ class TeamOperations:
 
     def overview(self) -> TeamOverview:
         size = "SELECT pg_database_size(current_database())"
-        ((stored,),) = self.database.read(lambda db: db.execute(size).fetchall())
+        ((stored,),) = self.database.rows(size)
         return TeamOverview(self._rows(_TREES, TreeOverview, limit=_SHOWN_TREES), stored)
 
     # --- the audit log ---

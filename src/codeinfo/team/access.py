@@ -232,7 +232,7 @@ def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
 def visible_projects(database: TeamDatabase) -> list[str]:
     """The identities that the current caller may see."""
     asked = "SELECT identity FROM projects ORDER BY identity"
-    return database.read(lambda db: [row[0] for row in db.execute(asked)], request_user(), quick=True)
+    return [row[0] for row in database.rows(asked, (), request_user(), quick=True)]
 
 
 def no_project(name: str) -> NotFound:
@@ -380,8 +380,8 @@ def subject_caller(db: Connection, subject: str, scopes: Iterable[str]) -> Calle
 
 def session_key(database: TeamDatabase) -> bytes:
     """The key that all servers of the team sign sessions with."""
-    row = database.read(lambda db: db.execute("SELECT value FROM secrets WHERE name = 'sessions'").fetchall()[0])
-    return bytes(row[0])
+    ((key,),) = database.rows("SELECT value FROM secrets WHERE name = 'sessions'")
+    return bytes(key)
 
 
 def new_session(database: TeamDatabase, user: int, token: int = 0) -> str:

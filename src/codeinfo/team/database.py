@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from itertools import zip_longest
@@ -261,6 +261,17 @@ class TeamDatabase:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(_RETRY_S)
+
+    def rows(
+        self,
+        query: str,
+        values: Sequence[Any] | Mapping[str, Any] = (),
+        user: int | None = None,
+        *,
+        quick: bool = False,
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a query that only reads."""
+        return self.read(lambda db: db.execute(query.encode(), values or None).fetchall(), user, quick=quick)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:

@@ -214,8 +214,7 @@ class _Worker:
 
     def _drop_mirrors(self) -> None:
         query = "SELECT identity FROM projects WHERE clone_url <> ''"
-        known = self._tools.database.read(lambda db: [row[0] for row in db.execute(query)])
-        self._tools.mirrors.keep_only(known)
+        self._tools.mirrors.keep_only(identity for (identity,) in self._tools.database.rows(query))
 
 
 def _stopper(context: procrastinate.JobContext) -> Callable[[Progress], None]:
@@ -431,7 +430,7 @@ class Indexing:
 
     def _project(self, project: int) -> tuple[str, str, str] | None:
         query = "SELECT identity, family, clone_url FROM projects WHERE id = %s"
-        found = self._database.read(lambda db: db.execute(query, (project,)).fetchall())
+        found = self._database.rows(query, (project,))
         return found[0] if found else None
 
     def _reason_to_skip(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
@@ -591,11 +590,11 @@ class Indexing:
 
     def _commits(self, run: int) -> bytes:
         query = "SELECT data FROM attachments WHERE tree = %s AND name = %s"
-        row = self._database.read(lambda db: db.execute(_RUN, (run,)).fetchall())
+        row = self._database.rows(_RUN, (run,))
         if not row:
             return b""
         found = _Run(*row[0])
-        before = self._database.read(lambda db: db.execute(query, (found.tree, FILE)).fetchall())
+        before = self._database.rows(query, (found.tree, FILE))
         mirror = self._tools.mirrors.of(found.clone_url)
         with mirror.used():
             mirror.ensure(found.revision)
@@ -620,7 +619,7 @@ class _Target(IndexTarget):
         query = """SELECT path, sha256, id, skip, brought_back FROM files
                    WHERE family = %s AND recipe = %s AND path = ANY(%s)"""
         found: dict[tuple[str, str], list[StoredFile]] = {}
-        rows = self._database.read(lambda db: db.execute(query, (*self._key, list(paths))).fetchall())
+        rows = self._database.rows(query, (*self._key, list(paths)))
         for path, sha256, *stored in rows:
             found.setdefault((path, sha256), []).append(StoredFile(*stored))
         return found
@@ -629,13 +628,13 @@ class _Target(IndexTarget):
         query = (
             "SELECT payload FROM files WHERE family = %s AND recipe = %s AND sha256 = %s AND chunk_count > 0 LIMIT 1"
         )
-        found = self._database.read(lambda db: db.execute(query, (*self._key, sha256)).fetchall())
+        found = self._database.rows(query, (*self._key, sha256))
         return team_store.decode_file(found[0][0]).vectors if found else None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
         query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND path = %s AND chunk_count > 0
                    ORDER BY id DESC LIMIT 1"""
-        for (payload,) in self._database.read(lambda db: db.execute(query, (*self._key, path)).fetchall()):
+        for (payload,) in self._database.rows(query, (*self._key, path)):
             file = team_store.decode_file(payload)
             return (file.parsed.chunks, file.vectors) if file.vectors is not None else None
         return None

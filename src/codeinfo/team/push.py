@@ -112,7 +112,7 @@ class Uploads:
     def _allow(self, project: str, recipe: str) -> str:
         """The family of a project that the caller may push to. One that they may not see is one that does not exist."""
         query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
-        found = self._database.read(lambda db: db.execute(query, (project,)).fetchall(), self._caller.user_id)
+        found = self._database.rows(query, (project,), self._caller.user_id)
         if not found:
             raise NotFound(f"the team has no project {project}", next_step="Ask an administrator to add or grant it")
         if not found[0][1]:
@@ -152,10 +152,8 @@ class Uploads:
         own = f"""SELECT n.path, f.id {wanted} AND f.sha256 = %s || n.sha256
                   JOIN projects p ON p.family = f.family AND p.identity = %s"""
         prefix = _mark(self._caller)
-        uploaded = self._database.read(lambda db: db.execute(own, (*values, prefix, asked.project)).fetchall())
-        seen = self._database.read(
-            lambda db: db.execute(visible, (*values, asked.project)).fetchall(), self._caller.user_id
-        )
+        uploaded = self._database.rows(own, (*values, prefix, asked.project))
+        seen = self._database.rows(visible, (*values, asked.project), self._caller.user_id)
         return dict(uploaded) | dict(seen)
 
     def _decode_upload(self, payload: bytes) -> IndexedFile:

@@ -141,7 +141,7 @@ def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, re
                 ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), {_BEST_FIRST} LIMIT 1"""
     names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
     wanted = (names, ref, ref, WORK_TREE, ref, f"commit/{ref}", recipe, names)
-    found = database.read(lambda db: db.execute(query, (_prefixes(place), *wanted)).fetchall(), user, quick=True)
+    found = database.rows(query, (_prefixes(place), *wanted), user, quick=True)
     return TreeRow(*found[0]) if found else None
 
 
@@ -163,7 +163,7 @@ def newest_trees(database: TeamDatabase, user: int | None, recipe: str) -> list[
     """The tree of each project that a user may see, by one recipe, as `open_tree` chooses it; the newest first."""
     query = f"""SELECT DISTINCT ON (p.id) {_ROW} WHERE t.complete AND t.recipe = %s AND NOT t.name ^@ 'commit/'
                 ORDER BY p.id, {_BEST_FIRST}"""
-    rows = database.read(lambda db: db.execute(query, (recipe,)).fetchall(), user)
+    rows = database.rows(query, (recipe,), user)
     return sorted((TreeRow(*row) for row in rows), key=lambda row: row.meta.get("indexed_at", ""), reverse=True)
 
 
@@ -172,14 +172,14 @@ def list_projects(database: TeamDatabase, user: int | None) -> list[ProjectRow]:
     query = f"""SELECT DISTINCT ON (p.identity) p.identity, t.name, t.complete, t.meta
                 FROM projects p JOIN trees t ON t.project = p.id WHERE NOT t.name ^@ 'commit/'
                 ORDER BY p.identity, NOT t.complete, {_BEST_FIRST}"""
-    return [ProjectRow(*row) for row in database.read(lambda db: db.execute(query).fetchall(), user)]
+    return [ProjectRow(*row) for row in database.rows(query, (), user)]
 
 
 def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str]:
     """The names of the trees of a project that can be searched, the newest first; none where nobody sees it."""
     query = """SELECT t.name FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = ANY(%s) AND t.complete
                GROUP BY t.name ORDER BY max(t.indexed_at) DESC"""
-    return [row[0] for row in database.read(lambda db: db.execute(query, (_prefixes(place),)).fetchall(), user)]
+    return [row[0] for row in database.rows(query, (_prefixes(place),), user)]
 
 
 def create_tree(
@@ -348,7 +348,7 @@ def dropped_trees(database: TeamDatabase) -> list[TreeRow]:
     query = """SELECT d.tree, d.identity, d.family, d.name, d.recipe, '', 0, false, '{}'::jsonb, NULL
                FROM dropped_trees d WHERE NOT EXISTS (SELECT 1 FROM trees t JOIN projects p ON p.id = t.project
                WHERE p.identity = d.identity AND t.name = d.name)"""
-    return [TreeRow(*row) for row in database.read(lambda db: db.execute(query).fetchall())]
+    return [TreeRow(*row) for row in database.rows(query)]
 
 
 def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
@@ -445,7 +445,7 @@ class TeamStore(SqliteStore):
     def family(self) -> str:
         """The repository that the project was forked from, or itself: their files are stored once."""
         query, place = "SELECT family FROM projects WHERE identity = %s", self.place
-        found = place.database.read(lambda db: db.execute(query, (place.identity,)).fetchall())
+        found = place.database.rows(query, (place.identity,))
         return str(found[0][0]) if found else place.identity
 
     @contextmanager
@@ -480,7 +480,7 @@ class TeamStore(SqliteStore):
                      WHERE p.identity = %s AND t.name = %s AND t.recipe = %s AND e.file IS NOT NULL)"""
         place, found = self.place, dict[tuple[str, str], list[StoredFile]]()
         asked = (self.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
-        for path, sha256, *stored in place.database.read(lambda db: db.execute(query, asked).fetchall()):
+        for path, sha256, *stored in place.database.rows(query, asked):
             found.setdefault((path, sha256), []).append(StoredFile(*stored))
         return found
 
@@ -491,12 +491,12 @@ class TeamStore(SqliteStore):
         place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
         if self._contents is None:  # most of what is asked for is new to the family: one question answers that
             everything = "SELECT DISTINCT sha256 FROM files WHERE family = %s AND recipe = %s AND chunk_count > 0"
-            rows = place.database.read(lambda db: db.execute(everything, (self.family, self.recipe)).fetchall())
+            rows = place.database.rows(everything, (self.family, self.recipe))
             self._contents = frozenset(row[0] for row in rows)
         if sha256 not in self._contents:
             return None
         asked = (self.family, self.recipe, sha256)
-        ids = [row[0] for row in place.database.read(lambda db: db.execute(query, asked).fetchall())]
+        ids = [row[0] for row in place.database.rows(query, asked)]
         for file in self._fetch(ids).values():
             return file.vectors  # type: ignore[no-any-return]
         return None
@@ -505,9 +505,7 @@ class TeamStore(SqliteStore):
         """Stored files by id; raises FileDamaged where one is not as it was stored."""
         query = "SELECT id, path, payload, checksum FROM files WHERE id = ANY(%s)"
         found = {}
-        for number, path, payload, checksum in self.place.database.read(
-            lambda db: db.execute(query, (list(ids),)).fetchall()
-        ):
+        for number, path, payload, checksum in self.place.database.rows(query, (list(ids),)):
             if hashlib.sha256(payload).digest() != checksum:
                 raise self._set_aside(number, path)
             found[number] = decode_file(payload)
@@ -578,7 +576,7 @@ class TeamStore(SqliteStore):
     def _is_known(self, reached: Reached) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
         asked = (reached.tree, reached.generation, reached.token)
-        return bool(self.place.database.read(lambda db: db.execute(query, asked).fetchall(), quick=True))
+        return bool(self.place.database.rows(query, asked, quick=True))
 
     def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
         """What the local copy lacks of entries, in batches: files to insert, and ones that another tree has here."""
@@ -625,7 +623,7 @@ class TeamStore(SqliteStore):
             "SELECT name, data, checksum FROM attachments WHERE tree = %s AND name = ANY(%s) AND checksum <> ALL(%s)"
         )
         asked = (tree, list(_attached()), known)
-        for name, data, checksum in self.place.database.read(lambda db: db.execute(query, asked).fetchall()):
+        for name, data, checksum in self.place.database.rows(query, asked):
             if hashlib.sha256(data).digest() == checksum:
                 with translate_errors(self.folder):
                     private_folder(self._beside)

@@ -137,7 +137,7 @@ class SharedAnswers:
 
     def events(self, owner: int, identity: str, after: int) -> list[Event]:
         query = "SELECT kind, data FROM answer_events WHERE answer = %s AND number >= %s ORDER BY number"
-        return self._database.read(lambda db: [(row[0], row[1]) for row in db.execute(query, (identity, after))], owner)
+        return [(kind, data) for kind, data in self._database.rows(query, (identity, after), owner)]
 
     def stop(self, owner: int, identity: str) -> None:
         with self._database.transaction(owner) as db:
