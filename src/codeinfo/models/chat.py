@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from codeinfo.operations.answers import Provider
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
+Part = TypeVar("Part", dict[str, Any], list[Any], str)
 
 
 class OpenAIChat:
@@ -238,21 +239,16 @@ class ReplyBuilder:
     def add(self, event: dict[str, Any]) -> str:
         """The text of one chunk, cut where the reply reaches its largest size."""
         self._done = self._done or event.get("done") is True
-        if isinstance(usage := event.get("usage"), dict):
+        if usage := _part(event, "usage", dict):
             self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
-        choices = event.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-            return ""
-        choice = choices[0]
-        delta = choice.get("delta") or choice.get("message") or {}
-        if isinstance(reason := choice.get("finish_reason"), str) and reason:
+        choice = next(iter(_part(event, "choices", list)), None)
+        delta = _part(choice, "delta", dict) or _part(choice, "message", dict)
+        if reason := _part(choice, "finish_reason", str):
             self._finish = _FINISH.get(reason, "stop")
-        if not isinstance(delta, dict):
-            return ""
-        self._take(_string(delta.get("reasoning_content")) or _string(delta.get("reasoning")))
-        for fragment in delta.get("tool_calls") or ():
+        self._take(_part(delta, "reasoning_content", str) or _part(delta, "reasoning", str))
+        for fragment in _part(delta, "tool_calls", list):
             self._add_call(fragment)
-        return self._take(_string(delta.get("content")))
+        return self._take(_part(delta, "content", str))
 
     @property
     def ended(self) -> bool:
@@ -287,13 +283,12 @@ class ReplyBuilder:
     def _add_call(self, fragment: Any) -> None:
         if not isinstance(fragment, dict):
             return
-        function = fragment.get("function")
-        function = function if isinstance(function, dict) else {}
-        call = self._call(fragment.get("index"), _string(fragment.get("id")))
-        if name := _string(function.get("name")):
+        function = _part(fragment, "function", dict)
+        call = self._call(fragment.get("index"), _part(fragment, "id", str))
+        if name := _part(function, "name", str):
             call.name = name
             self._take(name)
-        if arguments := _string(function.get("arguments")):
+        if arguments := _part(function, "arguments", str):
             call.arguments.append(self._take(arguments))
 
     def _call(self, index: Any, given_id: str) -> _Call:
@@ -309,8 +304,10 @@ class ReplyBuilder:
         return call
 
 
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _part(value: Any, name: str, kind: type[Part]) -> Part:
+    """What a reply has under a name; empty where it is missing or of another kind, as some servers send it."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else kind()
 
 
 def _count(value: Any) -> int:
