@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.graph.code_index import ImportResolver, facts_of, used_names
-from codeinfo.graph.model import FileImports
+from codeinfo.graph.code_index import ImportResolver, facts_of
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.languages.model import FileFacts, Tree
@@ -20,20 +19,19 @@ class Codebase:
     def __init__(self, sources: dict[str, str], root: str = "", above: dict[str, str] | None = None) -> None:
         self.facts: dict[str, FileFacts] = {}
         self.imports = {}
-        uses = {}
+        self.packed = {}
         for number, (path, text) in enumerate(sources.items()):
             language = LANGUAGES.get("." + path.rpartition(".")[2], "")
             parsed, packed = parse_packed(path, text, language, FileKind.CODE, ChunkSettings())
             file = CodeFile(number, path, language, "code", len(text), "")
             self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
             self.imports[path] = parsed.imports
-            uses[path] = used_names(FileImports(self.facts[path], parsed.imports), packed)
+            self.packed[path] = packed
         tree = Tree(self.facts.values(), sources, root, above, lambda path: excluded_folder(path) is not None)
         self.resolver = ImportResolver(tree)
-        self.uses = uses
 
     def links(self, path: str) -> tuple[set[str], set[str]]:
         """(files, what leads nowhere as `external:x` or `unresolved:x`)."""
-        found = self.resolver.links(FileImports(self.facts[path], self.imports[path]), self.uses[path])
+        found = self.resolver.links(self.facts[path], self.imports[path], self.packed[path])
         loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.loose}
         return {edge.target for edge in found.edges}, loose

@@ -344,9 +344,9 @@ def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
     seen: list[str] = []
     links = code_index.ImportResolver.links
 
-    def counted(self: Any, file: Any, used: Any) -> Any:
-        seen.append(file.facts.path)
-        return links(self, file, used)
+    def counted(self: Any, source: Any, imports: Any, packed: Any) -> Any:
+        seen.append(source.path)
+        return links(self, source, imports, packed)
 
     monkeypatch.setattr(code_index.ImportResolver, "links", counted)
     with opened(root) as engine:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.cache import Cache
-from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
+from codeinfo.graph.model import Edge, Graph, Links, Loose, Unit
 from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
 from codeinfo.languages.model import (
@@ -67,24 +67,28 @@ class ImportResolver:
         imports = self._imports(source.language)
         return imports.visible(source) if imports else ()
 
-    def links(self, file: FileImports, used: Mapping[str, int]) -> Links:
-        """`used`: the names the file uses, each with the first line that has it; needed where imports go by use."""
-        source = file.facts
-        imports = self._imports(source.language)
-        if imports is None:
+    def links(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Links:
+        """What the imports of a file come to. `packed` are its references: what is used of a package, what is used
+        without an import, and when imports take effect."""
+        language, rules = self._imports(source.language), source.rules.imports
+        if language is None:
             return Links()
-        rules = source.rules.imports
-        open_names = _OpenNames(used if rules.by_use else {}, _settled(file), rules.types_only)
+        if rules.timed and (timing := import_timing(packed)):
+            imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
+        if rules.paths:
+            imports = [*imports, *self._taken_by_path(source, imports, packed)]
+        used = _used_names(rules, imports, packed) if rules.by_use else {}
+        open_names = _OpenNames(used, _settled(source, imports), rules.types_only)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
-        for written in file.imports:
+        for written in imports:
             outcome = self.outcome(source, written)
             if outcome.status != "internal":
                 loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
                 continue
             for edge in self._edges(source, written, outcome, open_names):
                 _add(edges, edge)
-        implicit = _in_full(imports, source, open_names) if rules.whole_names else self._implicit(source, open_names)
+        implicit = _in_full(language, source, open_names) if rules.whole_names else self._implicit(source, open_names)
         for edge in implicit:
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
@@ -111,6 +115,16 @@ class ImportResolver:
             for path, listed in self._taken(source, visible, names.open).items()
         ]
 
+    def _taken_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
+        """What is used by its path without an import, as far as it leads to a file here. A variable may be called like
+        a crate: its members are small and not among what the crate's own file defines."""
+        for written in path_imports(unpack(packed)[0], {one.line for one in imports}):
+            outcome = self.outcome(source, written)
+            first, name = written.module.partition("::")[0], written.names[0]
+            is_path = first in ("crate", "super") or "::" in written.module or name[0].isupper()
+            if is_path or any(name in self.tree.files[target.path].exports for target in outcome.targets):
+                yield from (written,) if outcome.status == "internal" else ()
+
     def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
         """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
         to the source are meant."""
@@ -136,6 +150,16 @@ def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Ed
     ]
 
 
+def _used_names(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
+    """The names that tell which files are needed, each with the first line that has it: those of modules where these
+    are written in full."""
+    lines = {written.line for written in imports}
+    if rules.whole_names:
+        return dotted_names(unpack(packed)[0], lines)
+    packages = {rules.qualifier(written) for written in imports} if rules.qualifier else ()
+    return UsedNames(packed, lines, packages)
+
+
 class _OpenNames:
     """The names a file uses of which only the packages it sees tell what they mean."""
 
@@ -149,11 +173,11 @@ class _OpenNames:
         return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
 
 
-def _settled(file: FileImports) -> frozenset[str]:
+def _settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
     """Names that the file defines itself or that an import gives to something certain."""
-    bound = {*file.facts.exports, *file.facts.hidden}
-    for written in file.imports:
-        if written.alias or written.names or file.facts.rules.imports.binds_last:
+    bound = {*source.exports, *source.hidden}
+    for written in imports:
+        if written.alias or written.names or source.rules.imports.binds_last:
             bound.update(last_name(written))
     return frozenset(bound)
 
@@ -314,43 +338,10 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
     packed = dict(facts.references(read))
     links = {}
     for file in files:
-        one = FileImports(file, tuple(imports.get(file.file_id, ())))
-        if file.rules.imports.timed and (timing := import_timing(packed.get(file.file_id, b""))):
-            timed = (replace(written, timing=timing.get(written.line, "")) for written in one.imports)
-            one = FileImports(file, tuple(timed))
-        if file.rules.imports.paths:
-            one = FileImports(file, (*one.imports, *_taken_by_path(one, packed.get(file.file_id, b""), resolver)))
-        used = used_names(one, packed.get(file.file_id, b"")) if file.rules.imports.by_use else {}
-        found = resolver.links(one, used)
+        found = resolver.links(file, imports.get(file.file_id, ()), packed.get(file.file_id, b""))
         if found.edges or found.loose:
             links[file.path] = found
     return links
-
-
-def _taken_by_path(file: FileImports, packed: bytes, resolver: ImportResolver) -> Iterator[Import]:
-    """What is used by its path without an import, as far as it leads to a file here. A variable may be called like a
-    crate: its members are small and not among what the crate's own file defines."""
-    for written in path_imports(unpack(packed)[0], {one.line for one in file.imports}):
-        outcome = resolver.outcome(file.facts, written)
-        first, name = written.module.partition("::")[0], written.names[0]
-        exports = [resolver.tree.files[target.path].exports for target in outcome.targets]
-        if (
-            first in ("crate", "super")
-            or "::" in written.module
-            or name[0].isupper()
-            or any(name in e for e in exports)
-        ):
-            yield from (written,) if outcome.status == "internal" else ()
-
-
-def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
-    """The names that tell which files are needed: those of modules where these are written in full."""
-    rules = file.facts.rules.imports
-    lines = {written.line for written in file.imports}
-    if rules.whole_names:
-        return dotted_names(unpack(packed)[0], lines)
-    packages = {rules.qualifier(written) for written in file.imports} if rules.qualifier else ()
-    return UsedNames(packed, lines, packages)
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:

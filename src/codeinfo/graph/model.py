@@ -59,13 +59,6 @@ class Links(Struct, frozen=True):
     loose: tuple[Loose, ...] = ()
 
 
-class FileImports(Struct, frozen=True):
-    """A file with its imports, as they are read when its links are computed."""
-
-    facts: FileFacts
-    imports: tuple[Import, ...]
-
-
 class Unit(Struct, frozen=True, dict=True):
     """A file with its definitions and imports, indexed by name."""
 

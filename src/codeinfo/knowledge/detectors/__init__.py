@@ -55,7 +55,7 @@ def family(language: str) -> str:
     return _FAMILY.get(language, language)
 
 
-class Detector(Struct, frozen=True):
+class Detector(Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of one `question` compete. A match starts in code, unless the detector is for what stands `in_text`."""
 
     name: str
@@ -87,59 +87,27 @@ class Detector(Struct, frozen=True):
 # --- the built-in ones ---------------------------------------------------------------------------------------------
 
 
-class _Answer(Struct, forbid_unknown_fields=True):
-    name: str
-    words: tuple[str, ...]
-    example: str
-    regex: str = ""
-    imports: str = ""
-    packages: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    poor: bool = False
-    modern: bool = False
-
-
-class _Question(Struct, forbid_unknown_fields=True):
-    category: str
-    question: str
-    answers: tuple[_Answer, ...]
-    in_text: bool = False
-    packages: tuple[str, ...] = ()
-    advice: bool = True
-
-
-class _File(Struct, forbid_unknown_fields=True):
-    language: str
-    questions: tuple[_Question, ...]
-    within: tuple[str, ...] = ()  # of questions about code; a template names no package
-    packages: tuple[str, ...] = ()
-
-
 @lru_cache(maxsize=1)
 def built_in_detectors() -> tuple[Detector, ...]:
-    files = (msgspec.toml.decode(Path(__file__).with_name(f"{name}.toml").read_bytes(), type=_File) for name in _FILES)
+    """Each answer, with what its question and its file say where it says nothing itself."""
+    files = [msgspec.toml.decode(Path(__file__).with_name(f"{name}.toml").read_bytes()) for name in _FILES]
+    pairs = ((file, question) for file in files for question in file.pop("questions"))
     return tuple(
-        _detector(file, question, answer)
-        for file in files
-        for question in file.questions
-        for answer in question.answers
+        _detector({**_around(file, question), **question, **answer})
+        for file, question in pairs
+        for answer in question.pop("answers")
     )
 
 
-def _detector(file: _File, question: _Question, answer: _Answer) -> Detector:
-    imported = _IMPORT[file.language].format(answer.imports) if answer.imports else ""
-    asked = {name: getattr(question, name) for name in ("category", "question", "in_text", "advice")}
-    own = {name: getattr(answer, name) for name in ("name", "words", "example", "without", "poor", "modern", "paths")}
-    return Detector(
-        **asked,
-        **own,
-        language=file.language,
-        expression="|".join(filter(None, (answer.regex, imported))),
-        within=answer.within or (() if question.in_text else file.within),
-        packages=answer.packages or question.packages or file.packages,
-    )
+def _around(file: dict[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
+    """A template names no package."""
+    return {name: value for name, value in file.items() if name != "within" or not question.get("in_text")}
+
+
+def _detector(row: dict[str, Any]) -> Detector:
+    regex, imports = row.pop("regex", ""), row.pop("imports", "")
+    imported = _IMPORT[row["language"]].format(imports) if imports else ""
+    return msgspec.convert({**row, "expression": "|".join(filter(None, (regex, imported)))}, Detector)
 
 
 @lru_cache(maxsize=512)
