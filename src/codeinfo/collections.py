@@ -387,11 +387,8 @@ class HostPolicy(Struct, frozen=True):
             for address in addresses:
                 if not is_public(address):
                     raise AddressRefused(
-                        f"{host.name} is {address}, which is not public: only you can have it asked",
-                        next_step=NextStep(
-                            f"Add its host to {SETTING} in your own settings, or add the documents yourself with ",
-                            to_run("docs add"),
-                        ),
+                        f"{host.name} ({address}) is not public: only you can have it asked",
+                        next_step=f"If you trust it, add the host to {SETTING} in your own settings",
                     )
         return addresses
 

@@ -249,6 +249,14 @@ def test_wrong_settings_are_refused(engine: Scripted, capsys: pytest.CaptureFixt
     assert "Did you mean index.workers?" in capsys.readouterr().err
 
 
+def test_numbers_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["team", "token", "revoke", "laptop"]) == 2
+    assert cli.run(["search", "q", "--limit", "many"]) == 2
+    said = capsys.readouterr().err
+    assert "'laptop' is not a valid integer" in said
+    assert "'many' is not a valid whole number" in said
+
+
 def test_clear_asks_only_people(
     engine: Scripted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

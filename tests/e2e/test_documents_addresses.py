@@ -185,7 +185,7 @@ def test_each_hop_of_a_redirect_is_checked(web: Web, project: Path, target: str)
 def test_redirects_of_what_the_user_added_are_checked_too(web: Web) -> None:
     with engine() as facade:
         pack(facade, web)
-        with pytest.raises(AddressRefused, match="localhost is "):
+        with pytest.raises(AddressRefused, match=r"localhost \("):
             add(facade, web.url(f"to?{web.url('fruit.tar.gz', 'localhost')}#.tar.gz"))
         assert add(facade, web.url(f"to?{web.url('fruit.tar.gz')}#.tar.gz"), name="a").plan.added == ("a.md",)
 
@@ -194,7 +194,7 @@ def test_a_manifest_cannot_name_other_private_hosts(web: Web) -> None:
     files = [{"url": web.url("a.md", "localhost"), "path": "a.md"}]
     (web.folder / "a.md").write_text("# A\n\nwords\n")
     (web.folder / "m.json").write_text(json.dumps({"name": "m", "version": "1", "sources": {"files": files}}))
-    with engine() as facade, pytest.raises(AddressRefused, match="localhost is "):
+    with engine() as facade, pytest.raises(AddressRefused, match=r"localhost \("):
         add(facade, web.url("m.json"))
     assert [line.partition("/")[2] for line in web.asked()] == ["m.json"]
 

@@ -150,7 +150,7 @@ def test_wrong_addresses_and_tokens_are_refused(
     with pytest.raises(UsageError, match="no server is named"):
         push(stranger, mine.folder, "")
     (tmp_path / "eve" / "token").write_text("cit_" + "a" * 43)
-    with pytest.raises(UsageError, match="needs a personal access token"):
+    with pytest.raises(UsageError, match="that token is not valid"):
         push(stranger, mine.folder, web)
     with pytest.raises(CodeInfoError, match="cannot be reached"):
         push(stranger, mine.folder, "http://127.0.0.1:9")

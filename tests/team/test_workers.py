@@ -296,6 +296,7 @@ def test_a_job_that_fails_is_tried_again_and_shown(
     team.work()
     (failed,) = jobs(team).failed
     assert (failed.job, failed.attempts) == ("index_ref", 2)
+    assert json.loads(failed.arguments)["project"] == project  # its name, not the number of its row
     assert "/shop cannot be fetched" in failed.problem
     assert jobs(team).retried == ()
     write_text(jobs(team))

@@ -26,6 +26,11 @@ def empty() -> Iterator[str]:
     drop_database(url)
 
 
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"store\.url is not the address"):
+        TeamDatabase("code.example")
+
+
 def test_migrations_run_once_whichever_process_comes_first(empty: str) -> None:
     opened = [TeamDatabase(empty) for _ in range(6)]
     failed: list[BaseException] = []

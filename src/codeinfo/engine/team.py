@@ -428,10 +428,11 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink | N
 
 
 def _identity(root: Path) -> str:
-    origin = origin_of(root)
-    if not origin:
-        raise UsageError(f"{root} has no git remote", next_step="Name the project with --project host/owner/name")
-    return identity_of(origin)
+    try:
+        return identity_of(origin_of(root))
+    except UsageError as error:
+        step = "Name the project with --project host/owner/name"
+        raise UsageError(f"{root} has no git remote on a server", next_step=step) from error
 
 
 def _revision(root: Path) -> str:

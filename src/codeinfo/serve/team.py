@@ -247,7 +247,7 @@ class TeamGuard(auth.Guard):
             await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return
         if caller is None or look is None:
-            await self._refuse_unknown(scope, send, readable)
+            await self._refuse_unknown(scope, send, readable, given=look is not None)
             return
         if name:
             scope["state"]["page_token"] = self._authenticator.sessions.token_of(name)
@@ -274,13 +274,16 @@ class TeamGuard(auth.Guard):
     async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
-    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool) -> None:
+    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool, *, given: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
         if readable and not scope["path"].startswith("/mcp"):
             address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
             await auth.send_page(send, 401, auth.sign_in_page(f"/auth/sign-in?back={quote(address)}"), more)
             return
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
+        if given:
+            what = "that token is not valid: it never was, expired, was revoked, or its user is disabled"
+            next_step = "Make another one on /ui/account, or ask an administrator"
         await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
     def _check_scope(

@@ -69,6 +69,10 @@ _HELP = frozenset({"/help", "help", "?"})
 Written = ParamSpec("Written")
 
 
+class WholeNumber(click.IntRange):
+    name = "whole number"  # in messages
+
+
 # --- answers as they arrive ----------------------------------------------------------------------------------------
 
 
@@ -202,7 +206,8 @@ def _parameter(item: Input) -> click.Parameter:
     many = item.kind.startswith("tuple")
     if item.argument:
         nargs = -1 if many else 1
-        return click.Argument([item.name], nargs=nargs, required=item.required, metavar=_argument_name(item))
+        kind = _type(item) if item.kind == "int" else str
+        return click.Argument([item.name], type=kind, nargs=nargs, required=item.required, metavar=_argument_name(item))
     name = (item.name.removesuffix("s") if many else item.name).replace("_", "-")
     flags = f"--{name}/--no-{name}" if item.kind == "bool" and item.default else f"--{name}"
     return click.Option(
@@ -222,7 +227,7 @@ def _type(item: Input) -> Any:
         return click.Choice(item.choices, case_sensitive=False)
     bounded = item.minimum is not None or item.maximum is not None
     if item.kind == "int":
-        return click.IntRange(item.minimum, item.maximum) if bounded else int
+        return WholeNumber(item.minimum, item.maximum) if bounded else int
     if item.kind == "float":
         return click.FloatRange(item.minimum, item.maximum) if bounded else float
     return bool if item.kind == "bool" else str
@@ -616,7 +621,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
 @cli.command(short_help="Serve the pages, the JSON API and the MCP server.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."
+    "--port", type=WholeNumber(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; others need --token-file.")
 @click.option(
@@ -626,7 +631,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 @click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
 @click.option(
     "--workers",
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     default=1,
     show_default=True,
     help="Processes that serve the address together; needs store.url.",
@@ -646,7 +651,7 @@ def serve(settings: tuple[str, ...], **how: Any) -> None:
 @cli.command(short_help="Index a team's repositories.")
 @click.option(
     "--processes",
-    type=click.IntRange(1, 256),
+    type=WholeNumber(1, 256),
     default=1,
     show_default=True,
     metavar="N",
@@ -664,7 +669,7 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
 
 @cli.command(short_help="Try a team's set-up on this machine.")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--port", type=click.IntRange(1, 65535), default=5010, show_default=True, help="The port.")
+@click.option("--port", type=WholeNumber(1, 65535), default=5010, show_default=True, help="The port.")
 @click.option("--set", "settings", **OVERRIDE)
 def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
     """Start all of a team's set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a

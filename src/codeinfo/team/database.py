@@ -10,6 +10,7 @@ import re
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.resources import files
@@ -113,6 +114,11 @@ class TeamDatabase:
     """One PostgreSQL database. `open` migrates its tables. Thread-safe."""
 
     def __init__(self, url: str) -> None:
+        try:
+            conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            step = "Write it as postgresql://user@host/database"
+            raise UsageError("store.url is not the address of a PostgreSQL", next_step=step) from error
         self.url = url
         self.on_pull: Callable[[bool], None] = lambda behind: (
             None
@@ -447,7 +453,9 @@ def embedded_database(folder: Path) -> Iterator[str]:
         raise UsageError(
             f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
         ) from error
-    started = get_server(folder, cleanup_mode="stop")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that XDG_RUNTIME_DIR is not set concerns nobody
+        started = get_server(folder, cleanup_mode="stop")
     try:
         address = str(started.get_uri())
         with psycopg.connect(address, autocommit=True) as db:

@@ -302,8 +302,10 @@ def queue_state(database: TeamDatabase, limit: int) -> TeamJobs:
                          sum(files) FILTER (WHERE done AND NOT divided) AS parsed
                          FROM index_batches GROUP BY run) b ON b.run = r.id
               ORDER BY r.state <> 'active', r.started_at DESC LIMIT %s"""
-    failed = f"""SELECT j.task_name, j.args::text, j.attempts, {_moment("p.at")}, p.problem FROM procrastinate_jobs j
-                 JOIN job_problems p ON p.job = j.id WHERE j.status = %s ORDER BY p.at DESC LIMIT %s"""
+    failed = f"""SELECT j.task_name, (j.args || jsonb_strip_nulls(jsonb_build_object('project', m.identity)))::text,
+                 j.attempts, {_moment("p.at")}, p.problem FROM procrastinate_jobs j
+                 JOIN job_problems p ON p.job = j.id LEFT JOIN projects m ON m.id = (j.args->>'project')::bigint
+                 WHERE j.status = %s ORDER BY p.at DESC LIMIT %s"""
     counts = """SELECT count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'doing'),
                 (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '60 seconds')
                 FROM procrastinate_jobs"""
@@ -426,7 +428,7 @@ class Indexing:
             changed = [ref for ref in dict.fromkeys((*wanted, *known)) if refs.get(ref) != known.get(ref)]
             for ref in changed:
                 defer_index(db, project, ref)
-        return f"{identity}: {len(changed)} branches and tags changed"
+        return f"{identity}: branches and tags that changed: {len(changed)}"
 
     def _project(self, project: int) -> tuple[str, str, str] | None:
         query = "SELECT identity, family, clone_url FROM projects WHERE id = %s"
