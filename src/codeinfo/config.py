@@ -25,6 +25,7 @@ PROJECT_FILE = ".codeinfo.toml"
 MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries have half of it
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names of this machine
 
 
 class Layer(Struct, frozen=True):

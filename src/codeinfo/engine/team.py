@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from codeinfo.config import Config
+from codeinfo.config import LOOPBACK, Config
 from codeinfo.engine.index_manager import IndexManager, ProgressSink, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
@@ -47,7 +47,6 @@ BODY_BYTES = 8_000_000  # of one upload, unless a single file is larger
 TIMEOUT_S = 120.0
 TRIES = 3
 UPLOADS = 3  # of one file: what was uploaded stays, unless the file is being changed
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
        coalesce((SELECT array_agg(g.name ORDER BY 1) FROM members m JOIN groups g ON g.id = m.group_id

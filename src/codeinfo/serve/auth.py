@@ -29,6 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
+from codeinfo.config import LOOPBACK
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.files import open_private, private_folder, read_secret, replace_file, wait_for_lock
 from codeinfo.model import dumps
@@ -55,7 +56,6 @@ ONLY_ONCE = tuple(
     b" content-type transfer-encoding".split()
 )
 PAGES = frozenset({"/", "/panel", "/docs"})  # and all below /ui/
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CSP = "; ".join(
     (
         "default-src 'none'",

@@ -35,7 +35,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from codeinfo.config import Config
+from codeinfo.config import LOOPBACK, Config
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve import auth, dispatch
 from codeinfo.serve.metrics import (
@@ -421,7 +421,7 @@ def serve(
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
     link = f"{address}?{auth.CODE_PARAMETER}="
     sessions = auth.Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
-    hosts = auth.hosts_for(auth.LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
+    hosts = auth.hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
     access = auth.Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
     if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
@@ -484,7 +484,7 @@ def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, p
             "several processes need a store that they share",
             next_step="Set store.url to a PostgreSQL, or leave --workers out",
         )
-    if host not in auth.LOOPBACK and not token_file and not of_team:
+    if host not in LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
             next_step="Put a token into a file and name it with --token-file: every request must then carry it",

@@ -27,6 +27,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from msgspec import Struct
 
+from codeinfo.config import LOOPBACK
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
@@ -42,7 +43,6 @@ _KNOWN_S = 3600.0  # for which addresses and keys of the service are not asked f
 _KEYS_S = 10.0  # after which an unknown key is looked for again: the service may have changed them
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 1_000_000
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class SignInService:
         self, database: TeamDatabase, settings: AuthSettings, secret: str, *, redirect: str, audience: str
     ) -> None:
         issuer = urlsplit(settings.issuer)
-        if issuer.scheme != "https" and issuer.hostname not in _LOOPBACK:
+        if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
             raise UsageError(f"auth.issuer = {settings.issuer!r} is not safe", next_step="Use an https:// address")
         if not settings.client_id:
             raise UsageError("auth.issuer needs auth.client_id", next_step="Set what the service calls this server")
@@ -238,7 +238,7 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """A JSON object of the sign-in service."""
-    if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in _LOOPBACK:
+    if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in LOOPBACK:
         raise ProviderError(f"{address} is not safe", next_step="The sign-in service has to use https")
     asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     try:
