@@ -82,7 +82,7 @@ class PathAutomaton:
         bit = 1
         for pattern in patterns:
             self.start |= bit
-            for part in _simplified(pattern):
+            for part in _simplify(pattern):
                 if part == _ANY_DEPTH:
                     self._any_depth |= bit
                 else:
@@ -141,7 +141,7 @@ def _parts(glob: str) -> list[str]:
     return (f"{anchored}{_ANY_DEPTH}" if anchored.endswith("/") else anchored).split("/")
 
 
-def _simplified(pattern: Sequence[str]) -> Iterator[str]:
+def _simplify(pattern: Sequence[str]) -> Iterator[str]:
     """`**` once in a row, and a last one as `**/*`: what lies in a folder, not the folder itself."""
     before = ""
     for part in pattern:

@@ -422,13 +422,13 @@ class IndexManager:
                         raise
             return self._store
 
-    def _open(self, build: Path, recipe: str | None = None, *, afresh: bool = False) -> SqliteStore:
+    def _open(self, build: Path, recipe: str | None = None, *, rewrite: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
         from codeinfo.team.store import TeamStore
 
         beside = self.folder.tree_path
-        return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, afresh=afresh)
+        return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, rewrite=rewrite)
 
     def recipe(self) -> str:
         if isinstance(self.source, TeamSource):
@@ -716,7 +716,7 @@ class IndexManager:
         path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
         if live is not None and live.folder == path:
             return live, False
-        return self._open(path, recipe, afresh=full), live is not None
+        return self._open(path, recipe, rewrite=full), live is not None
 
     def _set_aside(self, damage: BuildDamaged) -> str:
         self.close()

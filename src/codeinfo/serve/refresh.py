@@ -259,11 +259,11 @@ class ServerIndexes(Indexes):
 
     def _drop_copies(self) -> None:
         """Remove local copies of trees that the team has dropped; one that is in use is removed next time."""
-        from codeinfo.team.store import dropped_trees
+        from codeinfo.team.store import list_dropped_trees
 
         assert self.team is not None
         try:
-            for row in dropped_trees(self.team):
+            for row in list_dropped_trees(self.team):
                 with self._lock:
                     index = self._trees.pop(row.id, None) or self._team_manager(row)
                 if index.folder.exists():

@@ -203,12 +203,12 @@ def create_tree(
 
 
 def store_files(
-    db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, afresh: bool = False
+    db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, rewrite: bool = False
 ) -> list[int]:
-    """The ids of files in their order, each stored unless it is already; `afresh` stores it again all the same. They
+    """The ids of files in their order, each stored unless it is already; `rewrite` stores it again all the same. They
     cannot go away in this transaction."""
     known = _file_ids(db, family, recipe, files)
-    new = [file for file in files if afresh or _key(file) not in known]
+    new = [file for file in files if rewrite or _key(file) not in known]
     if new:
         with db.cursor() as cursor:
             cursor.executemany(
@@ -216,7 +216,7 @@ def store_files(
                    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
                    ON CONFLICT (family, recipe, path, sha256, brought_back) DO UPDATE SET skip = excluded.skip,
                    chunk_count = excluded.chunk_count, payload = excluded.payload, checksum = excluded.checksum""",
-                ((family, recipe, *_key(file), file.skip, *_stored(file)) for file in new),
+                ((family, recipe, *_key(file), file.skip, *_columns_of(file)) for file in new),
             )
         known |= _file_ids(db, family, recipe, new)
     return [known[_key(file)] for file in files]
@@ -226,7 +226,7 @@ def _key(file: IndexedFile) -> tuple[str, str, bool]:
     return file.source.path, file.sha256, file.brought_back
 
 
-def _stored(file: IndexedFile) -> tuple[int, bytes, bytes]:
+def _columns_of(file: IndexedFile) -> tuple[int, bytes, bytes]:
     payload = encode_file(file)
     return len(file.parsed.chunks), payload, hashlib.sha256(payload).digest()
 
@@ -343,7 +343,7 @@ def drop_tree(db: Connection, tree: int) -> None:
     db.execute("SELECT pg_notify(%s, %s)", (CHANGED, f"{tree} {DROPPED}"))
 
 
-def dropped_trees(database: TeamDatabase) -> list[TreeRow]:
+def list_dropped_trees(database: TeamDatabase) -> list[TreeRow]:
     """What was dropped lately and has not come back under its name."""
     query = """SELECT d.tree, d.identity, d.family, d.name, d.recipe, '', 0, false, '{}'::jsonb, NULL
                FROM dropped_trees d WHERE NOT EXISTS (SELECT 1 FROM trees t JOIN projects p ON p.id = t.project
@@ -388,7 +388,7 @@ def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:
     return db.execute(f"DELETE FROM files WHERE id IN ({free})", (ids,)).rowcount
 
 
-def unused_trees(db: Connection, tree: TreeRow) -> list[int]:
+def list_unused_trees(db: Connection, tree: TreeRow) -> list[int]:
     """Trees of the same project that nobody asked for in a while: by other recipes, and of single commits."""
     query = """SELECT o.id FROM trees o JOIN trees t ON t.project = o.project WHERE t.id = %s AND o.id <> t.id
                AND ((o.name = t.name AND o.recipe <> t.recipe) OR o.name ^@ 'commit/')
@@ -430,13 +430,13 @@ class TeamStore(SqliteStore):
         *,
         recipe: str | None = None,
         beside: Path | None = None,
-        afresh: bool = False,
+        rewrite: bool = False,
     ) -> None:
-        """What lies in the folder `beside` belongs to the tree as a whole. With `afresh` nothing that the team has is
+        """What lies in the folder `beside` belongs to the tree as a whole. With `rewrite` nothing that the team has is
         used again: every file is to be stored, and replaces what it has."""
         self.place = place
         self._beside = beside
-        self._afresh = afresh
+        self._rewrite = rewrite
         self._next: Reached | None = None  # what the local transaction to come will have reached
         self._contents: frozenset[str] | None = None  # hashes of what the family has, for this run
         super().__init__(folder, tree, recipe=recipe)
@@ -472,7 +472,7 @@ class TeamStore(SqliteStore):
     # --- reading what only the team has ---
 
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
-        if self._afresh:
+        if self._rewrite:
             return {}
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM files f
                    WHERE f.family = %s AND f.recipe = %s AND f.path = ANY(%s) AND f.id NOT IN (
@@ -486,7 +486,7 @@ class TeamStore(SqliteStore):
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
         found = super().vectors_by_hash(sha256)
-        if found is not None or self._afresh:
+        if found is not None or self._rewrite:
             return found
         place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
         if self._contents is None:  # most of what is asked for is new to the family: one question answers that
@@ -602,11 +602,11 @@ class TeamStore(SqliteStore):
             batch.append(entry)
             chunks += entry.chunks
             if chunks >= _PULL_CHUNKS:
-                yield from self._inserted(batch)
+                yield from self._read_batch(batch)
                 batch, chunks = [], 0
-        yield from self._inserted(batch)
+        yield from self._read_batch(batch)
 
-    def _inserted(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
+    def _read_batch(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
         found = self._fetch([entry.file for entry in entries if entry.file is not None])
         files = [replace(found[entry.file], source=entry.source) for entry in entries if entry.file in found]
         for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
@@ -618,11 +618,11 @@ class TeamStore(SqliteStore):
         """One that is damaged is left out: searches do without its commit messages until it is made again."""
         if self._beside is None:
             return
-        known = [hashlib.sha256(self._attachment(name)).digest() for name in _attached()]
+        known = [hashlib.sha256(self._attachment(name)).digest() for name in _attachment_names()]
         query = (
             "SELECT name, data, checksum FROM attachments WHERE tree = %s AND name = ANY(%s) AND checksum <> ALL(%s)"
         )
-        asked = (tree, list(_attached()), known)
+        asked = (tree, list(_attachment_names()), known)
         for name, data, checksum in self.place.database.rows(query, asked):
             if hashlib.sha256(data).digest() == checksum:
                 with translate_errors(self.folder):
@@ -653,7 +653,7 @@ class TeamStore(SqliteStore):
         if not (files or removed or touched or reused):
             return
         with self._committing() as (db, row):
-            ids = store_files(db, row.family, row.recipe, files, afresh=self._afresh)
+            ids = store_files(db, row.family, row.recipe, files, rewrite=self._rewrite)
             placed = [*((file.source, number) for file, number in zip(files, ids, strict=True)), *reused]
             reached = Reached(row.name, row.id, *set_entries(db, row.id, placed, removed, touched))
         if reused:  # the local copy may lack some of them
@@ -667,19 +667,19 @@ class TeamStore(SqliteStore):
         self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
     ) -> None:
         with self._committing() as (db, row):
-            if self._afresh:
+            if self._rewrite:
                 query = "SELECT path FROM entries WHERE tree = %s AND file IS NOT NULL"
                 gone = {path for (path,) in db.execute(query, (row.id,))} - self.manifest().keys()
                 set_entries(db, row.id, (), gone)
-            for name in _attached():
+            for name in _attachment_names():
                 if data := self._attachment(name):
                     attach(db, row.id, name, data)
             reached = Reached(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
-            for tree in (*self._ended(trees), *unused_trees(db, row)):
+            for tree in (*self._list_ended(trees), *list_unused_trees(db, row)):
                 drop_tree(db, tree)
         with self._reaching(reached):
             super().finish(meta, keep, trees)
-        self._contents, self._afresh = None, False
+        self._contents, self._rewrite = None, False
         with self.place.database.transaction() as db:
             collect(db, self.family, self.recipe, keep)
 
@@ -689,7 +689,7 @@ class TeamStore(SqliteStore):
         place, reached = self.place, self.reached()
         with place.database.transaction() as db:
             row = create_tree(db, place.identity, self.family, place.name, self.recipe)
-            begins = reached is None and (self._afresh or not row.generation)
+            begins = reached is None and (self._rewrite or not row.generation)
             if not begins and (reached is None or (row.id, row.generation) != (reached.tree, reached.generation)):
                 raise Busy(
                     f"{place.name} of {place.identity} was just changed by another server or worker",
@@ -697,7 +697,7 @@ class TeamStore(SqliteStore):
                 )
             yield db, row
 
-    def _ended(self, trees: Collection[str] | None) -> Iterable[int]:
+    def _list_ended(self, trees: Collection[str] | None) -> Iterable[int]:
         """The trees of folders that are no longer here, where `trees` are those that are left."""
         query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
         with self._connections.reading() as db:
@@ -714,7 +714,7 @@ def _entries(db: Connection, tree: int, since: int | None) -> list[Entry]:
     return [Entry(SourceFile(*row[:3]), *row[3:]) for row in db.execute(query, (tree, since, since))]
 
 
-def _attached() -> tuple[str, ...]:
+def _attachment_names() -> tuple[str, ...]:
     """The names of what belongs to a tree as a whole."""
     from codeinfo.store.commits import FILE
 
