@@ -49,9 +49,9 @@ def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs"
     wanted = GlobSet([glob for glob in globs if not glob.startswith("!")])
     unwanted = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
     chosen = [wanted.matches(path) for path in paths] if wanted else [True] * len(paths)
-    return (
-        [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)] if unwanted else chosen
-    )
+    if not unwanted:
+        return chosen
+    return [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)]
 
 
 class GlobSet:

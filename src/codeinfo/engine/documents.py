@@ -324,9 +324,8 @@ def _document(store: SqliteStore, name: str) -> str:
     if len(ends) == 1:
         return ends[0]
     near = ends or difflib.get_close_matches(name, paths, n=3, cutoff=0.4)
-    hint = (
-        f"Did you mean {', '.join(near[:3])}?" if near else NextStep(to_run("docs list", "COLLECTION"), " shows them")
-    )
+    listed = NextStep(to_run("docs list", "COLLECTION"), " shows them")
+    hint = f"Did you mean {', '.join(near[:3])}?" if near else listed
     raise NotFound(f"there is no document {name!r}", next_step=hint)
 
 

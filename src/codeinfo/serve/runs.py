@@ -172,9 +172,8 @@ class Runs:
                 what = f"{MOST_RUNNING} answers are being written already"
                 raise Busy(what, next_step="Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
-            for old in [one.id for one in self._runs.values() if one.finished][
-                : max(0, len(self._runs) - RUNS_REMEMBERED)
-            ]:
+            finished = [one.id for one in self._runs.values() if one.finished]
+            for old in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
                 del self._runs[old]
         if not request.conversation:  # created first, so that the page has an address to return to
             run.conversation = self._engine.answers.store.create(

@@ -295,9 +295,8 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
             detail = f"it has a server {SERVER} of its own: {json.dumps(known)}"
             return Plan(client.name, path, "kept", detail=detail)
         text, action = cut, "updated"
-    at, inserted = (
-        toml_insertion(text, path, keys, entry) if client.format == "toml" else json_insertion(text, keys, entry)
-    )
+    is_toml = client.format == "toml"
+    at, inserted = toml_insertion(text, path, keys, entry) if is_toml else json_insertion(text, keys, entry)
     after = text[:at] + inserted + text[at:]
     if _read_entry(client, after, path) != entry:
         raise UsageError("the file is written in a way that cannot be added to", next_step="Add the server by hand")
@@ -547,11 +546,10 @@ def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, s
     if found is None:
         content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
         return len(text), content.replace("\n", newline)
-    section = found.inner(keys[0])
-    target, depth, added = (
-        (found, 1, {keys[0]: {keys[1]: value}}) if section is None else (section, 2, {keys[1]: value})
-    )
-    at, lead, trail = _place(text, target, step, depth)
+    section, depth, added = found.inner(keys[0]), 2, {keys[1]: value}
+    if section is None:
+        section, depth, added = found, 1, {keys[0]: {keys[1]: value}}
+    at, lead, trail = _place(text, section, step, depth)
     lines = json.dumps(added, indent=step, ensure_ascii=False).splitlines()[1:-1]
     return at, lead + (newline + step * depth).join(line.removeprefix(step) for line in lines) + trail
 

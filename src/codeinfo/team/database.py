@@ -120,9 +120,8 @@ class TeamDatabase:
             step = "Write it as postgresql://user@host/database"
             raise UsageError("store.url is not the address of a PostgreSQL", next_step=step) from error
         self.url = url
-        self.on_pull: Callable[[bool], None] = lambda behind: (
-            None
-        )  # called after each look whether a local copy is behind
+        # Called after each look whether a local copy is behind.
+        self.on_pull: Callable[[bool], None] = lambda behind: None
         self._pool: ConnectionPool[Connection] | None = None
         self._opening = threading.Lock()
         self._lost: tuple[float, StoreUnavailable] | None = None  # when a question last failed, until one succeeds

@@ -63,9 +63,8 @@ def folder_identity(root: Path) -> str:
     try:
         return identity_of(origin_of(root))
     except (UsageError, GitFailed):
-        return (
-            f"local/{socket.gethostname()}/{_digest(root)}/{_readable(root)}"  # its name is the folder's, for ranking
-        )
+        # Ranking takes the last part for the project's name, so that is the folder's.
+        return f"local/{socket.gethostname()}/{_digest(root)}/{_readable(root)}"
 
 
 def work_tree_name(root: Path) -> str:

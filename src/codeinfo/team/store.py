@@ -596,9 +596,7 @@ class TeamStore(SqliteStore):
                 wanted.append(entry)
         yield [], reused
         batch, chunks = list[Entry](), 0
-        for entry in sorted(
-            wanted, key=lambda entry: entry.file or 0
-        ):  # as they were stored: the order of rows is theirs
+        for entry in sorted(wanted, key=lambda entry: entry.file or 0):  # in the order in which they were stored
             batch.append(entry)
             chunks += entry.chunks
             if chunks >= _PULL_CHUNKS:
