@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from codeinfo.shells.mcp_protocol import (
     LineSession,
     Result,
 )
-from codeinfo.shells.mcp_relay import Sink
+from codeinfo.shells.mcp_relay import Sink, Source
 
 
 def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
@@ -164,6 +165,19 @@ def test_what_is_cancelled_is_not_answered_and_what_is_cut_off_is_refused() -> N
         assert client.read()["error"]["code"] == INPUT_ENDED
         serving.join(10)
     assert stopped == ["cancelled", "cut off"]
+
+
+def test_input_that_cannot_be_read_ends_the_session(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    unreadable = Source(os.open(tmp_path, os.O_RDONLY))  # a folder
+
+    async def serve() -> None:
+        with anyio.fail_after(10):
+            await LineSession({}, BufferedReader(unreadable), Sink(write)).run()
+
+    anyio.run(serve)
+    with os.fdopen(read, "rb") as stdout:
+        assert stdout.read() == b""
 
 
 def test_stdout_has_protocol_lines_only_under_debug_logging(tmp_path: Path) -> None:
