@@ -313,24 +313,6 @@ def test_what_an_ignore_file_brings_back_stays_in_its_tree(
             assert cli("clear", root, "--yes").code == 0
 
 
-def test_an_index_of_an_earlier_release_gives_way(family: Family) -> None:
-    assert cli("index", family.second).code == 0
-    cache = index_folder(family.main).path.parent
-    for root in (family.main, family.second):
-        former = cache / index_folder(root).tree
-        (former / "v4-0123456789abcdef").mkdir(parents=True, exist_ok=True)
-        (former / "v4-0123456789abcdef" / "index.db").write_bytes(b"x")
-        (former / "root").write_text(str(root))
-        (former / "commits-2.npz").write_bytes(b"x")
-    (cache / index_folder(family.main).tree / "current").write_text("v4-0123456789abcdef")
-    (family.second / "late.py").write_text("def late_comer():\n    return 1\n")
-    for root in (family.main, family.second):
-        assert first_path(root, STEADY) == "steady.py"
-    assert [path.name for path in cache.iterdir()] == [index_folder(family.main).tree]
-    names = {path.name for path in index_folder(family.main).path.iterdir()}
-    assert names == {"lock", "current", "trees", live_build(family.main).name}
-
-
 def test_a_folder_that_only_claims_to_be_a_work_tree_is_none(family: Family, tmp_path: Path) -> None:
     liar = tmp_path / "liar"
     liar.mkdir()

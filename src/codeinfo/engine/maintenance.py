@@ -204,16 +204,8 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     relative = (Path(folder) / target.name).relative_to(index.root)
     decision = why(index.root, str(relative), walk_settings(index.config.index))
     known = _manifest(index).get(relative.as_posix())
-    return WhyReport(
-        path=relative.as_posix(),
-        root=str(index.root),
-        included=decision.included,
-        rule=decision.rule,
-        detail=f"{decision.detail} ({decision.source})" if decision.source else decision.detail,
-        language=known.language if known else "",
-        kind=known.kind.value if known else "",
-        chunks=known.chunk_count if known else 0,
-    )
+    detail = f"{decision.detail} ({decision.source})" if decision.source else decision.detail
+    return _why_report(relative.as_posix(), index, known, decision.included, decision.rule, detail)
 
 
 def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
@@ -224,10 +216,17 @@ def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
     rule, detail = ("included", "") if known else ("not-indexed", "it is not in the revision, or ignored")
     if left_out is not None:
         rule, detail = left_out.rule, left_out.detail
+    included = known is not None and left_out is None
+    return _why_report(place.below, place.index, known, included, rule, detail)
+
+
+def _why_report(
+    path: str, index: IndexManager, known: ManifestRow | None, included: bool, rule: str, detail: str
+) -> WhyReport:
     return WhyReport(
-        path=place.below,
-        root=str(place.index.root),
-        included=known is not None and left_out is None,
+        path=path,
+        root=str(index.root),
+        included=included,
         rule=rule,
         detail=detail,
         language=known.language if known else "",

@@ -515,13 +515,14 @@ def pack_code(
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     rows = [" ".join(timing), _header(qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    lengths = list(accumulate(map(len, lines), initial=0))  # of the lines before each, without their ends
     for at, words in enumerate(spaced(text.replace("(", "( "), _gaps(language)).split("\n")):
-        found = list(chain.from_iterable(map(uses_in, words.split())))
+        tokens = words.split()
+        found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
         if found:
             # Only what has a token that begins with a dot can stand behind something that is no plain name.
             if goes_on or " ." in words or words[0] == ".":
-                found = _received(text, lines[at], starts[at], language, goes_on) or found
+                found = _received(text, lines[at], lengths[at] + at, language, goes_on) or found
             if has_typed_calls and ">(" in lines[at]:
                 called = set(_TYPED_CALL.findall(lines[at]))
                 found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
@@ -730,7 +731,7 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
 
 def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:
     limit = settings.line_max_chars
-    long_lines = sum(1 for line in source.lines if len(line) > limit)
+    long_lines = sum(map(limit.__lt__, map(len, source.lines)))
     return (f"{long_lines} lines longer than {limit:,} characters: the rest of them is left out",) if long_lines else ()
 
 

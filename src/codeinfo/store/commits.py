@@ -13,7 +13,6 @@ from codeinfo.files import open_private
 from codeinfo.search.channels import CommitIndex
 
 FILE = "commits-2.npz"  # the number is the format's
-_FORMER = "commits-1.npz"  # its words may be of secrets
 
 
 def save_commits(folder: Path, index: CommitIndex) -> None:
@@ -28,7 +27,6 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
         with open(open_private(partial, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             np.savez(sink, **columns)
         os.replace(partial, folder / FILE)
-        (folder / _FORMER).unlink(missing_ok=True)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -40,7 +38,7 @@ def load_commits(folder: Path) -> CommitIndex | None:
     try:
         with (folder / FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
-        count = len(columns.setdefault("indexed", np.zeros(0, np.bool_)))  # an earlier release knew no ids
+        count = len(columns["indexed"])
         ids = columns["ids"].reshape(count, -1) if count else ()
         return CommitIndex(
             **columns

@@ -270,7 +270,8 @@ class Connections:
         with self._guarded():
             db = self._acquire()
             try:
-                db.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                # Not mapped: every page of the old file and the new one would count as memory of this process.
+                db.execute("PRAGMA mmap_size = 0; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 db.close()
 

@@ -74,8 +74,8 @@ class IndexFolder:
         return None
 
     def exists(self) -> bool:
-        """Whether there is an index, or one was begun; earlier releases had `root` beside the builds."""
-        return os.path.exists(self.tree_path / self._marker[0]) or os.path.exists(self.path / "root")
+        """Whether there is an index, or one was begun."""
+        return os.path.exists(self.tree_path / self._marker[0])
 
     def current(self) -> Path | None:
         """The build that the tree is searched in, or None where there is none (any more)."""
@@ -166,17 +166,6 @@ class IndexFolder:
             shutil.rmtree(removed, ignore_errors=True)
         for unused in self.path.glob(".*-*"):
             unused.unlink(missing_ok=True)
-        self._remove_former()
-
-    def _remove_former(self) -> None:
-        """What releases before trees left: an index for each root, beside or in the family's folder."""
-        own = self._cache / "indexes" / _readable(self.root)
-        if (own / "root").exists():
-            if own != self.path:
-                shutil.rmtree(own, ignore_errors=True)
-                return
-            for file in (own / "root", *own.glob("commits-*.npz")):
-                file.unlink(missing_ok=True)
 
     def _remove_build(self, build: Path) -> None:
         """Renamed first: nobody may open a build of which only half is left."""

@@ -460,8 +460,7 @@ def reuse_files(db: apsw.Connection, tree: int, reused: Sequence[tuple[SourceFil
 def insert_files(db: apsw.Connection, tree: int, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
     if files:
         builder = SegmentBuilder()
-        for file in files:
-            _insert_file(db, tree, file, builder)
+        reuse_files(db, tree, [(file.source, _insert_file(db, file, builder)) for file in files])
         _insert_segment(db, builder, vectors)
 
 
@@ -501,7 +500,8 @@ def collect(db: apsw.Connection, keep: Retention) -> bool:
     return bool(expired)
 
 
-def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: SegmentBuilder) -> None:
+def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> int:
+    """Its id, by which a tree can have it."""
     source, parsed = file.source, file.parsed
     definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
@@ -520,7 +520,6 @@ def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: Seg
         ),
     )
     file_id = db.last_insert_rowid()
-    reuse_files(db, tree, [(source, file_id)])
     if file.references:
         db.execute("INSERT INTO uses VALUES(?, ?)", (file_id, file.references))
     db.executemany("INSERT INTO chunks VALUES(?, ?, ?, ?)", chunk_blocks(file_id, source.path, parsed.chunks))
@@ -529,6 +528,7 @@ def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: Seg
     insert = "INSERT INTO definitions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
     db.executemany(insert, ((file_id, *row) for row in definitions))
     db.executemany("INSERT INTO imports VALUES(?,?,?,?,?,?,?)", ((file_id, *row) for row in imports))
+    return file_id
 
 
 def _insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
