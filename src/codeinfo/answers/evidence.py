@@ -323,8 +323,8 @@ def quote_passages(items: Sequence[Item]) -> str:
 def _build_refusal(question: str, items: Sequence[Item], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
     text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
-    if support.absent and items:
-        text += f" Not found where the rest is: {', '.join(support.absent[:5])}."
+    if support.absent:
+        text += f" Not found{' where the rest is' if items else ''}: {', '.join(support.absent[:5])}."
     if items:
         text += "\n\nThe nearest places:\n" + "\n".join(f"- {item.place}" for item in items[:PASSAGES])
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
