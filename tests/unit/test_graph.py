@@ -193,6 +193,8 @@ def test_the_graph_survives_its_file_and_a_broken_one_is_refused() -> None:
     assert loads(dumps(graph)) == graph
     assert loads(dumps(graph)[:-5]) is None
     assert loads(b'[1, 2, "no"]') is None
+    odd = FileFacts(1, "caf\udce9.py", "python", "code")
+    assert loads(dumps(Graph(3, {odd.path: odd}, {}))) is None  # JSON holds no such path
 
 
 def test_questions_about_files(tmp_path: Path) -> None:

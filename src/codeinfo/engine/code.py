@@ -305,7 +305,7 @@ def _next_index(
     before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore, contents: Files
 ) -> CodeIndex:
     """The index of the generation that `facts` shows, with what still holds of the one before."""
-    graph = before.graph if before else loads(read_beside(store, GRAPH_FILE) or b"")
+    graph = before.graph if before else loads(read_beside(store, GRAPH_FILE))
     imports = before.imports if before else None
     if graph is None or graph.generation != facts.generation:
         graph, imports = refresh_graph(graph, facts, root, contents, imports)

@@ -5,18 +5,18 @@ Also `Unit`, a file with its definitions and imports for questions about names, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct, ValidationError, convert
-from msgspec.structs import astuple, replace
+from msgspec import Struct
+from msgspec.json import encode
+from msgspec.structs import replace
 
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_test_name
 from codeinfo.languages.model import FileFacts, family
-from codeinfo.model import Definition, Import
+from codeinfo.model import Definition, Import, decoded
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # what tests work with
@@ -29,10 +29,10 @@ _ROUNDS = 40  # the values settle to three digits well before
 
 _MOST_HELPED = 5  # tests that a helper is for
 
-FORMAT = 11  # raise when the form on disk or what the facts mean changes
+FORMAT = 12  # raise when the form on disk or what the facts mean changes
 
 
-class Edge(Struct, frozen=True):
+class Edge(Struct, frozen=True, array_like=True):
     """`source` needs `target`. Implicit: without an import, since both belong to one package. `timing` as that of an
     import; of several imports the earliest counts."""
 
@@ -44,7 +44,7 @@ class Edge(Struct, frozen=True):
     timing: str = ""
 
 
-class Loose(Struct, frozen=True):
+class Loose(Struct, frozen=True, array_like=True):
     """An import that leads to no file of this codebase."""
 
     module: str
@@ -52,7 +52,7 @@ class Loose(Struct, frozen=True):
     external: bool
 
 
-class Links(Struct, frozen=True):
+class Links(Struct, frozen=True, array_like=True):
     """Everything that the imports of one file come to."""
 
     edges: tuple[Edge, ...] = ()
@@ -378,43 +378,26 @@ class Area(Struct, frozen=True):
     hub: str  # its most central file
 
 
-# The form on disk: facts, edges (target, line, names, implicit, timing) and loose imports of each file.
-_StoredFacts = tuple[int, str, str, str, tuple[str, ...], tuple[str, ...], tuple[tuple[int, int], ...], tuple[str, ...]]
-_StoredFile = tuple[_StoredFacts, list[tuple[int, int, tuple[str, ...], bool, str]], list[tuple[str, int, bool]]]
+class _Stored(Struct, array_like=True):
+    """The form on disk."""
+
+    version: int
+    generation: int
+    files: dict[str, FileFacts]
+    links: dict[str, Links]
 
 
 def dumps(graph: Graph) -> bytes:
-    """Paths are written once; edges name them by position. Not by msgspec, which refuses paths that are not UTF-8."""
-    position = {path: number for number, path in enumerate(graph.files)}
-    rows = []
-    for path, facts in graph.files.items():
-        links = graph.links.get(path, Links())
-        edges = [
-            (position[e.target], e.line, e.names, e.implicit, e.timing) for e in links.edges if e.target in position
-        ]
-        rows.append((astuple(facts), edges, [astuple(loose) for loose in links.loose]))
-    return json.dumps([FORMAT, graph.generation, rows], separators=(",", ":")).encode("utf-8", "surrogatepass")
-
-
-def loads(data: bytes) -> Graph | None:
-    """The graph, or None when the bytes are of another format or damaged: it is then built again."""
+    """Nothing where a path is not UTF-8, which JSON cannot hold: each process then builds the graph."""
     try:
-        version, generation, stored = json.loads(data)
-        if version != FORMAT:
-            return None
-        rows = convert(stored, list[_StoredFile])
-        paths = [facts[1] for facts, _, _ in rows]
-        files = {facts[1]: FileFacts(*facts) for facts, _, _ in rows}
-        links = {
-            path: Links(
-                tuple(
-                    Edge(path, paths[to], line, names, implicit, timing) for to, line, names, implicit, timing in edges
-                ),
-                tuple(Loose(*item) for item in loose),
-            )
-            for path, (_, edges, loose) in zip(paths, rows, strict=True)
-            if edges or loose
-        }
-        return Graph(convert(generation, int), files, links)
-    except (ValueError, TypeError, IndexError, ValidationError):
+        return encode(_Stored(FORMAT, graph.generation, dict(graph.files), dict(graph.links)))
+    except UnicodeEncodeError:
+        return b""
+
+
+def loads(data: bytes | None) -> Graph | None:
+    """The graph, or None when the bytes are of another format or damaged: it is then built again."""
+    stored = decoded(data, _Stored)
+    if stored is None or stored.version != FORMAT:
         return None
+    return Graph(stored.generation, stored.files, stored.links)

@@ -82,7 +82,7 @@ class Markup(Struct, frozen=True):
 # --- imports -------------------------------------------------------------------------------------------------------
 
 
-class FileFacts(Struct, frozen=True):
+class FileFacts(Struct, frozen=True, array_like=True):
     """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
     it declares."""
 
