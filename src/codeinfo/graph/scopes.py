@@ -50,11 +50,9 @@ class Binder:
         self._index = index
         self._brought: dict[str, dict[str, list[Source]]] = {}
         self._bound: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
-        self._bare: dict[tuple[str, str, str], list[SymbolId | ModuleId]] = {}
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._bases: dict[SymbolId, list[SymbolId]] = {}
-        self._functions: dict[tuple[str, str], tuple[str, ...]] = {}
         self._unfinished = 0  # answers found inside of a circle may lack something and are not cached
 
     @contextmanager
@@ -80,10 +78,7 @@ class Binder:
         bindings = self.bindings(unit)
         if not bindings.of(name):
             return []
-        key = (unit.facts.path, use.within)
-        if key not in self._functions:
-            self._functions[key] = self._functions_around(unit, use.within)
-        around = self._functions[key]
+        around = _functions_around(unit, use.within)
         rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
             name, use.line, around
         )
@@ -96,30 +91,12 @@ class Binder:
         )
         return [] if is_defined else rows
 
-    def _functions_around(self, unit: Unit, within: str) -> tuple[str, ...]:
-        found = []
-        while within:
-            definition = unit.by_qualified.get(unit.without_namespace(within))
-            if definition is None or not definition.is_type:
-                found.append(within)
-            within = within.rpartition(".")[0]
-        return tuple(found)
-
     def definition(self, symbol: SymbolId) -> Definition | None:
         unit = self._index.unit(symbol.path)
         return unit.by_qualified.get(symbol.qualified) if unit else None
 
     def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         """What a name without a receiver means inside of `within`."""
-        key = (unit.facts.path, name, within)
-        found = self._bare.get(key)
-        if found is None:
-            found = self._look_up(unit, name, within)
-            if not self._unfinished:
-                self._bare[key] = found
-        return found
-
-    def _look_up(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         if unit.facts.rules.names.constants and name[:1].isupper():
             return self._constant(name, within)
         scope = unit.without_namespace(within)
@@ -447,6 +424,17 @@ class Binder:
             return []
         targets = self._index.outcome(unit.facts, inner).targets
         return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []
+
+
+def _functions_around(unit: Unit, within: str) -> list[str]:
+    """The qualified names of the functions around a place, the innermost first."""
+    found = []
+    while within:
+        definition = unit.by_qualified.get(unit.without_namespace(within))
+        if definition is None or not definition.is_type:
+            found.append(within)
+        within = within.rpartition(".")[0]
+    return found
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
