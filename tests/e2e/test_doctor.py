@@ -87,3 +87,12 @@ def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: py
     entry = {"id": "file:0123456789ab", "name": "guide", "kind": "folder", "url": "/guide"}
     (data / "collections.json").write_text(json.dumps({"collections": [entry]}))
     assert "the id of 'guide' is another's" in codeinfo("doctor", cwd=project).stdout
+
+
+def test_it_works_where_there_is_no_project(codeinfo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal opens in the home folder, and that is where a new user tries it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = codeinfo("doctor", "--json", cwd=tmp_path)
+    (index,) = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "index"]
+    assert (index["state"], index["detail"]) == ("ok", f"{tmp_path} is not indexed: it is your home folder")
+    assert codeinfo("doctor", ".", cwd=tmp_path).returncode == 2  # as it was asked for

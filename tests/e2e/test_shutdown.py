@@ -91,3 +91,25 @@ def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli, monke
     while processes_of(server.pid) and time.monotonic() < until:
         time.sleep(0.05)
     assert processes_of(server.pid) == []
+
+
+def test_ctrl_c_pressed_twice_ends_it_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0"]
+    server = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment_of(tmp_path / "home"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert server.stdout is not None
+    address = server.stdout.readline().split()[-1]
+    urllib.request.urlopen(f"{address}health", timeout=30).close()
+    server.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    server.send_signal(signal.SIGINT)
+    said = server.communicate(timeout=30)[0]
+    assert server.returncode == 130
+    assert "Traceback" not in said
+    assert "error" not in said

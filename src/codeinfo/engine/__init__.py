@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from codeinfo.config import Config, use_one_blas_thread
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
+from codeinfo.errors import RootRefused
 from codeinfo.globs import lies_below
 from codeinfo.model import CollectionState, Reflects, SearchResult
 from codeinfo.operations import search as ops
@@ -210,7 +211,15 @@ class Engine:
     def doctor(self, request: ops.DoctorRequest) -> ops.DoctorReport:
         from codeinfo.engine.maintenance import examine
 
-        roots = self._indexes_of(request.paths)
+        roots: list[IndexManager] = []
+        none_here: tuple[ops.Check, ...] = ()
+        try:
+            roots = self._indexes_of(request.paths)
+        except RootRefused as error:
+            if request.paths:
+                raise
+            none_here = (ops.Check("index", "ok", error.what, error.next_step),)  # as where people first try it
         folders = request.paths or (".",)
         documents = partial(self.documents.indexes, folders)
-        return examine(self.config, self.indexes.models, roots, documents, checksums=request.checksums)
+        report = examine(self.config, self.indexes.models, roots, documents, checksums=request.checksums)
+        return replace(report, checks=(*report.checks, *none_here))

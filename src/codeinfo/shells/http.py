@@ -244,7 +244,8 @@ class Server(uvicorn.Server):
             self._state.drain()
             return
         dispatch.end_by_deadline(Interrupted.exit_code)
-        super().handle_exit(sig, frame)
+        if not self.should_exit:  # else it ends already: uvicorn would break that off with a traceback
+            super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
         if await super().on_tick(counter):
@@ -439,7 +440,10 @@ def serve(
         import webbrowser
 
         webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
-    server.run(sockets=[opened])
+    try:
+        server.run(sockets=[opened])
+    except KeyboardInterrupt:  # as people end it: no error
+        return Interrupted.exit_code
     return 0
 
 

