@@ -226,7 +226,7 @@ _DECIDES = re.compile(r"CODEINFO_\w+|XDG_\w+|HOME|PATH|\w*(?:KEY|TOKEN)|(?i:\w+_
 
 
 def deciding_environment() -> list[tuple[str, str]]:
-    """What the environment decides about answers: two processes with the same may stand for each other."""
+    """The environment variables that affect answers: processes with equal ones answer alike."""
     return sorted(item for item in os.environ.items() if _DECIDES.fullmatch(item[0]))
 
 

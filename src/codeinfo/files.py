@@ -174,7 +174,7 @@ _RELATIVE = os.open in os.supports_dir_fd
 
 
 class NotRegular(OSError):
-    """A symlink, FIFO, device, socket or folder stands where a file was expected."""
+    """A symlink, FIFO, device, socket or folder in the place of a file."""
 
 
 class TooLarge(OSError):

@@ -30,7 +30,8 @@ def lies_below(path: str, folder: str) -> bool:
 
 
 def check_globs(globs: Sequence[str], where: str) -> None:
-    """UsageError for a list that is too long to be matched at every file, or has an empty glob; `where` it stands."""
+    """UsageError for a list that is too long to be matched at every file, or has an empty glob; `where` is the place to
+    name."""
     if len(globs) > MAX_GLOBS:
         raise UsageError(f"{where}: {len(globs)} globs are too many", next_step=f"Use at most {MAX_GLOBS}")
     chars = sum(map(len, globs))

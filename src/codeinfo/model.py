@@ -76,7 +76,7 @@ class Chunk(Struct, frozen=True):
 
 
 class SymbolKind(Struct, frozen=True):
-    """What a kind of definition is. Variables, constants, fields and the like are none of this."""
+    """Properties of a kind of definition; variables, constants, fields and the like have none."""
 
     is_type: bool = False  # has members that are reached through it or through its values
     is_container: bool = False  # what is defined inside belongs to it
@@ -258,7 +258,7 @@ class Intent(StrEnum):
 
 
 class Distance(Struct, frozen=True):
-    """A raw distance never stands alone: it carries its metric; lower is closer."""
+    """A distance with its metric; lower is closer."""
 
     value: float
     metric: str = "squared_l2"

@@ -149,7 +149,7 @@ class Command(Struct, frozen=True):
     name: str = ""  # of its file
 
     def instructions(self, instruction: str) -> tuple[str, ...]:
-        """The steps with the instruction filled in; a step without a place for it stands alone."""
+        """The steps with the instruction filled in; a step may have no place for it."""
         if not instruction and any("{instruction}" in step for step in self.steps):
             raise UsageError(f"command {self.name} needs an instruction", next_step="Say what it is to be about")
         return tuple(step.replace("{instruction}", instruction) for step in self.steps)

@@ -252,7 +252,7 @@ def request_json(
 
 
 def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
-    """With the schema in each form that the client knows, then without: the message asks for it all the same."""
+    """With the schema in each form that the client knows, then without: the message asks for it anyway."""
     for sent in (schema, schema, None):
         try:
             deltas = llm.stream(messages, schema=sent, max_tokens=max_tokens)
@@ -278,7 +278,7 @@ def _best_object(
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects inside a text, whatever stands around them: fences, greetings, explanations."""
+    """The JSON objects inside a text, whatever surrounds them: fences, greetings, explanations."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     position = 0
     for _ in range(_MOST_STARTS):

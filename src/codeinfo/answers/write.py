@@ -379,7 +379,7 @@ def _reply(
     live: LiveAnswer,
     notes: list[str],
 ) -> tuple[Delta, str]:
-    """The closing delta and the text of the reply. An endpoint that refuses tools is asked once more without them."""
+    """The closing delta and the text of the reply. An endpoint that refuses tools is asked again without them."""
     try:
         return _stream_reply(model, messages, tools, reply_tokens, live)
     except ProviderError as error:

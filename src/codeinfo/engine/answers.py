@@ -270,7 +270,7 @@ class DocumentLookup(Lookup):
         return SearchResult(query, Intent.CONCEPTUAL, hits, quality, notes=found.notes)
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
-        """Lines of a document as a search shows them; its section is the one that the first line stands in."""
+        """Lines of a document as a search shows them; its section is that of the first line."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
         index, document = self._find(path)

@@ -103,7 +103,7 @@ class Models:
 
 
 class ChatModel(Struct, frozen=True):
-    """`llm` is None where no model is to be asked; `note` says why, unless that was the wish."""
+    """`llm` is None where no model is to be asked; `note` says why, unless the user chose so."""
 
     provider: str
     llm: Llm | None

@@ -375,7 +375,7 @@ class Layout:
 
 def _make_room(target: Path) -> None:
     """Make the folders above `target`, and remove an empty folder in its place."""
-    if target.is_dir():  # a folder that lost its last file, where a file is to be
+    if target.is_dir():  # an empty folder in the place of a new file
         for place, _, _ in os.walk(target, topdown=False):
             os.rmdir(place)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -693,7 +693,7 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> st
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question of a suite and the requirements for its answer; a single text may stand for a list of one."""
+    """A question of a suite and the requirements for its answer; a list of one may be written as a single text."""
 
     question: str
     must_cite: str | tuple[str, ...] = ()

@@ -4,9 +4,10 @@ A key comes from an environment variable or from a file that only its owner can 
 shows its origin and never its value; `redact` removes every key read by this process, and what looks like one, from a
 text before it becomes an error, a log line or a reply.
 
-The client stands on `http.client`: that imports in 60 ms where the `openai` client takes 0.9 s and 14 packages, and it
-hands out the socket, without which neither an overall deadline nor a cancellation from another thread can be met while
-a server is silent or drips bytes. Redirects are not followed: a key goes to the configured address and nowhere else.
+The client is based on `http.client`, which imports in 60 ms where the `openai` client takes 0.9 s and 14 packages, and
+it hands out the socket, without which neither an overall deadline nor a cancellation from another thread can be met
+while a server is silent or drips bytes. Redirects are not followed: a key goes to the configured address and nowhere
+else.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class ChatEndpoint(Endpoint, frozen=True):
     """An OpenAI-compatible `/chat/completions`. Without a model's name it is the first that the endpoint offers."""
 
     temperature: float | None = None
-    max_chars: int = 200_000  # an answer that goes on for ever ends here, as "length"
+    max_chars: int = 200_000  # an endless answer is cut here, with finish "length"
 
 
 class RerankEndpoint(Endpoint, frozen=True):
@@ -93,7 +94,7 @@ class CrossEncoderFolder(Struct, frozen=True):
 MASK = "[key]"
 _SHORTEST_SECRET = 6  # shorter ones are placeholders ("x", "none"): masking them would spoil ordinary words
 
-# What keys of well-known services look like, and whatever stands behind "Bearer" or "api_key=". No nested repetition.
+# Keys of well-known services, and whatever follows "Bearer" or "api_key=". No nested repetition.
 _SHAPES = re.compile(
     r"(?:sk|pk|rk|gsk|hf|xai|nvapi)[-_][A-Za-z0-9_-]{16,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{6,}"
@@ -272,7 +273,7 @@ def status_kind(status: int, words: str = "") -> Kind:
 
 
 def server_words(body: bytes) -> str:
-    """The message inside an error reply, in whichever of the usual places it stands."""
+    """The message of an error reply, from whichever of the usual places has it."""
     text = body.decode("utf-8", "replace")
     try:
         found: object = json.loads(text)

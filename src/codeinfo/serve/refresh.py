@@ -172,7 +172,7 @@ def _libc() -> ctypes.CDLL:
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is reported
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
 _GIVE_WAY_S = 0.5  # to callers that waited for the refresh: they have searched by then
-_CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
+_CLOSE_S = 2.0  # a stopped refresh ends after the current file
 _log = logging.getLogger(__name__)
 
 
@@ -201,8 +201,8 @@ class ServerIndexes(Indexes):
         return self._refresh(index, progress, full=False, wait=False)
 
     def _refresh(self, index: IndexManager, progress: ProgressSink | None, *, full: bool, wait: bool) -> Fresh | None:
-        """What a refresh did, or None where nothing changed since the last. With `wait` it is done in any case and to
-        its end; without, Busy says that it goes on in the background."""
+        """What a refresh did, or None where nothing changed since the last. With `wait` it always runs, and to its
+        end; without, Busy says that it continues in the background."""
         root = self._root(index)
         arrived = time.monotonic()
         while True:
@@ -221,7 +221,7 @@ class ServerIndexes(Indexes):
             self._join(job, None if wait else arrived + self._patience_s, progress)
             if job.started >= arrived and job.full == full and not job.stopped and not (wait and job.before):
                 return job.outcome()
-            # It looked at the files before this call did, or another call has stopped it: once more.
+            # It looked at the files before this call began, or another call has stopped it: try again.
 
     def progress_of(self, index: IndexManager) -> Progress | None:
         job = self._root(index).job

@@ -119,7 +119,7 @@ class AnswerRun(Struct):
                 if finished:
                     return
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), 1)  # a look now and then in any case
+                    await asyncio.wait_for(news.wait(), 1)  # look now and then even without a notice
 
 
 class _StopElsewhere(Call):
@@ -192,7 +192,7 @@ class Runs:
         return run
 
     def of_conversation(self, identity: str) -> AnswerRun | None:
-        """The run that goes on in a conversation."""
+        """The run in progress in a conversation."""
         if not identity:
             return None
         going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
@@ -432,7 +432,7 @@ class State(Struct):
 MOST_WAITING = 64
 FINISHED_SHOWN = 20
 _LOOK_S = 1.0  # between looks at a queue that another process may have added to
-_RUN_END_S = 10.0  # a stopped run ends after the file at hand
+_RUN_END_S = 10.0  # a stopped run ends after the current file
 
 
 class IndexQueue:

@@ -57,7 +57,7 @@ def run_child() -> None:
 class Supervisor:
     """Child processes until all have ended or a signal comes, which is passed on to them.
 
-    One whose exit code `is_lost` accepts is started again, after a pause that grows while that goes on. Without
+    One whose exit code `is_lost` accepts is started again, after a pause that grows with each failure. Without
     `is_lost` they need each other, and the end of one ends all. At the end they are given `end_s`, or all the time they
     need."""
 

@@ -532,7 +532,7 @@ def _skip(strict: str, at: int) -> int:
 
 
 def json_value(text: str, keys: Sequence[str]) -> Any:
-    """What stands under these keys; None where nothing does."""
+    """The value under these keys; None where there is none."""
     found = _read(text)
     for key in keys[:-1]:
         found = found.inner(key) if found is not None else None
@@ -555,8 +555,8 @@ def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, s
 
 
 def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
-    """Where a first member goes, and what stands before and after it. A comment above the member that was first stays
-    above it, and one behind the brace stays there."""
+    """Where to insert a first member, and the text before and after it. Comments above the present first member and
+    after the brace stay in their place."""
     after, newline = target.start + 1, _newline(text)
     if not target.members:
         closing = newline + step * (depth - 1) if "\n" not in text[after : target.end] else ""

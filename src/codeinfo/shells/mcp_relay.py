@@ -125,7 +125,7 @@ class Journal:
             return
         try:
             self._size += os.write(self._descriptor, json.dumps(record).encode() + b"\n")
-        except OSError as error:  # the session goes on, but could not be resumed
+        except OSError as error:  # the session continues, but could not be resumed
             log.warning("a client's messages cannot be recorded: %s", error.strerror)
 
     def _replay(self, record: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ CONNECTING: dict[str, Any] = {
     "tcp_user_timeout": 2500,
     "application_name": "codeinfo",
 }
-_LISTEN_S = 1.0  # between two looks at whether to go on, and before a lost connection is made again
+_LISTEN_S = 1.0  # between two checks of whether to stop, and before reconnecting
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 

@@ -2,7 +2,7 @@
 `TeamStore`, the Store port over it with an ordinary SQLite build as its local copy.
 
 A write is committed in PostgreSQL first, then applied to the copy. The copy remembers which generation it reflects;
-`pull` brings it up to date, be it after a crash in between, behind another server's work, or from nothing.
+`pull` brings it up to date after a crash in between, after writes of another server, or from nothing.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def create_tree(
 def store_files(
     db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, rewrite: bool = False
 ) -> list[int]:
-    """The ids of files in their order, each stored unless it is already; `rewrite` stores it again all the same. They
+    """The ids of files in their order, each stored unless it is already; `rewrite` stores it again anyway. They
     cannot go away in this transaction."""
     known = _file_ids(db, family, recipe, files)
     new = [file for file in files if rewrite or _key(file) not in known]
@@ -250,7 +250,7 @@ def set_entries(
     touched: Sequence[SourceFile] = (),
 ) -> tuple[int, str]:
     """Put stored files into a tree and take paths out of it, as its next generation, which is returned with its token.
-    Servers hear of it when the transaction commits."""
+    Servers are notified when the transaction commits."""
     generation, token = _next_generation(db, tree)
     gone = [*removed, *(source.path for source, _ in placed)]
     held = "SELECT file FROM entries WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"
@@ -333,7 +333,7 @@ def attach(db: Connection, tree: int, name: str, data: bytes) -> None:
 
 
 def drop_tree(db: Connection, tree: int) -> None:
-    """Servers hear of it when the transaction commits, and drop their copies."""
+    """Servers are notified when the transaction commits, and drop their copies."""
     query = "DELETE FROM entries WHERE tree = %s AND file IS NOT NULL RETURNING file"
     _release(db, [row[0] for row in db.execute(query, (tree,))])
     note = """INSERT INTO dropped_trees SELECT t.id, p.identity, p.family, t.name, t.recipe
@@ -420,7 +420,7 @@ class FileDamaged(IndexDamaged):
 
 class TeamStore(SqliteStore):
     """What reads an index reads the local copy in `folder`, so results are those of a local index. Nothing is asked of
-    the database until something is written or pulled, so that searches go on without it."""
+    the database until something is written or pulled, so that searches work without it."""
 
     def __init__(
         self,
@@ -540,7 +540,7 @@ class TeamStore(SqliteStore):
         reached = self.reached()
         row, now = self.place.database.read(self._current, quick=True)
         if row is None:
-            if reached is not None:  # nobody has it any more, so what is here is to be stored again
+            if reached is not None:  # it was dropped, so what is here has to be stored again
                 self._forget()
             return reached is not None
         self.place.database.on_pull(now != reached)
