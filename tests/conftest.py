@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # A shell starts its background jobs with SIGINT ignored, and children inherit that: tests that interrupt would hang.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests share the processors: how long an example takes there says nothing about the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -174,7 +174,7 @@ def test_every_line_is_in_one_chunk(language: str) -> None:
 FRAGMENTS = st.sampled_from([line for text in SNIPPETS.values() for line in text.split("\n")])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(
     lines=st.lists(FRAGMENTS | st.text(max_size=200), max_size=60),
     language=st.sampled_from(sorted(GRAMMARS)),

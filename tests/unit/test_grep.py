@@ -198,7 +198,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_LINES, min_size=1, max_size=6), st.lists(_PIECES, min_size=1, max_size=7), st.booleans())
 def test_signatures_never_leave_out_a_match(texts: list[str], pieces: list[str], ignore_case: bool) -> None:
     pattern = Pattern("".join(pieces), regex=True, ignore_case=ignore_case)

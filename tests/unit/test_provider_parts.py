@@ -61,9 +61,9 @@ def test_redaction() -> None:
     assert redact("sk-proj-abcdefghijklmnopqrstuvwxyz") == "[key]"
     assert redact("http://h/v1?api_key=abcdef123&x=1") == "http://h/v1?api_key=[key]&x=1"
     assert redact("a task-oriented risk-averse text") == "a task-oriented risk-averse text"
-    started = time.monotonic()
+    started = time.process_time()
     redact("sk-" * 100_000 + "Bearer " * 100_000)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_key_files(tmp_path: Path) -> None:
@@ -140,19 +140,19 @@ def test_reasoning_is_stripped_from_a_stream(given: str, expected: str, size: in
 
 @pytest.mark.parametrize("hostile", ["<think>", "</think>", "<think>x</think>", "<", "<thin", "`<think>"])
 def test_reasoning_is_stripped_in_linear_time(hostile: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     strip_think(hostile * 100_000)
     shown = ThinkFilter()
     for _ in range(20_000):
         shown.feed(hostile)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("hostile", ["{", '{"a":', '{"a": [', "["])
 def test_hostile_json_ends_quickly(hostile: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert list(json_objects(hostile * 100_000)) == []
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_the_schema_check_names_each_problem_with_its_place() -> None:

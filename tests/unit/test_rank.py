@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codeinfo.ports import IN_STEM, Posting, StoredSymbol
@@ -486,7 +486,6 @@ def test_a_line_longer_than_the_budget_is_cut() -> None:
 LINES = st.lists(st.text(alphabet="ab _retryPool\té", max_size=60), min_size=1, max_size=40)
 
 
-@settings(deadline=None)
 @given(LINES, st.integers(1, 400))
 def test_an_excerpt_is_whole_lines_within_its_budget(lines: list[str], budget: int) -> None:
     text = "\n".join(lines)

@@ -102,7 +102,7 @@ def test_a_giant_line_is_bounded() -> None:
     assert parsed.notes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     lines=st.lists(
         st.sampled_from(["# A", "## B", "T", "===", "---", "```", "~~~", "| x |", "", "  - item"])
