@@ -41,7 +41,7 @@ class Weights(NamedTuple):
     # Multipliers.
     depth: float = 0.095  # × e^(−this × folders between the file and its package, at most 4)
     secondary: float = 0.28  # tests, examples, benchmarks, legacy, where the query is not about them
-    asked_secondary: float = 0.7  # where it is: a test framework's own sources come before tests of it
+    asked_secondary: float = 1.0  # where it is
     test_topic: float = 0.5  # where it speaks of testing but asks for no tests, as "test client" does
     docs: float = 0.2  # documents, where the query does not ask for them
     config: float = 0.25  # data and settings, likewise
