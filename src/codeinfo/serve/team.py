@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
+from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.serve import auth
 from codeinfo.team import access as team
 from codeinfo.team.access import ADMIN as ADMIN
@@ -49,12 +50,19 @@ _WRITING = (
     "remember", "memory remove", "ask", "conversations archive", "conversations restore", "conversations delete",
 )  # fmt: skip
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
-_COLLECTIONS = (
-    "collections of documents belong to the machine that they were added on; a repository of documents can be a project"
-)
-_ADMINISTRATORS = "it is for administrators, at /ui/admin or on a command line that has the store"
-_OWN_MACHINE = "it is a command for your own machine"
-NOT_OFFERED: Mapping[str, str] = {
+
+
+def _area_refusal(one: Operation) -> str:
+    """Why a team's server offers nothing of an area; "" where each operation has its own reason."""
+    if one.name.startswith("team "):
+        return "it is for administrators, at /ui/admin or on a command line that has the store"
+    if one.group == "local":
+        return "it is a command for your own machine"
+    why = "collections of documents belong to the machine that they were added on"
+    return f"{why}; a repository of documents can be a project" if one.name.startswith("docs ") else ""
+
+
+NOT_OFFERED: Mapping[str, str] = {name: why for name, one in OPERATIONS.items() if (why := _area_refusal(one))} | {
     "index": "workers index the projects of a team; push adds what you have in a folder",
     "clear": "an administrator removes a project from a team",
     "review": "it compares a checkout with its git history, which the server does not have: run it in your clone",
@@ -64,16 +72,7 @@ NOT_OFFERED: Mapping[str, str] = {
     "agents run": "agents work in folders of the machine that runs them",
     "providers": "how the server is set up is for its operator",
     "doctor": "how the server is set up is for its operator",
-    **dict.fromkeys((f"docs {name}" for name in "add list sync remove update delete search ask outline section related"
-                     .split()), _COLLECTIONS),
-    **dict.fromkeys(("docs pack", "eval", "eval answers", "chat", "install", "uninstall", "push"), _OWN_MACHINE),
-    **dict.fromkeys((
-        "team user list", "team user add", "team user disable", "team user enable", "team group list", "team group add",
-        "team group remove", "team grant list", "team grant add", "team grant remove", "team token list",
-        "team token add", "team token revoke", "team project add", "team project index", "team project hook",
-        "team project rotate", "team project remove", "team jobs", "team audit",
-    ), _ADMINISTRATORS),
-}  # fmt: skip
+}
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
 OPEN = frozenset(
     {
