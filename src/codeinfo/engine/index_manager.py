@@ -622,6 +622,11 @@ class IndexManager:
             self.folder.promote(store.folder)  # a first search may then already read what is there
         if changes.added or changes.suspects:
             pool.warm_up()
+        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
+        siblings = (self.folder.path / "trees" / tree.name for tree in self._siblings())
+        # First: the parsers start meanwhile, and git's memory does not come on top of theirs.
+        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD", siblings):
+            run.notes.append(problem)
         with pool:
             outcome = update(
                 files,
@@ -636,10 +641,6 @@ class IndexManager:
         for tree in self._stale_trees(store):
             self.folder.remove_tree(tree.name)
         lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
-        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
-        siblings = (self.folder.path / "trees" / tree.name for tree in self._siblings())
-        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD", siblings):
-            run.notes.append(problem)
         meta = {**self._meta(lacking), "revision": commit}
         store.finish(meta, self._retention(), [tree.name for tree in self.folder.trees()])
         self._adopt(store)

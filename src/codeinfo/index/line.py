@@ -110,6 +110,7 @@ def update(
     indexed = reader.assemble(_report(parsed, reader, len(files), progress))
     for batch in _batches(_embed_all(indexed, store, embedder, edited)):
         store.apply(batch, (), ())
+        batch.clear()  # not held while the next one is collected
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
