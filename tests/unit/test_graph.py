@@ -598,6 +598,8 @@ def test_classes_of_rails_need_the_files_that_are_called_like_what_they_use(tmp_
         "extras/html_sponge.rb": "class HTMLSponge\nend\n",
         "lib/tasks/other.rb": "x = Find\n",
         "lib/find.rb": "class Seek\nend\n",
+        "lib/shop.rb": "require 'shop/main'\n",
+        "lib/shop/run.rb": "Shop::Unknown.new\n",
         "spec/models/story_spec.rb": "describe Story do\nend\n",
         "spec/factories/story.rb": "FactoryBot.define { factory :story }\n",
     }
@@ -616,6 +618,7 @@ def test_classes_of_rails_need_the_files_that_are_called_like_what_they_use(tmp_
         assert needed("app/models/story.rb") == {"app/models/application_record.rb", "app/models/story/cover.rb"}
         assert needed("app/controllers/base_controller.rb") == {"app/models/concerns/token.rb"}
         assert needed("lib/tasks/other.rb") == set()  # the file of that name defines something else
+        assert needed("lib/shop/run.rb") == set()  # and that one nothing
         report = engine.code.impact(ImpactRequest("app/models/story.rb", root=str(root)))
         assert [one.path for one in report.files] == [
             "app/controllers/mod/stories_controller.rb",

@@ -287,6 +287,10 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     top = [d for d in offered if _is_top_level(d, inside, spans)]
     hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
+    opened = {d.qualified for d in offered} | {""}
+    by_path = [  # `class Shop::Cart` opens no module around it
+        d.qualified for d in offered if rules.constants and d.is_type and d.qualified.rpartition(".")[0] not in opened
+    ]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -294,7 +298,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(dict.fromkeys(d.name for d in top if d.name not in hidden)),
+        exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path])),
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
     )

@@ -29,7 +29,7 @@ _ROUNDS = 40  # the values settle to three digits well before
 
 _MOST_HELPED = 5  # tests that a helper is for
 
-FORMAT = 12  # raise when the form on disk or what the facts mean changes
+FORMAT = 13  # raise when the form on disk or what the facts mean changes
 
 
 class Edge(Struct, frozen=True, array_like=True):

@@ -371,30 +371,32 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
     series = Counter(_series(one.symbol) for one in found)
     alike = [one for one in found if series[_series(one.symbol)] >= _SERIES and not one.used_here]
-    found = sorted(
-        (one for one in found if one not in alike),
-        key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line),
-    )
-    notes = []
-    if by_framework:
-        notes.append(
-            f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
-            "a framework may find them by their place or name"
-        )
-    if alike:
-        notes.append(
-            f"not listed: {_classes(len(alike))} that no code names in folders of many that end in the same word, "
-            f"such as {alike[0].symbol.name}: code may put such names together"
-        )
-    if unknown := sorted(language for language, count in examined.items() if not count):
-        notes.append(f"nothing of {', '.join(unknown)} was examined: what it offers to others has no exports to go by")
+    found = [one for one in found if one not in alike]
+    found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
+    unknown = sorted(language for language, count in examined.items() if not count)
     return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(notes),
+        notes=tuple(_left_out(by_framework, [one.symbol.name for one in alike], unknown)),
     )
+
+
+def _left_out(by_framework: int, alike: Sequence[str], unknown: Sequence[str]) -> Iterator[str]:
+    """What is not listed, and why."""
+    if by_framework:
+        yield (
+            f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
+            "a framework may find them by their place or name"
+        )
+    if alike:
+        yield (
+            f"not listed: {_classes(len(alike))} that no code names in folders of many that end in the same word, "
+            f"such as {alike[0]}: code may put such names together"
+        )
+    if unknown:
+        yield f"nothing of {', '.join(unknown)} was examined: what it offers to others has no exports to go by"
 
 
 def _counts(definition: Definition, file: FileFacts) -> bool:

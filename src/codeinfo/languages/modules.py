@@ -329,14 +329,14 @@ class RubyImports(Resolver):
             for root in ancestors(facts.folder) if path.endswith(".rb") else ():
                 if root in added or _is_ruby_root(root):
                     key = _ruby_key(path[len(root) + 1 : -len(".rb")])
-                    if not facts.exports or key.partition("/")[0] in map(_ruby_key, facts.exports):
+                    if not {key, key.partition("/")[0]}.isdisjoint(map(_ruby_key, facts.exports)):
                         self._constants.setdefault(key, []).append(path)
                         self._own[path] = key
                     break
 
     def whole(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
         """Looked up in the modules around first, which the path of a file tells; of a chain the longest part counts."""
-        parts = _ruby_key(name).split(".")
+        parts = _ruby_key(name).split("/")
         for outer in ancestors(self._own.get(source.path, "")):
             for length in range(len(parts), 0, -1):
                 found = self._constants.get("/".join(filter(None, (outer, *parts[:length]))), ())
@@ -364,7 +364,7 @@ def _is_ruby_root(folder: str) -> bool:
 
 def _ruby_key(path: str) -> str:
     """A path or a constant in a form that both share, however it spells its acronyms."""
-    return path.replace("_", "").lower()
+    return path.replace("_", "").replace(".", "/").lower()
 
 
 class LuaImports(Resolver):
