@@ -269,7 +269,7 @@ class Binder:
             return
         for target in outcome.targets:
             if not target.names:
-                name = written.alias or self._module_name(unit, written, target.path)
+                name = written.alias or _module_name(written, target.path)
                 yield name, ModuleId((target.path,), written.module)
                 if not written.alias and not written.names and "." in name and unit.facts.rules.names.dotted_modules:
                     first = name.partition(".")[0]  # `import a.b` binds a
@@ -285,15 +285,6 @@ class Binder:
     def _offered_as(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
         found = self.top_level(path, name)
         return self.top_level(path, alias) if not found and name == "default" and alias else found
-
-    def _module_name(self, unit: Unit, written: Import, target: str) -> str:
-        """`import a.b` binds a path to be written out; `from a import b` with a module b binds b."""
-        if not written.names:
-            return written.module.rpartition("::")[2] if "::" in written.module else written.module
-        stem = target.rpartition("/")[2].partition(".")[0]
-        if stem in {"__init__", "mod", "index"}:
-            stem = target.rpartition("/")[0].rpartition("/")[2]
-        return stem
 
     def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
         """A top-level name of a file, followed through what the file takes from others."""
@@ -335,7 +326,7 @@ class Binder:
             outcome = self._index.outcome(unit.facts, written)
             for target in () if outcome.package else outcome.targets:  # a package is not passed on
                 if not target.names and written.names != ("*",):
-                    if self._module_name(unit, written, target.path) == name or written.alias == name:
+                    if _module_name(written, target.path) == name or written.alias == name:
                         found.append(ModuleId((target.path,), written.module))
                 elif target.path != unit.facts.path:
                     found.append((target.path, written.names[0] if written.alias == name and written.names else name))
@@ -435,6 +426,16 @@ def _functions_around(unit: Unit, within: str) -> list[str]:
             found.append(within)
         within = within.rpartition(".")[0]
     return found
+
+
+def _module_name(written: Import, target: str) -> str:
+    """`import a.b` binds a path to be written out; `from a import b` with a module b binds b."""
+    if not written.names:
+        return written.module.rpartition("::")[2] if "::" in written.module else written.module
+    stem = target.rpartition("/")[2].partition(".")[0]
+    if stem in {"__init__", "mod", "index"}:
+        stem = target.rpartition("/")[0].rpartition("/")[2]
+    return stem
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
