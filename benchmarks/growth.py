@@ -1,5 +1,6 @@
 """How an index grows: rate, memory, disk, cold, warm and edit at 20,000, 200,000 and 1,000,000 chunks of real code.
 
+    export OPENBLAS_NUM_THREADS=1                                      # as codeinfo itself has it
     python benchmarks/growth.py TREES… --work FOLDER                   # 20,000 and 200,000 chunks
     python benchmarks/growth.py TREES… --work FOLDER --chunks 1000000
     python benchmarks/growth.py --draw FOLDER/growth.json --svg docs/growth.svg

@@ -66,7 +66,9 @@ class IndexSettings(Struct, frozen=True):
     keep_share: Annotated[
         float, Setting("Of that, at most this share of what is in use is kept.", minimum=0, maximum=100)
     ] = 1.0
-    workers: Annotated[int, Setting("Parser processes; 0 means one for each processor.", minimum=0, maximum=256)] = 0
+    workers: Annotated[
+        int, Setting("Parser processes; 0 means one for each processor, at most 6.", minimum=0, maximum=256)
+    ] = 0
 
 
 class EmbeddingSettings(Struct, frozen=True):

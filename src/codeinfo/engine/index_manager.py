@@ -301,6 +301,7 @@ MEMO = "walk"  # the file beside the index that says what the last walk found
 READ_RATHER = 100  # fewer files than this: to read them is quicker than to ask git for their blobs
 MOST_COMPARED = 3  # siblings whose files are looked at for the same blobs
 MOST_REVISIONS = 20  # whose trees are kept
+MOST_WORKERS = 6  # parser processes by default: who writes the index keeps about three busy, and each has its memory
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
 CONFIRMED_S = 1.0  # that a look at the team's database holds, for the request that took it
@@ -649,7 +650,7 @@ class IndexManager:
     def parsers(self) -> ParsePool:
         from codeinfo.index.pool import ParsePool  # late: most searches find nothing to parse
 
-        workers = self.config.index.workers or available_processors()
+        workers = self.config.index.workers or min(available_processors(), MOST_WORKERS)
         return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
 
     def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
