@@ -105,21 +105,21 @@ def collection_of(
         return _files(sources, name, globs, base)
     source = sources[0]
     if source.startswith(_GIT) or (source.startswith(_WEB) and (source.endswith(".git") or ref)):
-        url = source.removeprefix("git+")
-        return Collection(name or _stem(url), Kind.GIT, url, ref=ref, globs=tuple(globs))
-    if source.startswith(_WEB):
-        return Collection(name or _stem(source), Kind.PACKAGE, source, globs=tuple(globs))
-    path = os.path.abspath(os.path.join(base, os.path.expanduser(source.removeprefix("file://"))))
-    if not os.path.exists(path):
-        raise UsageError(f"{source} does not exist", next_step="Name an existing folder, file or address")
-    if os.path.isdir(path):
-        if ref:
-            return Collection(name or _stem(path), Kind.GIT, path, ref=ref, globs=tuple(globs))
-        kind = Kind.PACKAGE if os.path.isfile(os.path.join(path, "manifest.json")) else Kind.FOLDER
-        return Collection(name or _stem(path), kind, path, globs=tuple(globs))
-    if is_archive(path):
-        return Collection(name or _stem(path), Kind.PACKAGE, path, globs=tuple(globs))
-    return _files(sources, name, globs, base)
+        kind, url = Kind.GIT, source.removeprefix("git+")
+    elif source.startswith(_WEB):
+        kind, url = Kind.PACKAGE, source
+    else:
+        url = os.path.abspath(os.path.join(base, os.path.expanduser(source.removeprefix("file://"))))
+        if not os.path.exists(url):
+            raise UsageError(f"{source} does not exist", next_step="Name an existing folder, file or address")
+        if os.path.isdir(url):
+            is_package = os.path.isfile(os.path.join(url, MANIFEST))
+            kind = Kind.GIT if ref else Kind.PACKAGE if is_package else Kind.FOLDER
+        elif is_archive(url):
+            kind = Kind.PACKAGE
+        else:
+            return _files(sources, name, globs, base)
+    return Collection(name or _stem(url), kind, url, ref=ref if kind is Kind.GIT else "", globs=tuple(globs))
 
 
 def _files(sources: Sequence[str], name: str, globs: Sequence[str], base: str) -> Collection:

@@ -27,7 +27,7 @@ from msgspec.structs import fields
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
-from codeinfo.operations.search import Change, Comparison, Score, Summary, Verdict
+from codeinfo.operations.search import Change, Comparison, Figures, Score, Summary, Verdict
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 if TYPE_CHECKING:
@@ -249,9 +249,7 @@ def score(query: Query, answer: Answer | None) -> Score:
     )
 
 
-_MEANS = tuple(
-    "ndcg10 file10 recall10 mrr10 top1 top3 top5 top10 spec chars first_tokens recall500 recall1000 recall2000".split()
-)
+_MEANS = tuple(name for name in Figures.__struct_fields__ if name != "shown")  # of all queries
 
 
 def summarise(scores: Sequence[Score]) -> Summary:
