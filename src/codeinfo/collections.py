@@ -379,7 +379,7 @@ class HostPolicy(Struct, frozen=True):
         try:
             found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise AddressRefused(
+            raise DownloadFailed(
                 f"{host.name} cannot be looked up: {error}", next_step="Check the address and the network"
             ) from error
         addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -455,9 +455,9 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
         with opener.open(request, timeout=TIMEOUT_S) as reply:
             data: bytes = reply.read(limit + 1)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        raise DownloadFailed(
-            f"{url} could not be fetched: {error}", next_step="What was synced before stays"
-        ) from error
+        reason = error.reason if type(error) is urllib.error.URLError else error
+        step = "Check the address and the network; what was synced before stays"
+        raise DownloadFailed(f"{url} could not be fetched: {reason}", next_step=step) from error
     if len(data) > limit:
         raise DownloadFailed(f"{url} has more than {limit:,} bytes")
     return data

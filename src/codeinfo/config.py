@@ -233,12 +233,19 @@ def deciding_environment() -> list[tuple[str, str]]:
 # --- resolving -----------------------------------------------------------------------------------------------------
 
 
+_OF_SECTIONS = tuple(f"CODEINFO_{section.upper()}_" for section in SECTIONS)
+
+
 def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) -> Config:
     flags, environment, user = layers
     for key in flags.values:
         if key not in SETTINGS:
             raise _unknown_name(key, SETTINGS, "--set", "", what="setting")
     project, notes = _admit(found, layers)
+    variables = {row.env: row for row in SETTINGS.values()}
+    for name in (name for name in env if name.startswith(_OF_SECTIONS) and name not in variables):
+        unknown = _unknown_name(name, variables, "the environment", "", what="variable")
+        notes.append(f"{unknown.what}: not used. {unknown.next_step}")
     values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
     origins = dict.fromkeys(SETTINGS, "default")
     for layer in (user, project, environment, flags):

@@ -324,6 +324,7 @@ def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
     assert plain("conversations", "export", identity, cwd=tree).stdout.startswith(f"# {QUESTION}\n")
     assert plain("conversations", "archive", identity, cwd=tree).returncode == 0
     refused = plain("ask", "more?", "--conversation", identity, cwd=tree)
+    assert refused.stdout == ""
     assert refused.returncode == 2
     assert "must be restored before use" in refused.stderr
     assert plain("conversations", "restore", identity, cwd=tree).returncode == 0

@@ -13,7 +13,7 @@ import pytest
 from document_tools import add, ask
 from msgspec import Struct
 
-from codeinfo.collections import AddressRefused, HostPolicy, host_of, is_public
+from codeinfo.collections import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
@@ -248,3 +248,8 @@ def test_the_host_of_an_address(url: str, host: tuple[str, int]) -> None:
 def test_an_address_without_a_host_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused):
         HostPolicy().resolve(host_of(url))
+
+
+def test_a_host_that_is_not_found_is_a_failed_download() -> None:
+    with pytest.raises(DownloadFailed, match="cannot be looked up"):
+        HostPolicy().resolve(Host("nowhere.invalid", 443))

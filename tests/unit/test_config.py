@@ -67,6 +67,13 @@ def test_zero_is_a_valid_cutoff(tmp_path: Path) -> None:
     assert Config.load(cwd=tmp_path, env={"CODEINFO_RETRIEVAL_DISTANCE_CUTOFF": "0"}).retrieval.distance_cutoff == 0
 
 
+def test_a_variable_that_is_misspelt_is_noted(tmp_path: Path) -> None:
+    env = {"CODEINFO_INDEX_WRKERS": "2", "CODEINFO_HOME": str(tmp_path), "CODEINFO_CODEX_HOME": "/another/program"}
+    (note,) = Config.load(cwd=tmp_path, env=env).notes
+    assert "CODEINFO_INDEX_WRKERS" in note
+    assert "Did you mean CODEINFO_INDEX_WORKERS?" in note
+
+
 def test_flag_beats_environment_beats_project_beats_user_beats_default(own_folders: Path, tmp_path: Path) -> None:
     env = dict(os.environ)
     key = "index.chunk_chars"

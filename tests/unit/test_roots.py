@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     (tmp_path / "work" / ".git").mkdir(parents=True)
-    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr"), tmp_path / "work" / ".git"):
+    bare = tmp_path / "bare.git"
+    subprocess.run(["git", "init", "-q", "--bare", bare], check=True)
+    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr"), tmp_path / "work" / ".git", bare):
         with pytest.raises(RootRefused):
             check_root(refused)
     (tmp_path / "file.py").write_text("x = 1\n")

@@ -45,8 +45,8 @@ class Prose:
     def __enter__(self) -> Prose:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._line or not self._fence:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._line or not (self._fence or error):
             self._end_line()
         self._write_code()
 

@@ -474,6 +474,8 @@ def refusal(resolved: str) -> str:
         return "your home folder lies in it"
     if os.path.basename(resolved) == ".git":
         return "it is git's own folder"
+    if all(os.path.exists(f"{resolved}/{name}") for name in ("HEAD", "objects", "refs")):
+        return "it is a bare git repository, which has no files; a clone of it has"
     return "it is a folder of the system" if resolved in _SYSTEM_FOLDERS else ""
 
 
