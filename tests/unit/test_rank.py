@@ -290,6 +290,19 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
         assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
 
 
+def test_factors_of_an_example_are_remembered_but_for_queries_that_ask_for_examples() -> None:
+    paths, kinds = ["examples/retry.py", "src/retry.py"], ["code", "code"]
+    layout = Layout(paths)
+    remembered = boost.Factors(layout, kinds)
+    found = []
+    for text in ("retry policy", "example of a retry policy", "retry policy", "example of a retry policy"):
+        query = read_query(text)
+        found.append(remembered.of(np.arange(2), query, W).tolist())
+        named = [boost.multipliers(query, layout.facts(file), kinds[file], W) for file in range(2)]
+        assert found[-1] == pytest.approx([math.prod(factors.values()) for factors in named])
+    assert found[0] == found[2] != found[1] == found[3]
+
+
 def test_factors_are_remembered_apart_for_queries_that_weigh_tests_differently() -> None:
     asked = [read_query(text) for text in ("tests of retries", "the test client", "retries")]
     assert len({boost.Factors.variant(query, W) for query in asked}) == 3

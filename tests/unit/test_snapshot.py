@@ -178,7 +178,8 @@ def test_lists_of_many_segments_read_as_one_by_one() -> None:
         (data,) = encode_lists(written, [0, len(written.rows)])
         lists.append(PostingList("term", data, row_map, 100_000 * at))
         expected.append(move_posting(written, row_map, 100_000 * at))
-    read = decode_lists(lists)
+    read, ends = decode_lists(lists)
+    assert ends == np.cumsum([len(one.rows) for one in expected]).tolist()
     for field in Posting._fields:
         wanted = np.concatenate([getattr(one, field) for one in expected])
         assert getattr(read, field).dtype == wanted.dtype

@@ -364,12 +364,14 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
 class Factors:
     """The products of `multipliers` for the files of one generation, remembered.
 
-    They depend on a query only by what `variant` names and, for tests, examples and their like, by its terms.
+    They depend on a query only by what `variant` names and, for tests, examples and their like, by whether its title
+    has a word that makes them so: those of such titles are not remembered.
     """
 
     def __init__(self, layout: Layout, kinds: Sequence[str]) -> None:
         self._layout, self._kinds = layout, kinds
         self._known = np.full(len(kinds), np.nan)
+        self._secondary: tuple[NDArray[np.bool_], set[str]] = (np.zeros(len(kinds), bool), set())  # and their words
 
     @staticmethod
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
@@ -379,10 +381,15 @@ class Factors:
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]
+        secondary, words = self._secondary
+        if not words.isdisjoint(query.title):
+            factors[secondary[files]] = np.nan
         for at in np.isnan(factors).nonzero()[0].tolist():
             file = int(files[at])
             facts = self._layout.facts(file)
             factors[at] = math.prod(multipliers(query, facts, self._kinds[file], w).values())
-            if not facts.secondary:
+            secondary[file] = bool(facts.secondary)
+            words.update(facts.secondary)
+            if query.title.isdisjoint(facts.secondary):
                 self._known[file] = factors[at]
         return factors

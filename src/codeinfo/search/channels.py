@@ -180,7 +180,7 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     firsts = np.append(starts, ends[-1]).astype(np.int32)
     every = TermUses(whole.rows, uses, met_files, firsts, file_gains, met_fields)
     if not others:
-        return dict.fromkeys(postings, every)
+        return dict.fromkeys(postings, every._replace(rows=whole.rows.copy()))  # not what was read with it
     file_ends = starts.searchsorted(ends).tolist()
     found = {}
     for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):

@@ -156,12 +156,7 @@ def join_postings(parts: Sequence[Posting]) -> Posting:
     return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def decode_lists(lists: Sequence[PostingList]) -> Posting:
-    """The lists of one term end to end."""
-    return decode_each(lists)[0]
-
-
-def decode_each(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
+def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
     """Lists end to end, and where each of them ends. Where there are many, as in an index of many segments or in many
     indexes, they are put together as they are written and decoded all at once."""
     decoded: dict[int, Posting] = {}
@@ -312,7 +307,7 @@ def merge_postings(
     by_term = itertools.groupby(heapq.merge(*streams), key=itemgetter(0))
     while some := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
         lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, found in some for term, at, data in found]
-        whole, ends = decode_each(lists)
+        whole, ends = decode_lists(lists)
         alive, bounds = list[str](), [0]
         for term, end in {stored.term: end for stored, end in zip(lists, ends, strict=True)}.items():  # its last
             if end > bounds[-1]:

@@ -8,7 +8,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -220,8 +220,12 @@ class SqliteSnapshot:
         by_term: dict[str, list[PostingList]] = {}
         for stored in lists:
             by_term.setdefault(stored.term, []).append(stored)
-        found = ((term, decode_lists(own)) for term, own in by_term.items())
-        return {term: posting for term, posting in found if len(posting.rows)}
+        if not by_term:
+            return {}
+        whole, ends = decode_lists([stored for own in by_term.values() for stored in own])
+        bounds = [0, *(ends[last - 1] for last in accumulate(map(len, by_term.values())))]
+        found = zip(by_term, pairwise(bounds), strict=True)
+        return {term: whole.at(slice(start, end)) for term, (start, end) in found if start < end}
 
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
