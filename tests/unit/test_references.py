@@ -727,3 +727,19 @@ def test_functions_of_haskell_are_called_without_brackets_but_not_by_a_list_of_e
     with indexed(tmp_path, sources) as engine:
         graph = engine.code.calls(CallsRequest("brew", str(tmp_path)))
         assert [(edge.path, edge.line) for edge in graph.callers] == [("Cup.hs", 6)]
+
+
+def test_functions_are_called_with_a_block_alone_or_without_anything(tmp_path: Path) -> None:
+    sources = {
+        "Tea.kt": "package tea\n\nfun brew(step: () -> Unit) { step() }\n\nopen class Pot\n",
+        "Use.kt": "package tea\n\nfun run() {\n    brew { println(1) }\n    val other = ::brew\n}\n\n"
+        "class Mug : Pot() {}\n",
+        "Cup.scala": "package cup\n\nclass Cup {\n  def full: Int = 1\n  def fill(): Int = full\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+
+        def callers(name: str) -> list[tuple[str, int]]:
+            return [(edge.path, edge.line) for edge in engine.code.calls(CallsRequest(name, str(tmp_path))).callers]
+
+        assert callers("brew") == [("Use.kt", 4)]
+        assert callers("Cup.full") == [("Cup.scala", 5)]

@@ -373,10 +373,10 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
 
 def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
     """A macro, a component and in some languages any function are called without a bracket behind their names:
-    `warn!(…)`, `<Button …>`, `halt 404`. A list of exports calls nothing."""
+    `warn!(…)`, `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
     rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
     is_listed = not use.within and syntax is not None and syntax.export_list
-    if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls):
+    if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls or rules.block_calls):
         return use
     meant = names.definition(resolution.symbols[0]) if resolution.symbols else None
     if rules.bare_calls:
@@ -387,9 +387,14 @@ def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolu
         return replace(use, role="call") if is_called else use
     if meant is None or (rules.macros and meant.kind != "macro") or meant.kind in ("interface", "type"):
         return use
+    if rules.block_calls and not symbol_kind(meant.kind).is_callable:
+        return use
     text = names.index.lines(unit.facts.file_id).get(use.line, "")
     written = f"{use.receiver}.{use.name}" if use.receiver else use.name
-    mark = rf"\b{re.escape(use.name)}!" if rules.macros else rf"(?<![\w$)\]])<{re.escape(written)}(?![\w$.])"
+    if rules.elements:
+        mark = rf"(?<![\w$)\]])<{re.escape(written)}(?![\w$.])"
+    else:
+        mark = rf"\b{re.escape(use.name)}" + ("!" if rules.macros else r"\s*\{")
     return replace(use, role="call") if re.search(mark, text) else use
 
 

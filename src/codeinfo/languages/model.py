@@ -193,6 +193,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     called_by_platform: bool = False  # functions of modules, many of which no code calls
     constants: bool = False  # a name with a capital is looked up in the modules around, which any file may open
     bare_calls: bool = False  # a function is also called without brackets
+    block_calls: bool = False  # a function is also called with nothing but a block behind it: `transaction { … }`
     symbols: str = ""  # what stands around a name that is only a value, see `NameResolver.is_symbol`
 
 

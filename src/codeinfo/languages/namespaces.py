@@ -143,7 +143,12 @@ _JVM = (
         ),
         imports=_IMPORTS,
         names=model.NameRules(
-            implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True
+            implicit_self=True,
+            imports_show=True,
+            outside="types",
+            private_to_file=True,
+            extensions=True,
+            block_calls=True,
         ),
     ),
     model.Language(
@@ -161,7 +166,7 @@ _JVM = (
             types_only=True,
             nested_packages=True,
         ),
-        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package),
+        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, bare_calls=True),
     ),
 )
 
@@ -382,6 +387,7 @@ SWIFT = model.Language(
         implicit_self=True,
         open_types=True,
         private_to_file=True,
+        block_calls=True,
         symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the type that is expected, whichever that is
     ),
 )
