@@ -150,6 +150,7 @@ class StoredSymbol(Struct, frozen=True, gc=False):
 
     file: int  # its position in the columns of the snapshot
     name: str
+    qualified: str
     kind: str
     start_line: int
 

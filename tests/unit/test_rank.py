@@ -227,10 +227,10 @@ def test_a_name_matches_as_well_as_its_worse_half() -> None:
 
 def test_definitions_of_a_bare_name() -> None:
     found = [
-        StoredSymbol(0, "Session", "class", 1),
-        StoredSymbol(1, "Session", "function", 1),
-        StoredSymbol(2, "session", "variable", 1),
-        StoredSymbol(2, "session", "function", 1),
+        StoredSymbol(0, "Session", "Session", "class", 1),
+        StoredSymbol(1, "Session", "Session", "function", 1),
+        StoredSymbol(2, "session", "session", "variable", 1),
+        StoredSymbol(2, "session", "session", "function", 1),
     ]
     exact, named = boost.definition_scores(read_query("Session"), found, 4)
     assert exact.tolist() == pytest.approx([1, 0.7, 0.35, 0])
@@ -238,14 +238,28 @@ def test_definitions_of_a_bare_name() -> None:
 
 
 def test_what_qualifies_a_name_is_worth_half() -> None:
-    found = [StoredSymbol(0, "Session", "class", 1), StoredSymbol(1, "send", "method", 2)]
+    found = [StoredSymbol(0, "Session", "Session", "class", 1), StoredSymbol(1, "send", "send", "method", 2)]
     exact, _ = boost.definition_scores(read_query("Session.send"), found, 2)
     assert exact.tolist() == pytest.approx([0.5, 0.7])
 
 
+def test_a_member_is_worth_most_where_its_owner_has_it() -> None:
+    found = [
+        StoredSymbol(0, "send", "Session.send", "method", 9),
+        StoredSymbol(1, "send", "Adapter.send", "method", 9),
+        StoredSymbol(2, "Session", "Session", "class", 1),
+    ]
+    for text in ("Session.send", "requests.session.send", "Session::send"):
+        exact, _ = boost.definition_scores(read_query(text), found, 3)
+        assert exact.argmax() == 0, text
+        assert exact[0] >= 2 * exact[1:].max(), text
+    exact, _ = boost.definition_scores(read_query("send"), found[:2], 2)
+    assert exact[0] == exact[1]
+
+
 def test_a_name_in_a_sentence_says_less_the_more_files_define_it() -> None:
     query = read_query("why does the RetryPolicy give up")
-    found = [StoredSymbol(file, "RetryPolicy", "class", 1) for file in range(4)]
+    found = [StoredSymbol(file, "RetryPolicy", "RetryPolicy", "class", 1) for file in range(4)]
     exact, named = boost.definition_scores(query, found, 5)
     assert named.tolist() == pytest.approx([0.5, 0.5, 0.5, 0.5, 0])
     assert not exact.any()

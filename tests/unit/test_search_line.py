@@ -522,6 +522,19 @@ def test_a_report_may_list_a_file_twice_and_a_question_may_not(tmp_path: Path) -
         assert found.count("retry.py") == most, (settings, query)
 
 
+def test_a_member_is_shown_where_it_is_defined(tmp_path: Path) -> None:
+    """Not its class, which says the name of the owner most often, nor another class that has a member of this name."""
+    about = "\n".join(f"    # A Session keeps cookies and sends with them, Session {number}." for number in range(60))
+    other = "\n\n".join(f"    def step{number}(self):\n        return {number}" for number in range(60))
+    members = f"{other}\n\n    def send(self, request):\n        return request\n"
+    write(tmp_path, {"session.py": f"class Session:\n{about}\n\n{members}", "pool.py": f"class Pool:\n{members}"})
+    with Engine(Config.load({}, tmp_path)) as engine:
+        search = searcher(engine, tmp_path)
+        for owner, path in (("Session", "session.py"), ("Pool", "pool.py")):
+            first = search(f"{owner}.send").hits[0]
+            assert (first.path, first.symbol) == (path, f"{owner}.send")
+
+
 def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
     """As Rust has them: the file is product code, and the chunk that repeats the words of the query is a test."""
     steps = "\n".join(f"    steps.push({number});" for number in range(60))

@@ -182,6 +182,7 @@ def _is_language(name: str) -> bool:
 
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
+ASKED_MEMBER = 2.0  # `Session.send` itself, where a type of any name is 1
 IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 
@@ -223,11 +224,13 @@ def both(one: Floats, other: Floats) -> Floats:
 def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
-    A type counts fully, other definitions less; a name many files define says little.
+    A type counts fully, other definitions less, a member that is asked for by its owner most; a name many files define
+    says little.
     """
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}
     alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
+    has_owner = bool(query.member)
     for symbol in found:
         spelled = symbol.name, symbol.kind
         if spelled not in alike:
@@ -236,6 +239,8 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
                 value *= 0.5  # same letters, other case: `session` for `Session`
             alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
         places, value = alike[spelled]
+        if has_owner and query.asks_for(symbol.qualified):
+            value = ASKED_MEMBER
         if value > places.get(symbol.file, 0.0):
             places[symbol.file] = value
     wanted = [name.lower() for name in query.names]

@@ -60,9 +60,12 @@ def defined_rows(
 
 
 def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
-    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
+    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most, or its
+    member where that is asked for."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-    if symbol_kind(definition.kind).ranks_as_type:
+    if query.member and definition.name.lower() != query.names[0].lower():
+        return NAMED_HERE
+    if symbol_kind(definition.kind).ranks_as_type or query.asks_for(definition.qualified):
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
 

@@ -89,6 +89,15 @@ class Query(Struct, frozen=True):
     def bare_name(self) -> bool:
         return self.intent is Intent.EXACT_NAME
 
+    @property
+    def member(self) -> str:
+        """`.session.send` where all that is asked for is `requests.Session.send`; "" where no owner is named."""
+        return f".{self.names[-1]}.{self.names[0]}".lower() if self.bare_name and len(self.names) > 1 else ""
+
+    def asks_for(self, qualified: str) -> bool:
+        """Whether it names this very definition by its owner."""
+        return bool(self.member) and f".{qualified}".lower().endswith(self.member)
+
     def heaviest(self, most: int) -> dict[str, float]:
         """Of its terms."""
         return _heaviest(self.terms, most)

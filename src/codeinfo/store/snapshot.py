@@ -384,7 +384,8 @@ class SqliteSnapshot:
 
 # Lists come as JSON: a statement of its own for each of their lengths would have to be prepared again and again.
 _POSTINGS = "SELECT term, data FROM json_each(?) CROSS JOIN postings ON segment = ? AND term = value"
-_DEFINITIONS = "SELECT file_id, name, kind, start_line FROM json_each(?) CROSS JOIN definitions ON name_key = value"
+_DEFINITIONS = """SELECT file_id, name, qualified, kind, start_line
+                  FROM json_each(?) CROSS JOIN definitions ON name_key = value"""
 _BLOCKS = "SELECT chunks.* FROM json_each(?) CROSS JOIN chunks ON chunks.id = value"
 
 
