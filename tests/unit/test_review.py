@@ -301,6 +301,19 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
         compare("a.py", "x", "y"), Version("x", (number[0],)), Version("y", (number[1],)), is_product=True
     )
     assert api_changes([raised]) == []  # another value is no other way to use it
+    for signature, is_found in (
+        ("def f(a, b: dict[str, int] = {}, *, c=1)", False),
+        ("def f(a, b)", True),
+        ("def f(a, b=1, c)", True),
+        ("def f(a) -> int", True),
+    ):
+        other = Version("y", (Definition("f", "f", "function", signature, "", 1, 2),))
+        changed = Revision(compare("a.py", "x", "y"), before, other, is_product=True)
+        assert bool(api_changes([changed])) is is_found, signature
+    held = Definition("P", "P", "interface", "interface P", "", 1, 3)
+    was, now = (Definition("f", "P.f", "method", text, "", 2, 2) for text in ("f($a)", "f($a, $b = 1)"))
+    taken = Revision(compare("P.php", "x", "y"), Version("x", (held, was)), Version("y", (held, now)), is_product=True)
+    assert len(api_changes([taken])) == 1  # who implements it must take it too
     hidden = Revision(compare("pkg/_a.py", "x", "y"), before, after, is_product=True)
     assert api_changes([hidden]) == []
     everything = Import("@a/client", 1, ("*",), reexport=True)

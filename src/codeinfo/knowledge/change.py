@@ -11,6 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from codeinfo.graph.references import INTERFACES
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
@@ -206,13 +207,16 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
             owner = one.qualified.rpartition(".")[0]
             if owner in once and owner not in now:
                 continue  # gone with what holds it
+            # Who implements an interface must take what it takes; callers may leave out what has a default.
+            is_implemented = any(held.kind in INTERFACES for held in now.get(owner, ()))
+            alike = str.__eq__ if is_implemented else _takes_the_same
             if not same and one.qualified not in anywhere:
                 message = f"{one.qualified} ({one.kind}) is gone: {_short(one.signature)}"
                 found.append((Finding("api", revision.at(one.start_line), message), one.qualified))
             elif (
                 one.kind != "constant"
                 and len(same) == 1 == once[one.qualified]
-                and _shape(same[0].signature) != _shape(one.signature)
+                and not alike(_shape(one.signature), _shape(same[0].signature))
             ):
                 message = f"{one.qualified} was {_short(one.signature)}, is {_short(same[0].signature)}"
                 found.append((Finding("api", revision.at(same[0].start_line), message), one.qualified))
@@ -243,6 +247,17 @@ def _shape(signature: str) -> str:
     return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
 
 
+def _takes_the_same(before: str, now: str) -> bool:
+    """Whether callers may go on as they are: nothing differs but parameters at the end that can be left out."""
+    start = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), len(before))
+    if not before[start:].startswith(")") or not now.endswith(before[start:]):
+        return before == now
+    added = now[start : len(now) - len(before) + start].strip(",")
+    return not added.startswith(")") and all(part == "*" or _OPTIONAL.search(part) for part in _PARAMETERS.split(added))
+
+
+_PARAMETERS = re.compile(r",(?![^\[({<]*[\])}>])")  # at a comma that no bracket holds
+_OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
 
 
