@@ -414,6 +414,8 @@ def test_ordinary_files_do_not(path: str) -> None:
     [
         ("tests of retries", "pkg/retry_test.go"),
         ("an example of streaming", "examples/stream.py"),
+        ("an example of streaming", "docs_src/streaming/tutorial.py"),
+        ("examples of streaming", "samples/Stream.java"),
         ("mocks for the clock", "mocks/clock.ts"),
         ("run the benchmarks", "benchmarks/run.py"),
     ],

@@ -40,6 +40,7 @@ _SECONDARY = re.compile(
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
+_EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # by other names
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
@@ -164,7 +165,10 @@ def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
 
 def _secondary_terms(path: str) -> tuple[str, ...]:
     found = _SECONDARY.search(path)
-    return tuple(terms(found[found.lastindex or 0])) or ("tool",) if found else ()
+    if found is None:
+        return ()
+    word = found[found.lastindex or 0]
+    return (*terms(word), *terms("example" if _EXAMPLES.fullmatch(word) else "")) or ("tool",)
 
 
 def _is_manifest(name: str) -> bool:
