@@ -10,6 +10,7 @@ from conftest import REPOSITORY, RunCli
 
 from codeinfo.ports import Extent
 from codeinfo.search.focus import Finder, LineKind, Shown, answering_definition, focus, line_kind
+from codeinfo.search.query import read_query
 
 BUDGET = 300
 FILLER = "".join(f"    step_{n} = prepare(step_{n}, {n})\n" for n in range(12))
@@ -103,6 +104,7 @@ class Pool:
     def close(self):
         self.drop()
 """
+TEXT = read_query("how are connections kept")
 IN_POOL = [
     Extent("Pool", "class", 4, 13),
     Extent("Pool.open", "method", 5, 6),
@@ -126,7 +128,7 @@ IN_POOL = [
     ],
 )
 def test_a_chunk_is_called_after_the_definition_that_answers(terms: dict[str, float], expected: str) -> None:
-    found = answering_definition(IN_POOL, 1, POOL, Shown(0, POOL.count("\n"), POOL), Finder(terms))
+    found = answering_definition(TEXT, IN_POOL, 1, POOL, Shown(0, POOL.count("\n"), POOL), Finder(terms))
     assert (found.qualified if found else "") == expected
 
 
@@ -144,15 +146,25 @@ def test_a_part_is_called_after_a_definition_that_it_shows(
 ) -> None:
     lines = POOL.splitlines()
     shown = Shown(first, last, "\n".join(lines[first : last + 1]))
-    found = answering_definition(IN_POOL, 1, POOL, shown, Finder(terms))
+    found = answering_definition(TEXT, IN_POOL, 1, POOL, shown, Finder(terms))
     assert found is not None
     assert found.qualified == expected
+
+
+@pytest.mark.parametrize("name", ["close", "Pool.close", "servers::Pool::close"])
+def test_a_chunk_is_called_after_the_name_that_is_asked_for(name: str) -> None:
+    """Although another one says it more often."""
+    text = POOL.replace("borrow(self)", "borrow(self, close)").replace("idle", "close")
+    shown = Shown(0, text.count("\n"), text)
+    found = answering_definition(read_query(name), IN_POOL, 1, text, shown, Finder({"close": 1.0}))
+    assert found is not None
+    assert found.qualified == "Pool.close"
 
 
 def test_a_form_feed_ends_no_line() -> None:
     text = POOL.replace("import servers", "import servers\f")
     lines = text.split("\n")
     shown = Shown(4, 6, "\n".join(lines[4:7]))
-    found = answering_definition(IN_POOL, 1, text, shown, Finder({"connect": 1.0}))
+    found = answering_definition(TEXT, IN_POOL, 1, text, shown, Finder({"connect": 1.0}))
     assert found is not None
     assert found.qualified == "Pool.open"

@@ -234,7 +234,7 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}
     alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
-    has_owner = bool(query.member)
+    names_owner = query.names_owner
     for symbol in found:
         spelled = symbol.name, symbol.kind
         if spelled not in alike:
@@ -243,7 +243,7 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
                 value *= 0.5  # same letters, other case: `session` for `Session`
             alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
         places, value = alike[spelled]
-        if has_owner and query.asks_for(symbol.qualified):
+        if names_owner and query.asks_for(symbol.qualified):
             value = ASKED_MEMBER
         if value > places.get(symbol.file, 0.0):
             places[symbol.file] = value

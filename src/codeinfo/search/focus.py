@@ -63,9 +63,9 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most, or its
     member where that is asked for."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-    if query.member and definition.name.lower() != query.names[0].lower():
+    if query.names_owner and definition.name.lower() != query.names[0].lower():
         return NAMED_HERE
-    if symbol_kind(definition.kind).ranks_as_type or query.asks_for(definition.qualified):
+    if symbol_kind(definition.kind).ranks_as_type or (query.names_owner and query.asks_for(definition.qualified)):
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
 
@@ -105,11 +105,11 @@ def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArr
 
 
 def answering_definition(
-    extents: Sequence[Extent], first_line: int, text: str, shown: Shown, finder: Finder
+    query: Query, extents: Sequence[Extent], first_line: int, text: str, shown: Shown, finder: Finder
 ) -> Extent | None:
-    """Of the definitions that the shown lines of a chunk are about, the one that has most of the query in its name and
-    in these lines; the first of equals. Where none has anything of it: the one that the shown part begins with, and
-    None at the beginning of the chunk."""
+    """Of the definitions that the shown lines of a chunk are about, the one that is asked for by its name, else the one
+    that has most of the query in its name and in these lines; the first of equals. Where none has anything of it: the
+    one that the shown part begins with, and None at the beginning of the chunk."""
     named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
     if not named:
         return None
@@ -120,6 +120,8 @@ def answering_definition(
             owner = _owner(named, first_line + line, first_line + reading.leads_to(line))
             if owner is not None:
                 met.setdefault(owner, []).extend(reading.terms.get(line, ()))
+    if asked := next((extent for extent in met if query.asks_for(extent.qualified)), None):
+        return asked
     middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
     best, best_worth = None, 0.0
     for extent, own in met.items():  # not one of which the last lines show only the beginning

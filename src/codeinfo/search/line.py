@@ -544,7 +544,7 @@ def choose(
         if budget < SMALLEST_EXCERPT:
             dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(view, item, finder, item.score / highest, kept, budget, root)
+        hit = _hit(query, view, item, finder, item.score / highest, kept, budget, root)
         hits.append(_explained(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
 
@@ -633,6 +633,7 @@ def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
 
 
 def _hit(
+    query: Query,
     view: Snapshot,
     item: Ranked,
     finder: Finder,
@@ -646,7 +647,7 @@ def _hit(
     symbol, kind = chunk.symbol, chunk.kind
     if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
-        if answering := answering_definition(extents, chunk.start_line, chunk.text, shown, finder):
+        if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
     return Hit(
         root=root,

@@ -90,13 +90,15 @@ class Query(Struct, frozen=True):
         return self.intent is Intent.EXACT_NAME
 
     @property
-    def member(self) -> str:
-        """`.session.send` where all that is asked for is `requests.Session.send`; "" where no owner is named."""
-        return f".{self.names[-1]}.{self.names[0]}".lower() if self.bare_name and len(self.names) > 1 else ""
+    def names_owner(self) -> bool:
+        return self.bare_name and len(self.names) > 1
 
     def asks_for(self, qualified: str) -> bool:
-        """Whether it names this very definition by its owner."""
-        return bool(self.member) and f".{qualified}".lower().endswith(self.member)
+        """Whether all that is asked for is this definition: `requests.Session.send` and `send` ask for Session.send."""
+        if not self.bare_name or not self.names:
+            return False
+        owner = f".{self.names[-1]}" if self.names_owner else ""
+        return f".{qualified}".lower().endswith(f"{owner}.{self.names[0]}".lower())
 
     def heaviest(self, most: int) -> dict[str, float]:
         """Of its terms."""
