@@ -25,6 +25,7 @@ from codeinfo.operations.code import (
     UnusedRequest,
 )
 from codeinfo.operations.search import IndexRequest, SearchRequest, SimilarRequest, StatusRequest, WhyRequest
+from codeinfo.store.layout import indexed_roots
 
 FILES = {
     "lib/pause.py": "def pause(seconds):\n    return seconds\n\n\ndef never_used():\n    return 1\n",
@@ -221,3 +222,14 @@ def test_a_folder_that_must_not_be_read_is_blamed(tmp_path: Path, codeinfo: Any)
         done = codeinfo(*arguments)
         assert done.returncode == 2
         assert "cannot be read: permission denied" in done.stderr
+
+
+def test_only_trees_that_say_whose_they_are_count_as_indexed(tmp_path: Path) -> None:
+    assert indexed_roots(tmp_path) == []
+    for tree in ("b-1/trees/b", "a/trees/x", "a/trees/gone", ".removed-c/trees/c", "b/trees/b"):
+        folder = tmp_path / "indexes" / tree
+        folder.mkdir(parents=True)
+        if folder.name != "gone":
+            (folder / "root").write_text(f"/src/{tree}")
+    (tmp_path / "indexes" / "note").write_text("no family")
+    assert [str(root) for root in indexed_roots(tmp_path)] == ["/src/a/trees/x", "/src/b-1/trees/b", "/src/b/trees/b"]

@@ -150,8 +150,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
             roots=view.roots if isinstance(view, Joined) else (),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
-            # The name of one of several projects tells them apart; what all of them are called says nothing.
-            project_words=frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes)),
+            project_words=_shared_words(indexes),
             allowed=_allowed(request, views, indexes, scope),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
@@ -169,6 +168,16 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         return found
     hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
+
+
+def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
+    """The name of one of several projects tells them apart; what all of them are called says nothing."""
+    words = frozenset(terms(indexes[0].root.name))
+    for index in indexes[1:]:
+        if not words:
+            break
+        words &= frozenset(terms(index.root.name))
+    return words
 
 
 def _joined(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:

