@@ -322,6 +322,7 @@ def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
     assert QUESTION in plain("conversations", "show", identity[:8], cwd=tree).stdout
     assert identity in plain("conversations", "search", "transfer", cwd=tree).stdout
     assert plain("conversations", "export", identity, cwd=tree).stdout.startswith(f"# {QUESTION}\n")
+    assert "  1 question  " in plain("conversations", "list", cwd=tree).stdout
     assert plain("conversations", "archive", identity, cwd=tree).returncode == 0
     refused = plain("ask", "more?", "--conversation", identity, cwd=tree)
     assert refused.stdout == ""

@@ -687,7 +687,8 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
 def _hotspots(result: code.HotspotReport, out: Output) -> None:
     out.table([_hot_row(item, out.near(item.path)) for item in result.hotspots])
     _more(len(result.hotspots), result.total, out)
-    out.line((f"{result.commits} commits in {result.days} days; score is commits × lines", "dim"))
+    commits, days = quantity(result.commits, "commit"), quantity(result.days, "day")
+    out.line((f"{commits} in {days}; score is commits × lines", "dim"))
     out.notes(result.notes)
 
 

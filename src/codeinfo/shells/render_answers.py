@@ -195,7 +195,7 @@ def _page(page: answers.ConversationPage, out: Output) -> None:
 def _row(one: answers.Conversation) -> tuple[Span, ...]:
     state = "running" if one.running else "archived" if one.archived_at else one.agent_name
     when = one.last_message_at[:16].replace("T", " ")
-    return (one.id, "cyan"), when, f"{one.turns // 2} questions", (state, "magenta"), one.title
+    return (one.id, "cyan"), when, quantity(one.turns // 2, "question"), (state, "magenta"), one.title
 
 
 @render.register
