@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
-from codeinfo.graph.references import candidate_ids, importing, symbol_info
+from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_migration, is_product
 from codeinfo.languages.model import FileFacts, named
@@ -40,6 +40,8 @@ _TAKEN_BY_PLACE = re.compile(
     r"|manifest|(?:apple-)?icon|(?:opengraph|twitter)-image)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+"
     r"|middleware|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py|(?:.*/)?resource\.h"
 )
+_STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
+_WORD = re.compile(r"\w+")
 # Bases that come with a language: nothing finds a class by them.
 _PLAIN_BASE = re.compile(
     r"\w*(?:Exception|Error|Warning|Enum|Flag)|[Oo]bject|ABC|Protocol|Generic|NamedTuple|TypedDict|Struct|dict|list|str"
@@ -359,9 +361,16 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
             offered.append((file, definition))
     found: list[code.UnusedSymbol] = []
     by_framework = 0
-    for file, definition in offered:
+    unused = [
+        (file, definition)
+        for file, definition in offered
+        if users[definition.name] == (definition.name in own.get(file.file_id, ()))
+        and not _is_used_otherwise(index, file, definition, users)
+    ]
+    in_texts = _named_in_texts(index, {definition.name for _, definition in unused})
+    for file, definition in unused:
         used_here = definition.name in own.get(file.file_id, ())
-        if users[definition.name] != used_here or _is_used_otherwise(index, file, definition, users):
+        if in_texts.get(definition.name, set()) - {file.file_id}:
             continue
         if used_here and "main" in (*file.exports, *file.hidden):
             continue  # a program, which nobody imports
@@ -433,8 +442,7 @@ def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
-    is_found = _TAKEN_BY_PLACE.fullmatch(file.path) or _is_registered(index, file.file_id, definition)
-    if is_found or _is_named_in_text(index, file, definition.name):
+    if _TAKEN_BY_PLACE.fullmatch(file.path) or _is_registered(index, file.file_id, definition):
         return True
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
@@ -442,17 +450,17 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
 
 
-def _is_named_in_text(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    """Whether another file has the name in a string, as settings name classes, or anywhere where it has no syntax
-    tree, as templates call functions."""
-    word = rf"(?<!\w){re.escape(name)}(?!\w)"
-    quoted = rf"""["'`][^"'`\n]*{word}[^"'`\n]*["'`]"""
-    others = (index.by_id.get(file_id) for file_id in candidate_ids(index, name))
-    return any(
-        re.search(quoted if other.language in GRAMMARS else word, index.lines(other.file_id).joined()) is not None
-        for other in others
-        if other is not None and other is not file and named(other.language).markup is None
-    )
+def _named_in_texts(index: CodeIndex, names: set[str]) -> dict[str, set[int]]:
+    """The files that have a name in a string, as settings name classes, or anywhere where a file has no syntax tree, as
+    templates call functions."""
+    found: dict[str, set[int]] = {}
+    for file_id, file in index.by_id.items() if names else ():
+        if named(file.language).markup is None:
+            text = index.lines(file_id).joined()
+            words = _WORD.findall(" ".join(_STRING.findall(text)) if file.language in GRAMMARS else text)
+            for name in names.intersection(words):
+                found.setdefault(name, set()).add(file_id)
+    return found
 
 
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:

@@ -199,7 +199,7 @@ def find_definitions(names: NameResolver, request: code.DefsRequest, below: str 
     what was found, so all files are checked that have the name in their text, as long as these are few."""
     index, lookup = names.index, look_up_member(names, request.name)
     named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
-    index.facts.check_symbols(dict.fromkeys([*named, *candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
+    index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
         raise _nothing_called(index, request.name)
     found = _narrowed(lookup, below).listed()
@@ -417,7 +417,7 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files that have the name, in a language that can mean it: in another one the same name is another name."""
     families = {family(index.graph.files[symbol.path].language) for symbol in lookup.found}
-    known = (index.by_id[file_id] for file_id in candidate_ids(index, lookup.name) if file_id in index.by_id)
+    known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
     return [
         file
         for file in sorted(known, key=lambda file: file.path)
@@ -430,7 +430,7 @@ def _has_family(language: str) -> bool:
     return language in GRAMMARS or bool(named(language).family)
 
 
-def candidate_ids(index: CodeIndex, name: str) -> list[int]:
+def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
     """Files that may use a name: those that have its index term."""
     terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
     if not terms:  # a name the keyword index does not keep: too long, or made of signs
