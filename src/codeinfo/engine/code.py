@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -54,6 +54,7 @@ GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to
 ANSWERS_FILE = "answers.json"
 MOST_ANSWERS = 32  # in that file, the oldest goes first
 MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
+MOST_GENERATED_BYTES = 16_000_000  # of a file: larger ones are data
 _DAY = 86_400
 Answer = TypeVar("Answer")
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
@@ -204,8 +205,11 @@ class CodeOperations:
             request = replace(request, refresh=False)
 
     def unused(self, request: ops.UnusedRequest, progress: ProgressSink | None = None) -> ops.UnusedReport:
-        with self._open(request, progress) as (names, below):
-            return unused_exports(names.index, request, below)
+        place = self._indexes.find(request.path)
+        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
+        with self.open(place.index, store) as names:
+            texts = _generated_texts(place.index.source.contents, store)
+            return unused_exports(names.index, request, texts, place.below)
 
     # --- files ---
 
@@ -299,6 +303,15 @@ def _stamp(store: SqliteStore, root: Path) -> str:
 def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
     kept = decoded(read_beside(store, ANSWERS_FILE), _Answers)
     return kept if kept and kept.stamp == stamp else _Answers(stamp)
+
+
+def _generated_texts(contents: Files, store: SqliteStore) -> Iterator[str]:
+    """Of files that tools wrote: they are not indexed, but they use what others define."""
+    paths = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
+    with contents.open(paths) as reader:
+        for path in paths:
+            with suppress(OSError):
+                yield reader.read(path, MOST_GENERATED_BYTES).decode("utf-8", "replace")
 
 
 def _next_index(

@@ -337,7 +337,10 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
 # --- unused exports ------------------------------------------------------------------------------------------------
 
 
-def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "") -> code.UnusedReport:
+def unused_exports(
+    index: CodeIndex, request: code.UnusedRequest, generated: Iterable[str], below: str = ""
+) -> code.UnusedReport:
+    """`generated` are texts that are not indexed; any word of theirs counts as a use."""
     users: Counter[str] = Counter()  # name → files that use it
     own: dict[int, frozenset[str]] = {}
     for file_id, packed in index.facts.references(list(index.by_id)):
@@ -367,10 +370,13 @@ def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "
         if users[definition.name] == (definition.name in own.get(file.file_id, ()))
         and not _is_used_otherwise(index, file, definition, users)
     ]
-    in_texts = _named_in_texts(index, {definition.name for _, definition in unused})
+    wanted = {definition.name for _, definition in unused}
+    for text in generated:
+        wanted.difference_update(_WORD.findall(text))
+    in_texts = _named_in_texts(index, wanted)
     for file, definition in unused:
         used_here = definition.name in own.get(file.file_id, ())
-        if in_texts.get(definition.name, set()) - {file.file_id}:
+        if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
             continue
         if used_here and "main" in (*file.exports, *file.hidden):
             continue  # a program, which nobody imports
