@@ -207,9 +207,14 @@ class CodeOperations:
     def unused(self, request: ops.UnusedRequest, progress: ProgressSink | None = None) -> ops.UnusedReport:
         place = self._indexes.find(request.path)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
+        contents = place.index.source.contents
+        generated = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
         with self.open(place.index, store) as names:
-            texts = _generated_texts(place.index.source.contents, store)
-            return unused_exports(names.index, request, texts, place.below)
+            found = unused_exports(names.index, request, _texts(contents, generated), place.below)
+        if contents.exact or not generated:
+            return found
+        note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
+        return replace(found, is_complete=False, notes=(*found.notes, note))
 
     # --- files ---
 
@@ -305,9 +310,8 @@ def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
     return kept if kept and kept.stamp == stamp else _Answers(stamp)
 
 
-def _generated_texts(contents: Files, store: SqliteStore) -> Iterator[str]:
+def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
     """Of files that tools wrote: they are not indexed, but they use what others define."""
-    paths = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
     with contents.open(paths) as reader:
         for path in paths:
             with suppress(OSError):
