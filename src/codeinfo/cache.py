@@ -1,4 +1,4 @@
-"""Caches in bounded memory."""
+"""Size-bounded caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Content = TypeVar("Content")
 
 
 class Cache(Generic[Key, Content]):
-    """Contents by a key that never changes its content: the most recently used ones, up to a total size."""
+    """Maps keys to immutable contents: keeps the most recently used ones, up to a total size."""
 
     def __init__(self, most: int, size: Callable[[Content], int]) -> None:
         self._most, self._size = most, size
@@ -39,12 +39,12 @@ class Cache(Generic[Key, Content]):
         return content
 
 
-_LONGEST_KNOWN = 64  # characters: longer tokens hardly come again
+_LONGEST_KNOWN = 64  # characters: longer tokens rarely recur
 
 
 class Readings(dict[str, tuple[Content, ...]]):
-    """What a function reads in each token of a text. Most tokens have come before, and looking one up takes no call of
-    Python's: `map(readings.__getitem__, tokens)` runs at the speed of the dictionary."""
+    """Caches what a function returns for each token of a text. Most tokens recur, and a hit needs no Python call:
+    `map(readings.__getitem__, tokens)` runs at dictionary speed."""
 
     def __init__(self, read: Callable[[str], Iterable[Content]], most: int) -> None:
         super().__init__()
@@ -54,6 +54,6 @@ class Readings(dict[str, tuple[Content, ...]]):
         found = tuple(self._read(token))
         if len(token) <= _LONGEST_KNOWN:
             if len(self) >= self._most:
-                self.clear()  # the common ones are back at once, and a stream of random names does not fill the memory
+                self.clear()  # common tokens return at once, and a stream of random names cannot fill the memory
             self[token] = found
         return found

@@ -1,11 +1,11 @@
-"""A collection of documents: a folder, some files, a package, or a git repository at a revision; the files that name
-collections, what a package says about itself, the links between documents, and how they are fetched and packed.
+"""A collection of documents (a folder, some files, a package, or a git repository at a revision): the files that name
+collections, package manifests, links between documents, fetching and packing.
 
 A project's `context.json` comes with a repository and is not trusted: it may name what lies inside the project and
-public addresses that a sync then asks for, never other folders or repositories of this machine. So does a package's
-manifest, `{name, version, description?, baseUrl?, sources}`: `sources` is `{glob: []}` or
-`{files: [path | {path|url, hash?}]}`, whose paths are relative to the package and stay inside it; a hash is SHA-256,
-`sha256:` in front or not.
+public addresses for a sync to fetch, never other folders or repositories on this machine. The same holds for a
+package's manifest, `{name, version, description?, baseUrl?, sources}`: `sources` is `{glob: []}` or `{files: [path |
+{path|url, hash?}]}`, whose paths are relative to the package and stay inside it; a hash is SHA-256, with or without a
+leading `sha256:`.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Kind(StrEnum):
     FILES = "files"
     PACKAGE = "package"  # a folder or archive with a manifest
     GIT = "git"
-    WRITTEN = "written"  # documents that were written into it one by one
+    WRITTEN = "written"  # documents written into it one by one
 
 
 class Collection(Struct, frozen=True, omit_defaults=True):
-    """`url` is a path or an address; `id` follows from it: `file:<id>` for what lies here, else `pkg:<url>`."""
+    """`url` is a path or an address; `id` is derived from it: `file:<id>` for local sources, otherwise `pkg:<url>`."""
 
     name: str
     kind: Kind
     url: str
-    files: tuple[str, ...] = ()  # of Kind.FILES: absolute paths
-    ref: str = ""  # of Kind.GIT; "" is the default branch
-    globs: tuple[str, ...] = ()  # which of its documents; a leading "!" leaves out
+    files: tuple[str, ...] = ()  # for Kind.FILES: absolute paths
+    ref: str = ""  # for Kind.GIT; "" is the default branch
+    globs: tuple[str, ...] = ()  # which documents to include; a leading "!" excludes
     origin: str = "user"  # or "project": named by a context.json
 
     @property
@@ -68,7 +68,7 @@ class Collection(Struct, frozen=True, omit_defaults=True):
 
     @property
     def slug(self) -> str:
-        """A folder name of its own."""
+        """A unique folder name."""
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)[:40].strip(".") or "collection"
         return f"{readable}-{hashlib.sha256(os.fsencode(self.id)).hexdigest()[:12]}"
 
@@ -78,7 +78,7 @@ class Collection(Struct, frozen=True, omit_defaults=True):
 
     @property
     def fetched(self) -> bool:
-        """Whether its documents lie in the user's data, where they were copied before they could be indexed."""
+        """Whether its documents are a fetched copy in the user's data folder."""
         return self.kind in (Kind.GIT, Kind.WRITTEN) or (
             self.kind is Kind.PACKAGE and (self.remote or is_archive(self.url))
         )
@@ -164,7 +164,7 @@ def write_user_list(collections: Iterable[Collection]) -> str:
 
 
 def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
-    """The collections of a project, and why some that it names are not taken."""
+    """A project's collections, and why some that it names are refused."""
     where = os.path.join(folder, CONTEXT_FILE)
     named = _object(text, where).get("collections", {})
     if not isinstance(named, Mapping):
@@ -187,7 +187,7 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
     plain = url.removeprefix("pkg:").removeprefix("file:")
     collection = collection_of([plain], name=alias, ref=ref, base=folder)
     if not collection.remote:
-        if collection.kind is Kind.GIT:  # a repository may point to others outside, by links and alternates
+        if collection.kind is Kind.GIT:  # a repository may point outside through links and alternates
             raise UsageError(f"{url} is a repository of this machine", next_step=_ADD_YOURSELF)
         inside = os.path.realpath(collection.url)
         if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
@@ -196,7 +196,7 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
 
 
 def add_to_context(text: str, folder: str, alias: str, url: str, ref: str) -> str:
-    """The project's file with one more collection; whatever else it holds stays."""
+    """Add a collection to the project's file; everything else in it stays."""
     content = _object(text or "{}", os.path.join(folder, CONTEXT_FILE))
     named = dict(content.get("collections") or {})
     named[alias] = {"url": url} | ({"ref": ref} if ref else {})
@@ -228,7 +228,7 @@ _CORRECT_MANIFEST = "Correct the manifest; docs/documents.md describes it"
 class PackageFile(Struct, frozen=True):
     path: str
     url: str = ""  # "" for a file of the package itself
-    sha256: str = ""  # "" where the manifest gives none
+    sha256: str = ""  # "" if the manifest has none
 
 
 class Manifest(Struct, frozen=True):
@@ -289,7 +289,7 @@ def write_manifest(manifest: Manifest) -> str:
 
 
 def safe_path(path: str) -> str:
-    """The path, once it is certain that it stays below whatever it is joined to."""
+    """Return the path after checking that it stays below whatever it is joined to."""
     parts = path.replace("\\", "/").split("/")
     if not path or path.startswith(("/", "\\")) or ":" in parts[0] or ".." in parts or "\0" in path:
         raise _bad(f"{path!r} leaves the package")
@@ -320,7 +320,7 @@ _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html"
 
 def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
     """(from, to) for every link between two documents of the collection. A link is relative to its document, then to
-    the collection; a wiki link names a page wherever it lies."""
+    the collection; a wiki link names a page anywhere."""
     by_name: dict[str, list[str]] = {}
     for path in sorted(links):
         by_name.setdefault(_name_key(path), []).append(path)
@@ -362,20 +362,20 @@ class AddressRefused(UsageError):
 
 
 class Host(Struct, frozen=True):
-    """Where an address leads: a name or number, and a port."""
+    """The target of an address: a name or number, and a port."""
 
     name: str
     port: int
 
 
 class HostPolicy(Struct, frozen=True):
-    """`hosts` may be asked wherever they are; all others must be public."""
+    """`hosts` are allowed wherever they are; all others must be public."""
 
     hosts: frozenset[str] = frozenset()
 
     def resolve(self, host: Host) -> tuple[str, ...]:
-        """The addresses of a host, all of which may be asked. Connect to one of these, not to the name: a second look
-        at the name may give another address."""
+        """The addresses of a host, all of them allowed. Connect to one of these, not to the name: resolving the name
+        again may give another address."""
         try:
             found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
@@ -393,14 +393,14 @@ class HostPolicy(Struct, frozen=True):
         return addresses
 
     def pin(self, url: str) -> str:
-        """`host:port:address,…` of an address of git, for a program that would look the host up once more."""
+        """`host:port:address,…` for a git address, for a program that would resolve the host again."""
         host = host_of(url)
         addresses = (f"[{address}]" if ":" in address else address for address in self.resolve(host))
         return f"{host.name}:{host.port}:{','.join(addresses)}"
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the public internet, also where it carries another one inside."""
+    """Whether an address belongs to the public internet, including any address embedded in it."""
     found = ip_address(address.partition("%")[0])
     return found.is_global and not found.is_multicast and all(inner.is_global for inner in _embedded_addresses(found))
 
@@ -433,7 +433,7 @@ TIMEOUT_S = 30.0
 
 
 class DownloadFailed(ProviderError):
-    """The host did not send what was asked for."""
+    """The host did not send what was requested."""
 
 
 def download(url: str, limit: int, policy: HostPolicy) -> bytes:
@@ -464,8 +464,7 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
 
 
 class _CheckedHandler(urllib.request.HTTPSHandler):
-    """Opens http and https. A proxy that the user has set is asked as it is; the host behind it is checked all the
-    same."""
+    """Opens http and https. A proxy set by the user is used as it is; the host behind it is still checked."""
 
     def __init__(self, policy: HostPolicy) -> None:
         super().__init__()
@@ -508,7 +507,7 @@ class _CheckedConnection(http.client.HTTPConnection):
 
 
 class _CheckedEncryptedConnection(http.client.HTTPSConnection, _CheckedConnection):
-    """`HTTPSConnection.connect` begins with the connection of the class behind it, which is the checked one."""
+    """`HTTPSConnection.connect` starts with the connection of the next class, which is the checked one."""
 
 
 def _set_policy(connection: _CheckedConnection, policy: HostPolicy) -> http.client.HTTPConnection:
@@ -558,7 +557,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 
 def _strip_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Many archives hold one folder that holds everything."""
+    """Many archives wrap everything in one folder."""
     if MANIFEST in files:
         return files
     tops = {path.partition("/")[0] for path in files}

@@ -22,24 +22,24 @@ from codeinfo.files import read_user_file
 from codeinfo.settings import SECTIONS, SETTINGS, Row, Sections
 
 PROJECT_FILE = ".codeinfo.toml"
-MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries have half of it
+MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries take half of it
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names of this machine
 
 
 class Layer(Struct, frozen=True):
-    """The values one source gives, as written, and the name to show for it."""
+    """The values from one source, as written, and its display name."""
 
     origin: str
     values: Mapping[str, Any]
-    text: str = ""  # the TOML file's text, to point at a line
+    text: str = ""  # the TOML file's text, to report line numbers
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
 class Config(Sections, frozen=True):
     origins: Mapping[str, str]  # "section.field" → where its value comes from
-    notes: tuple[str, ...] = ()  # values that were not taken, and why
+    notes: tuple[str, ...] = ()  # values that were ignored, and why
     patterns: tuple[Mapping[str, Any], ...] = ()  # the project's own detectors, as written
     _layers: tuple[Layer, ...] = ()
     _project: Layer | None = None
@@ -65,7 +65,7 @@ class Config(Sections, frozen=True):
         return self if project == self._project else _resolve(self._layers, project, self._env)
 
     def secret(self, name: str) -> str:
-        """The value of the environment variable that `api_key_env` names, "" where there is none."""
+        """The value of the environment variable named by `api_key_env`, "" if unset."""
         return self._env.get(name, "") if name else ""
 
     def value(self, key: str) -> Any:
@@ -74,18 +74,18 @@ class Config(Sections, frozen=True):
 
 
 def use_one_blas_thread() -> None:
-    """To be called before numpy is imported: a scan of vectors waits for busy cores longer than it gains by them, and
-    threads that wait for the next one take nearly as much processor time as the search itself."""
+    """Must run before numpy is imported. Scanning vectors gains less from more threads than waiting for busy cores
+    costs, and idle BLAS threads spin, using nearly as much CPU as the search itself."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def colour_refused() -> bool:
-    """Whether the user asked every program for plain text (https://no-color.org) or the terminal knows no colour."""
+    """Whether the user asked for plain text (https://no-color.org) or the terminal has no colour."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def editor_command() -> str:
-    """The editor that the user named for every program, "" for none."""
+    """The editor the user configured for all programs, "" for none."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
 
 
@@ -98,8 +98,8 @@ def _project_layer(folder: Path) -> Layer:
 
 
 def find_upwards(folder: Path, name: str) -> Path | None:
-    """The nearest file of that name from `folder` upwards, not past the top of its repository."""
-    folder = Path(os.path.abspath(folder))  # never resolved: a symlink must not lead to another project's file
+    """The nearest file of that name from `folder` upwards, within its repository."""
+    folder = Path(os.path.abspath(folder))  # not resolved: a symlink must not lead to another project's file
     for place in (folder, *folder.parents):
         if os.path.isfile(place / name):
             return place / name
@@ -124,7 +124,7 @@ def _toml_layer(name: str, path: Path) -> Layer:
 
 
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
-    """`path` is where the text comes from, for the error."""
+    """`path` is the text's origin, for error messages."""
     import tomllib
 
     try:
@@ -155,7 +155,7 @@ def _unknown_name(key: str, known: Mapping[str, object], origin: str, text: str,
 
 
 def _line(text: str, key: str) -> str:
-    """ ", line N" of a key in a TOML text: a guess by spelling, good enough to jump to."""
+    """ ", line N" for a key in a TOML text: found by spelling, good enough to jump to."""
     name = key.rpartition(".")[2]
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip().lstrip("[").startswith(name):
@@ -175,7 +175,7 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
     if home := env.get("CODEINFO_HOME"):
         return Path(home).expanduser() / use
     if sys.platform.startswith("linux"):
-        # The same folders as platformdirs gives, without the 20 ms that its import adds to every search.
+        # The same folders as platformdirs, without the 20 ms its import adds to every search.
         variable, fallback = {
             "cache": ("XDG_CACHE_HOME", ".cache"),
             "config": ("XDG_CONFIG_HOME", ".config"),
@@ -192,7 +192,7 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
 def _home(env: Mapping[str, str]) -> Path:
     try:
         return Path(env.get("HOME") or Path.home())
-    except RuntimeError as error:  # a user id without an entry among the users, as containers have
+    except RuntimeError as error:  # a user id without a passwd entry, as in containers
         raise UsageError(
             "this user has no home folder",
             next_step="Set HOME, or set CODEINFO_HOME to a folder that can be written",
@@ -201,8 +201,8 @@ def _home(env: Mapping[str, str]) -> Path:
 
 
 def user_folders() -> tuple[Path, Path, Path]:
-    """The user's home, where desktop programs keep their configuration, and where those do that use `.config` on every
-    system."""
+    """The user's home, where desktop programs keep their configuration, and where programs do that use `.config` on
+    every system."""
     home = _home(os.environ)
     if sys.platform == "darwin":
         return home, home / "Library" / "Application Support", home / ".config"
@@ -212,7 +212,7 @@ def user_folders() -> tuple[Path, Path, Path]:
 
 
 def runtime_folder() -> Path:
-    """Where a user's running programs have their sockets; the path is short, as a socket's must be."""
+    """The folder for a user's sockets; its path is short, as socket paths must be."""
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(given):
         return Path(given, "codeinfo")
@@ -221,12 +221,12 @@ def runtime_folder() -> Path:
     return Path(tempfile.gettempdir(), f"codeinfo-{os.geteuid()}")
 
 
-# Besides settings: folders, keys, the way to endpoints and to git.
+# Besides settings: folders, keys, proxies and git.
 _DECIDES = re.compile(r"CODEINFO_\w+|XDG_\w+|HOME|PATH|\w*(?:KEY|TOKEN)|(?i:\w+_proxy)|SSL_\w+|GIT_\w+|LANG|LC_\w+|TZ")
 
 
 def deciding_environment() -> list[tuple[str, str]]:
-    """The environment variables that affect answers: processes with equal ones answer alike."""
+    """The environment variables that affect answers: processes with equal ones give the same answers."""
     return sorted(item for item in os.environ.items() if _DECIDES.fullmatch(item[0]))
 
 
@@ -280,7 +280,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
 
 
 def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]:
-    """The project file's values that may count, and a note on those that may not."""
+    """The project file's values that are allowed, and a note on those that are not."""
     refused = [key for key in project.values if not SETTINGS[key].project]
     path = Path(project.origin.removeprefix("project file "))
     if not refused or _is_trusted(path.parent, layers):
@@ -294,13 +294,13 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
 
 
 def _is_trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
-    """Whether the user's own settings, never the project's, name this folder."""
+    """Whether the user's own settings, never the project's, trust this folder."""
     named = next((layer.values["trust.projects"] for layer in layers if "trust.projects" in layer.values), ())
     return any(os.path.realpath(os.path.expanduser(item)) == os.path.realpath(folder) for item in _texts(named))
 
 
 def _parse(row: Row, raw: Any) -> Any:
-    """The typed value of a setting; ValueError says what it should have been."""
+    """The typed value of a setting; ValueError says what was expected."""
     value: Any = _PARSERS[row.kind](raw)
     if row.choices and value not in row.choices:
         raise ValueError(f"it must be one of {', '.join(row.choices)}")

@@ -109,11 +109,11 @@ class Interrupted(CodeInfoError):
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
-_UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # of a shared library
+_UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # from the dynamic loader
 
 
 def environment_error(error: BaseException, where: str = "") -> CodeInfoError | None:
-    """An error that the machine is to blame for as one of ours, None for others; `where` is the file it is about."""
+    """An error caused by the machine as one of ours, None for others; `where` is the file it concerns."""
     if isinstance(error, CodeInfoError):
         return error
     if isinstance(error, MemoryError) or any(text in str(one) for one in _causes(error) for text in _UNMAPPED):
@@ -168,7 +168,7 @@ def _has_working_folder() -> bool:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An import that failed for lack of memory, with whatever was raised from it."""
+    """An import that failed for lack of memory, with the exceptions it was raised from."""
     while error is not None:
         if isinstance(error, ImportError):
             yield error

@@ -1,7 +1,7 @@
-"""Opening files safely: CodeInfo's own, and those of an untrusted repository.
+"""Safe access to files: CodeInfo's own, and those of an untrusted repository.
 
-Its own, in the user's cache and data, are for this user alone, locked without endless waits, replaced as a whole. Of a
-repository only regular files are opened, never through a symlink.
+Its own, in the user's cache and data folders, are private to this user, locked without endless waits, and replaced as a
+whole. In a repository only regular files are opened, never through a symlink.
 
 Modes are set after creation, since a umask may open a new folder to others or close it to its owner.
 """
@@ -23,23 +23,23 @@ from codeinfo.errors import Busy, LocksUnsupported, UsageError, environment_erro
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
-LOCK_PATIENCE_S = 3.0  # for a lock that is only ever held for milliseconds; longer means a stopped process
+LOCK_PATIENCE_S = 3.0  # for a lock that is only held for milliseconds; longer means a stopped process
 _LOCK_RETRY_S = 0.02
-_LARGEST_SECRET = 1_000_000  # characters; a key is a line, a file of credentials has one for each host
+_LARGEST_SECRET = 1_000_000  # characters; a key is a line, a credentials file has one per host
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 _OWN_NAME = "codeinfo"  # of the default folders
 
 
 def private_folder(path: Path, base: Path | None = None) -> Path:
-    """Make a folder and its missing parents. Those that exist are closed to others too, up to `base`, the folder that
-    the settings name: that one may be shared for the user's own reasons, unless it has CodeInfo's own name."""
+    """Create a folder and its missing parents. Existing ones are closed to others too, up to `base`, the folder the
+    settings name: that one may be shared on purpose, unless it has CodeInfo's own name."""
     missing = []
     for place in (path, *path.parents):
         if place.exists():
             break
         missing.append(place)
     for place in reversed(missing):
-        with suppress(FileExistsError):  # made by another process meanwhile
+        with suppress(FileExistsError):  # created by another process meanwhile
             os.mkdir(place, FOLDER_MODE)
             os.chmod(place, FOLDER_MODE)
     if not path.is_dir():
@@ -48,7 +48,7 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
     for place in (path, *path.parents):
         if place == base and place.name != _OWN_NAME:
             break
-        with suppress(OSError):  # removed meanwhile, on a file system without modes, or on one that is read-only
+        with suppress(OSError):  # removed meanwhile, or a file system without modes or read-only
             status = os.stat(place)
             if stat.S_IMODE(status.st_mode) & 0o077 and status.st_uid == os.geteuid():
                 os.chmod(place, FOLDER_MODE)
@@ -67,7 +67,7 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def touch_private(path: Path) -> None:
-    """Create an empty file, for libraries that would give it another mode. SQLite's other files follow it."""
+    """Create an empty file, for libraries that would give it another mode. SQLite's other files inherit it."""
     os.close(open_private(path, os.O_RDWR))
 
 
@@ -77,15 +77,15 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_secret(path: Path, next_step: str) -> str:
-    """The text of a file of the user's own, which nobody else may be able to read or change."""
+    """The text of a user's own file that nobody else may be able to read or change."""
     try:
-        # Not blocking: a FIFO in the file's place must not hang the program.
+        # Non-blocking: a FIFO in the file's place must not hang the program.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
         with open(os.open(path, flags), encoding="utf-8") as source:
             status = os.fstat(source.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path} is not a plain file", next_step=next_step)
-            is_posix = os.name == "posix"  # elsewhere owner and mode say nothing about who can read the file
+            is_posix = os.name == "posix"  # elsewhere owner and mode do not say who can read the file
             if is_posix and status.st_uid not in (os.geteuid(), 0):
                 raise UsageError(f"{path} belongs to someone else", next_step="Use a file of your own")
             if is_posix and status.st_mode & 0o077:
@@ -96,7 +96,7 @@ def read_secret(path: Path, next_step: str) -> str:
 
 
 def read_user_file(path: Path, most_bytes: int) -> str | None:
-    """The text of a file that a user wrote, without a byte order mark; None where there is none."""
+    """The text of a file written by a user, without a byte order mark; None if there is no file."""
     try:
         with open(path, "rb") as source:
             data = source.read(most_bytes + 1)
@@ -111,8 +111,8 @@ def read_user_file(path: Path, most_bytes: int) -> str | None:
 
 
 def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder: int | None = None) -> None:
-    """Write a small file so that a reader sees the old content or the new, also after a crash. With `folder`, an open
-    one, `path` is a name in it, wherever that folder is moved meanwhile."""
+    """Write a small file so that readers see the old content or the new, also after a crash. With `folder`, an open
+    descriptor, `path` is a name in that folder, even if it is moved meanwhile."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}-{os.getpid()}-{os.urandom(4).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -141,7 +141,7 @@ def sweep_temporary(name: str, folder: int) -> None:
 
 
 def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
-    """Whether the lock of an open file or folder could be taken; closing it, or the end of the process, gives it up."""
+    """Try to lock an open file or folder; closing it, or the end of the process, releases the lock."""
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -154,7 +154,7 @@ def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
 
 
 def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False) -> None:
-    """Take a lock that others hold for moments only. A holder that was stopped (Ctrl-Z) may never give it up."""
+    """Take a lock that others hold only for moments. A holder that was stopped (Ctrl-Z) may never release it."""
     until = time.monotonic() + patience_s
     while not try_lock(handle, path, shared=shared):
         if time.monotonic() >= until:
@@ -174,16 +174,16 @@ _RELATIVE = os.open in os.supports_dir_fd
 
 
 class NotRegular(OSError):
-    """A symlink, FIFO, device, socket or folder in the place of a file."""
+    """A symlink, FIFO, device, socket or folder in place of a file."""
 
 
 class TooLarge(OSError):
-    """The file has more bytes than the caller wants."""
+    """The file has more bytes than the caller accepts."""
 
 
 def read_regular(root: str, path: str, limit: int) -> bytes:
-    """The bytes of `root`/`path`. Every folder on the way is opened without following links, so that a link swapped
-    in after the walk leads nowhere; opening a FIFO does not block."""
+    """The bytes of `root`/`path`. Every folder on the way is opened without following links, so that a link swapped in
+    after the walk leads nowhere; opening a FIFO does not block."""
     with Reader(root) as reader:
         return reader.read(path, limit)
 

@@ -1,12 +1,12 @@
-"""Agents and the tools that they may use: read-only, within the indexed roots.
+"""Agents and their tools: read-only, limited to the indexed roots.
 
-The engine provides the functions of the tools. Here the tools are described, arguments checked, calls counted, and what
-they find becomes numbered evidence. An agent is a folder:
+The engine supplies the tool functions. This module describes the tools, checks arguments, counts calls, and turns
+results into numbered evidence. An agent is a folder:
 
-name/config.toml        provider, model, tools: all optional
-name/description.md     its first paragraph is shown in lists
-name/system_prompt.txt  what the agent reads before the rules of every answer
-name/commands/*.json    {"description": "…", "steps": ["…", …]}; {instruction} in a step is what the user asked
+    name/config.toml        provider, model, tools: all optional
+    name/description.md     its first paragraph is shown in lists
+    name/system_prompt.txt  what the agent reads before the rules of every answer
+    name/commands/*.json    {"description": "…", "steps": ["…", …]}; {instruction} in a step is what the user asked
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SPECS = {
 
 
 class ToolFunctions(Struct, frozen=True):
-    """What the engine offers. The last two are None where it has no such knowledge."""
+    """Tool implementations from the engine. The last two are None where the engine cannot answer them."""
 
     search: Search
     read_file: Callable[[str, int, int], Item]
@@ -72,7 +72,7 @@ class ToolFunctions(Struct, frozen=True):
 
 
 class Toolbox(Struct):
-    """The tools of one run, with its evidence and what was called so far."""
+    """The tools of one run, its evidence, and the calls so far."""
 
     functions: ToolFunctions
     evidence: Evidence
@@ -89,7 +89,7 @@ class Toolbox(Struct):
         return self.functions.specs(self.allowed) if self.open else ()
 
     def perform(self, call: ToolCall) -> str:
-        """The reply to the model. A failed call is reported too: the model may correct it."""
+        """The reply to the model. Failed calls are reported as well, so that the model can correct them."""
         asked = call.arguments[:_SHOWN_ARGUMENTS]
         if any(use.name == call.name and use.arguments == asked and not use.failed for use in self.uses):
             self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
@@ -127,7 +127,7 @@ class Toolbox(Struct):
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call, checked against the tool's schema; a model may send others as well."""
+    """The arguments of a call, validated against the tool's schema; extra arguments from the model are ignored."""
     schema = SPECS[call.name].parameters
     values = next(json_objects(call.arguments or "{}"), None)
     if values is None:
@@ -140,13 +140,13 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
 BUNDLED = Path(__file__).parent / "agents"
 ALL_TOOLS = ("search", "read_file", "outline", "references")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
-_LARGEST_FILE = 100_000  # bytes of a prompt or a command
+_LARGEST_FILE = 100_000  # bytes of a prompt or command file
 
 
 class Command(Struct, frozen=True):
     steps: tuple[str, ...]
     description: str = ""
-    name: str = ""  # of its file
+    name: str = ""  # the file's name
 
     def instructions(self, instruction: str) -> tuple[str, ...]:
         """The steps with the instruction filled in; a step may have no place for it."""

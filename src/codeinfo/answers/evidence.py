@@ -27,7 +27,7 @@ from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
 
 _log = logging.getLogger(__name__)
-PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
+PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was found
 
 
 class Item(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Evidence(Struct):
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
     def fresh(self, found: Iterable[Item]) -> tuple[Item, ...]:
-        """Those that no earlier search found."""
+        """The passages that no earlier search found."""
         new = tuple(item for item in found if _key(item) not in self._seen)
         self._seen.update(map(_key, new))
         return new
@@ -91,8 +91,8 @@ def _key(item: Item) -> tuple[str, str, int, int]:
 def payload(
     evidence: Evidence, settings: PolicySettings, max_chars: int
 ) -> tuple[tuple[Item, ...], tuple[Dropped, ...]]:
-    """What the answer is written from: the kept passages of all rounds, best first, under the policy's other rules once
-    more, since two rounds may bring three chunks of a file or more characters than one payload may have."""
+    """The passages the answer is written from: everything kept over all rounds, best first. The policy's other limits
+    are applied again, since two rounds together may exceed the chunks per file or the total size."""
     best = sorted(evidence.kept, key=lambda item: -(1.0 if item.score is None else item.score))
     entries = [
         PolicyItem(item.root, item.path, None, item.text, item.distance.value if item.distance else None, item)
@@ -111,21 +111,21 @@ def list_dropped(result: PolicyResult) -> tuple[Dropped, ...]:
 
 
 def format_passages(items: Sequence[Item]) -> str:
-    """The passages as data: each with number and source, between marks that its own text cannot forge."""
+    """The passages as data: each with its number and source, between delimiters that its text cannot forge."""
     mark = fence(item.text for item in items)
     blocks = [f"<<<source {item.number} {item.place} {mark}>>>\n{item.text}\n<<<end {mark}>>>" for item in items]
     return "\n\n".join(blocks)
 
 
 def fence(texts: Iterable[str]) -> str:
-    """A hash of all the texts, which none of them can contain on purpose."""
+    """A delimiter derived from a hash of all texts, so that none of them can contain it on purpose."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()[:12]
 
 
-ALWAYS = 3  # passages that are kept whatever their score: with fewer there would be nothing to grade
+ALWAYS = 3  # passages kept whatever their score: with fewer there is nothing to grade
 
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
 
@@ -143,13 +143,13 @@ class PassageFilter(Struct, frozen=True):
     passage_chars: int
 
     def relevant(self, found: SearchResult) -> Admitted:
-        """What the relevance policy lets through, whole."""
+        """The passages that pass the relevance policy, uncut."""
         result = self._apply_policy(found)
         items = tuple(item_of(kept.payload, kept.text) for kept in result.kept)
         return Admitted(items, list_dropped(result), result.score_source)
 
     def admit(self, found: SearchResult) -> Admitted:
-        """What goes to a model: relevant, not far below the best, cut to what matches."""
+        """The passages for a model: relevant, not far below the best, cut to the matching lines."""
         result = self._apply_policy(found)
         best = max((kept.payload.score for kept in result.kept), default=0.0)
         floor = self.least_score * best
@@ -182,26 +182,26 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
 def focus_item(item: Item, finder: Finder, chars: int) -> Item:
     """The lines of a passage that match best; all of them where they fit."""
     shown = focus(item.text, finder, chars)
-    # A part of a table repeats its header above its own lines, so the text may have more lines than the passage.
+    # A part of a table repeats the header above its own lines, so the text may have more lines than the passage.
     start, end = (min(item.end_line, item.start_line + offset) for offset in (shown.first, shown.last))
     return replace(item, start_line=start, end_line=end, text=shown.text)
 
 
 def item_of(hit: Hit, text: str) -> Item:
-    """A hit as a passage, not yet numbered, with as much of its text as it may have."""
-    last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
+    """A hit as an unnumbered passage, with as much text as the limits allow."""
+    last = min(hit.end_line, hit.text_line + text.count("\n"))  # a truncated text cites only the lines it contains
     section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
     return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance, section=section)
 
 
 def _policy_item(hit: Hit, asked: Collection[str]) -> PolicyItem:
-    """`asked` are the names of the question: the definition of one of them is meant, whatever its distance."""
+    """`asked` holds the names in the question: their definitions are kept whatever their distance."""
     distance = hit.distance.value if hit.distance is not None else None
     named = hit.symbol.rpartition(".")[2].lower() in asked
     return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit, named)
 
 
-# Instructions are not what a question is about.
+# Instruction words ("explain", "show me") are not what a question is about.
 INSTRUCTIONS = frozenset(
     """clarify demonstrate describe discuss document elaborate explain illustrate list outline present show summarise
     summarize tell walk""".split()
@@ -209,20 +209,20 @@ INSTRUCTIONS = frozenset(
 
 
 def content_words(words: Sequence[str]) -> Sequence[str]:
-    """The words without a leading instruction, unless there is nothing else."""
+    """The words without a leading instruction, unless nothing else is left."""
     return words[1:] if len(words) > 1 and words[0] in INSTRUCTIONS else words
 
 
 PASSAGES = 3  # quoted in an answer
-PASSAGE_CHARS = 700  # of each, the lines that answer best
-LEAST_QUOTED = 0.5  # of the question's words, by rarity, beside the passage that has most of them
-JUDGED = 3  # best results that the question's words are looked for in
+PASSAGE_CHARS = 700  # per passage: the lines that answer best
+LEAST_QUOTED = 0.5  # share of the question's words, weighted by rarity, relative to the passage that has most of them
+JUDGED = 3  # top results in which the question's words are looked up
 
 # Chosen on trees of the benchmark that are not those of the table in docs/answers.md: their own questions against those
 # of other projects, many of which both answer. On 14 trees the sum refuses 0.7 % of the first and 72 % of the second;
 # the words alone, at their best threshold, 3.6 % and 69 %.
-NAME_WEIGHT = 0.7  # of words in the name of a file or definition, beside those in its text
-LEAST_SUPPORT = 0.7  # of words and confidence together
+NAME_WEIGHT = 0.7  # of words in a file's or definition's name, relative to words in its text
+LEAST_SUPPORT = 0.7  # words and confidence combined
 
 EXTRACTIVE = "No language model was asked. These passages fit the question best:"
 
@@ -238,7 +238,7 @@ class Support(Struct, frozen=True):
 
 
 def extract(question: str, found: SearchResult, items: Sequence[Item], weights: Mapping[str, float]) -> Answer:
-    """`items` are what of the found may be shown; `weights` are the question's words by rarity."""
+    """`items` are the passages that may be shown; `weights` are the question's words by rarity."""
     support = support_of([item_of(hit, hit.text) for hit in found.hits[:JUDGED]], weights)
     if not items or not support.enough(found.quality):
         return _build_refusal(question, items, support, found.quality)
@@ -256,8 +256,8 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
 
 
 def _put_named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
-    """The passages to quote: definitions that the question names first, without those that have far fewer of its words
-    than the best."""
+    """The passages to quote: definitions that the question names come first; passages with far fewer of its words than
+    the best are dropped."""
 
     def is_named(item: Item) -> bool:
         return bool(names) and not names.isdisjoint((item.symbol.lower(), item.symbol.rpartition(".")[2].lower()))
@@ -269,7 +269,7 @@ def _put_named_first(items: Sequence[Item], names: frozenset[str], weights: Mapp
 
 
 def spellings(word: str) -> frozenset[str]:
-    """The index terms that count as this word: its own, and those that programmers use for it."""
+    """The index terms that match this word: its own and the synonyms programmers use."""
     return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
 
 
@@ -294,7 +294,7 @@ def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
 
 
 def halve(items: Sequence[Item]) -> tuple[Item, ...]:
-    """The first of the passages, with half of the characters; of a single one the first lines."""
+    """The first half of the passages, or the first lines of a single one."""
     room = sum(len(item.text) for item in items) // 2
     kept: list[Item] = []
     for item in items:
@@ -332,12 +332,12 @@ def _build_refusal(question: str, items: Sequence[Item], support: Support, quali
 
 # --- follow-up questions, made searchable without a model ------------------------------------------------------------
 
-# A short question that refers back (it, they, "and …") is searched with the content words of the one before, which may
-# refer back in turn. Participles are left out: they are what was asked about the subject.
+# A short follow-up ("and …", "it", "they") is searched together with the content words of the question before it, which
+# may itself be a follow-up. Participles are left out: they are what was asked about the subject.
 
-TURNS_BACK = 3  # a subject older than that has been forgotten by people too
+TURNS_BACK = 3  # people lose track of older subjects too
 MOST_CARRIED = 6  # words: more would drown the question
-SELF_CONTAINED = 5  # content words from which a question needs no help
+SELF_CONTAINED = 5  # content words from which a question stands on its own
 
 _TOKEN = re.compile(r"[\w$]+(?:(?:\.|::|->|/|#)[\w$]+)*")
 _POINTING = frozenset("it its itself they them their theirs these those that this he him his she her there".split())
@@ -347,7 +347,7 @@ _PARTICIPLE = re.compile(r"[a-z]{2,}(?:ed|ing)\Z")  # in lower case only: `Sprin
 
 
 def search_text(question: str, earlier: Sequence[str]) -> str:
-    """The question, with what it points back to; `earlier` are the questions before it, the oldest first."""
+    """The question plus what it refers back to; `earlier` holds the previous questions, oldest first."""
     query = question
     for number, asked in enumerate((*earlier[-TURNS_BACK:], question)):
         query = _with_subject(asked, query) if number and points_back(asked) else asked
@@ -363,7 +363,7 @@ def points_back(question: str) -> bool:
 
 
 def _with_subject(question: str, before: str) -> str:
-    """The question with the subject of `before` behind it, which is itself a question or one with its subject."""
+    """The question followed by the subject of `before`, which may itself be a follow-up with its subject."""
     known = {token.lower() for token in _TOKEN.findall(question)}
     content = [token for token in _TOKEN.findall(before) if token.lower() not in STOP_WORDS | known]
     subject = [token for token in content if not _PARTICIPLE.match(token)] or content

@@ -1,4 +1,4 @@
-"""THE answer line: question → search → grade → (refine or rewrite → search)* → write → check."""
+"""The answer pipeline: question → search → grade → (refine or rewrite → search)* → write → check."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from codeinfo.search.focus import Finder
 from codeinfo.settings import AnswerSettings
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
-ENOUGH = 0.7  # average grade from which the answer is written
-PROMISING = 0.3  # from here on what was found is kept and added to; below, the query was wrong
-QUERY_TOKENS = 200  # a query and a sentence
-PROMPT_TOKENS = 600  # rules and question around the evidence, about
-LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
+ENOUGH = 0.7  # average grade at which the answer is written
+PROMISING = 0.3  # from here on results are kept and extended; below, the query was wrong
+QUERY_TOKENS = 200  # enough for a query and a sentence
+PROMPT_TOKENS = 600  # rules and question around the evidence, roughly
+LEAST_EVIDENCE_TOKENS = 200  # with less room than this no answer can be written
 UNVERIFIED = "\n\nThis answer cites no source: nothing in it is verified."
-NOT_GRADED = "not graded"  # a round that broke off after its search
+NOT_GRADED = "not graded"  # a round interrupted after its search
 
 _QUERY_SCHEMA = {
     "type": "object",
@@ -49,7 +49,7 @@ _QUERY_SCHEMA = {
 
 
 class Resources(Struct, frozen=True):
-    """What the loop works with; the engine puts it together."""
+    """Everything the loop works with, assembled by the engine."""
 
     model: Model
     tools: ToolFunctions
@@ -59,14 +59,14 @@ class Resources(Struct, frozen=True):
 
 
 class Research(Struct):
-    """The outcome of the rounds, filled as they go, so that it is there also when a run breaks off."""
+    """The results of the rounds, filled in as they happen so that an interrupted run still has them."""
 
     evidence: Evidence = field(default_factory=Evidence)
     rounds: list[Round] = field(default_factory=list)
-    tools: list[ToolUse] = field(default_factory=list)  # what the model called while it wrote
+    tools: list[ToolUse] = field(default_factory=list)  # what the model called while writing
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)  # those that were hit: the answer is partial
+    limits: list[str] = field(default_factory=list)  # limits that were hit: the answer is partial
 
     @property
     def enough(self) -> bool:
@@ -89,7 +89,7 @@ def answer(
 ) -> Answer:
     """Answer a question. Provider failures before the first word are raised; later ones are reported in the answer.
 
-    `briefing` is shown to the model as data beside the sources. `found` is filled for the caller.
+    `briefing` is shown to the model as data beside the sources. `found` is filled in for the caller.
     """
     found = found or Research()
     try:
@@ -147,7 +147,7 @@ def _research(
 
 
 def standalone(question: str, history: Sequence[Message], resources: Resources) -> str:
-    """What to search for: the question itself, rewritten to stand alone where it follows earlier turns."""
+    """The text to search for: the question, rewritten to stand alone if it follows earlier turns."""
     if not history:
         return question
     earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
@@ -200,7 +200,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
 
 
 def _check_reserve(evidence: Evidence, resources: Resources) -> None:
-    """Another search must leave enough tokens for the answer itself."""
+    """Another search must leave enough tokens to write the answer."""
     chars = min(resources.filter.policy.max_chars, sum(len(item.text) for item in evidence.kept))
     reply = resources.settings.reply_tokens + QUERY_TOKENS
     resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
@@ -221,8 +221,8 @@ def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
 def _write_what_fits(
     sources: Sequence[Item], write_from: Callable[[Sequence[Item]], Written], found: Research
 ) -> Written:
-    """If the evidence exceeds the model's context, ask again with half of it, then quote it instead. Some servers do
-    not report that but break off before the first word."""
+    """If the evidence exceeds the model's context, retry with half of it, then quote it instead. Some servers do not
+    report the overflow but stop before the first word."""
     try:
         return write_from(sources)
     except ProviderError as error:
@@ -298,9 +298,9 @@ def _build_answer(question: str, written: Written, found: Research, resources: R
 
 
 UNGRADED_UP_TO = 2  # so few are not worth a call
-BATCH = 8  # passages a call: small models lose count of more
-GRADED_CHARS = 600  # of each passage, the lines that match: enough to tell what it is about
-REPLY_TOKENS = 400  # a batch of grades has about 150
+BATCH = 8  # passages per call: small models lose count beyond this
+GRADED_CHARS = 600  # per passage, the matching lines: enough to see what it is about
+REPLY_TOKENS = 400  # a batch of grades takes about 150
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

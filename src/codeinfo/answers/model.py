@@ -22,7 +22,7 @@ CONTEXT_OVERFLOW = "LLM_CONTEXT"  # code of a failure: the prompt is larger than
 
 
 class Spent(Exception):
-    """A limit was reached; the text says which."""
+    """A limit was reached; the message says which."""
 
 
 class Budget:
@@ -51,13 +51,13 @@ class Budget:
             raise Spent(f"the time for one answer ({self._seconds:g} s) is used up")
 
     def check(self, tokens: int) -> None:
-        """Refuse a call that would need more than is left."""
+        """Refuse a call that needs more than is left."""
         self.check_time()
         if tokens > self.tokens_left:
             raise Spent(f"the tokens for one answer ({self._tokens:,}) are used up")
 
     def spend(self, usage: Usage | None, prompt: str, reply: str) -> None:
-        """Count one call, by the endpoint's own figures where it gives them."""
+        """Count one call, using the endpoint's own figures if it reports them."""
         self._calls += 1
         if usage is None or not usage.prompt_tokens:
             usage = Usage(estimate_tokens(prompt), estimate_tokens(reply))
@@ -73,8 +73,8 @@ Validate = Callable[[dict[str, Any]], Sequence[str]]
 
 
 class Model:
-    """A chat model whose calls count against a budget; the one that is running when the time ends is cancelled.
-    `follow` passes its streams on."""
+    """A chat model whose calls count against a budget; a call still running when time is up is cancelled. `follow`
+    passes its streams on."""
 
     def __init__(
         self, llm: Llm, budget: Budget, follow: Callable[[Iterator[Delta]], Iterator[Delta]] = lambda stream: stream
@@ -95,7 +95,7 @@ class Model:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> Iterator[Delta]:
-        """Raises `Spent` instead of a last delta when a limit ends the reply."""
+        """Raises `Spent` in place of the final delta when a limit ends the reply."""
         prompt = "\n".join(message.content for message in messages)
         expected = estimate_tokens(prompt)
         self.budget.check(expected)
@@ -116,7 +116,7 @@ class Model:
                 if not ended:
                     self.budget.check_time()
         except ProviderError:
-            self.budget.check_time()  # a request that the limit cancelled fails too: report the limit
+            self.budget.check_time()  # a request cancelled by the limit fails too: report the limit
             raise
         finally:
             late.cancel()
@@ -128,7 +128,7 @@ class Model:
     def json(
         self, prompt: str, schema: Mapping[str, Any], validate: Validate | None = None, *, max_tokens: int
     ) -> dict[str, Any] | None:
-        """The object that it replied with, or None where it cannot follow a schema or take so much."""
+        """The object the model replied with, or None if it cannot follow a schema or the budget is too small."""
         try:
             return request_json(self, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
         except ProviderError as error:
@@ -143,13 +143,13 @@ def _close(replies: Iterator[Delta]) -> None:
 
 
 def prompt(name: str) -> str:
-    """A prompt of the folder `prompts`; its comment lines (`<!-- … -->`) are for readers."""
+    """A prompt from the folder `prompts`; its comment lines (`<!-- … -->`) are for maintainers."""
     text = resources.files("codeinfo.answers").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
     return "\n".join(line for line in text.splitlines() if not line.startswith("<!--")).strip()
 
 
 def fill_prompt(name: str, **values: str) -> str:
-    """A prompt with its `{{name}}` places filled. The values are inserted as they are: braces in code stay."""
+    """A prompt with its `{{name}}` placeholders filled in. Values are inserted verbatim: braces in code stay."""
     pieces = prompt(name).split("{{")
     out = [pieces[0]]
     for piece in pieces[1:]:
@@ -185,7 +185,7 @@ class ThinkFilter:
 
     def __init__(self) -> None:
         self._thinking = False
-        self._held = ""  # may be the beginning of a tag
+        self._held = ""  # may be the start of a tag
         self._last = ""  # the character before `_held`, which decides whether a tag is quoted
 
     def feed(self, text: str) -> str:
@@ -206,14 +206,14 @@ class ThinkFilter:
         return "".join(shown)
 
     def flush(self) -> str:
-        """What is left at the end of the stream."""
+        """Return what is left at the end of the stream."""
         rest = "" if self._thinking else self._held
         self._held = self._last = ""
         return rest
 
 
 def _tail(text: str, before: int) -> int:
-    """How many characters at the end may be the beginning of a tag."""
+    """How many trailing characters may be the start of a tag."""
     start = text.rfind("<", max(before, len(text) - _LONGEST))
     tail = text[start:].lower() if start >= 0 else ""
     return len(tail) if any(tag.startswith(tail) and tag != tail for tag in _TAGS) and tail else 0
@@ -223,9 +223,9 @@ def _tail(text: str, before: int) -> int:
 #
 # A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and repaired once.
 
-_MOST_STARTS = 64  # places where an object may begin that are tried: hostile text stays linear
-_MOST_PROBLEMS, _PROBLEM_CHARS = 20, 200  # a message quotes what is wrong, which may be a whole reply
-_QUOTED = 4_000  # characters of a bad reply that the model is shown again
+_MOST_STARTS = 64  # positions tried as the start of an object: keeps hostile text linear
+_MOST_PROBLEMS, _PROBLEM_CHARS = 20, 200  # an error message quotes the problems, and a problem may quote a whole reply
+_QUOTED = 4_000  # characters of a bad reply shown to the model again
 
 
 def request_json(
@@ -236,7 +236,7 @@ def request_json(
     *,
     max_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """The object the model replied with. `validate` names further problems; two bad replies are a ProviderError."""
+    """The object the model replied with. `validate` names further problems; two bad replies raise ProviderError."""
     wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
     asked = [*messages, Message("user", wish)]
     faults: list[str] = []
@@ -252,7 +252,7 @@ def request_json(
 
 
 def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
-    """With the schema in each form that the client knows, then without: the message asks for it anyway."""
+    """Try each schema format the client supports, then none: the message asks for the format anyway."""
     for sent in (schema, schema, None):
         try:
             deltas = llm.stream(messages, schema=sent, max_tokens=max_tokens)
@@ -266,7 +266,7 @@ def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max
 def _best_object(
     text: str, schema: Mapping[str, Any], validate: Validate | None
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The first object that fits; else the first of all, with what is wrong with it."""
+    """The first object that validates; otherwise the first one, with its problems."""
     first: tuple[dict[str, Any] | None, list[str]] = (None, ["there is no JSON object in it"])
     for value in json_objects(text):
         wrong = problems(value, schema) or list(validate(value) if validate is not None else ())
@@ -299,8 +299,8 @@ def _no_constant(name: str) -> Any:
 
 
 def problems(value: Any, schema: Mapping[str, Any], name: str = "reply") -> list[str]:
-    """What is wrong with a value, each with its place in what is called `name`; empty when it fits."""
-    from jsonschema import Draft202012Validator  # late: it takes a tenth of a second, and few commands ask a model
+    """The problems with a value, each with its location below `name`; empty if it validates."""
+    from jsonschema import Draft202012Validator  # late: importing it takes a tenth of a second
 
     found = islice(Draft202012Validator(schema).iter_errors(value), _MOST_PROBLEMS)
     return [f"{name}{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in found]

@@ -1,11 +1,11 @@
-"""Writing the answer: the model's reply, streamed, without reasoning and statistics, its citations checked.
+"""Writing the answer: the model's reply, streamed, without reasoning or statistics, its citations checked.
 
 Citations are checked against what was retrieved: the number, the file, the lines, the words. A claim is a sentence. An
 invented number is removed; a citation that does not support its claim is marked, so that readers see which part of an
 answer is not verified.
 
 Answers for people end with usage statistics. Models imitate that block when they see it in the history, so it is
-removed there, even if its emoji was mis-decoded. That works line by line: no pattern here takes more than linear time.
+removed there, even if its emoji was mis-decoded. This works line by line: no pattern here takes more than linear time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from codeinfo.tokens import terms
 
 UNVERIFIED = "unverified"
 NO_SOURCE = "[no source]"  # where a claim lost its only citation
-_CLAIM_SHOWN = 160  # characters of a claim that a fault quotes
-_LONGEST_CLAIM = 2_000  # characters that are looked at: a model that never stops must not keep the checks busy
-_FEW_TERMS = 3  # a claim of fewer words says too little to be compared
-_LEAST_SHARED = 0.2  # of a claim's words that its source must have: below, it is about something else
-_BETTER_BY = 0.34  # another source has so many more of them: the number was mixed up
-_GOOD_SHARE = 0.6  # and this many are enough whatever another source has
+_CLAIM_SHOWN = 160  # characters of a claim quoted in a problem
+_LONGEST_CLAIM = 2_000  # characters examined: a model that never stops must not keep the checks busy
+_FEW_TERMS = 3  # a shorter claim says too little to be compared
+_LEAST_SHARED = 0.2  # share of a claim's words its source must contain: below, it is about something else
+_BETTER_BY = 0.34  # another source has this much more of them: the number was mixed up
+_GOOD_SHARE = 0.6  # this share is enough, whatever another source has
 
 _NUMBERS = re.compile(r"\[(\d{1,4}(?:\s{0,2}[,;]\s{0,2}\d{1,4}){0,20})\]")
 _END = re.compile(r"[.!?](?:\s{0,2}\[\d[\d,; ]{0,80}\])*(?=\s|$)")
@@ -59,7 +59,7 @@ class Facts(Struct, frozen=True):
 
 
 class CitationChecker:
-    """Takes an answer piece by piece, whole sentences or lines at a time. `items` may grow while it works."""
+    """Checks an answer piece by piece, whole sentences or lines at a time. `items` may grow meanwhile."""
 
     def __init__(self, items: Mapping[int, Item]) -> None:
         self._items = items
@@ -68,7 +68,7 @@ class CitationChecker:
         self.faults: list[CitationFault] = []
 
     def check(self, text: str) -> str:
-        """The same text with invented numbers removed and failed ones marked. Code blocks are left alone."""
+        """The text with invented numbers removed and failed citations marked. Code blocks are left alone."""
         lines = []
         for line in text.split("\n"):
             if line.lstrip().startswith("```"):
@@ -111,7 +111,8 @@ class CitationChecker:
 
 
 def claims(line: str) -> Iterator[str]:
-    """The sentences of a line, citations behind a full stop with the sentence they close; joined they are the line."""
+    """The sentences of a line. A citation after the full stop belongs to the sentence it closes. Joined, they are the
+    line."""
     masked = _mask_code(line)
     start = 0
     for end in _END.finditer(masked):
@@ -151,7 +152,7 @@ def _content(text: str) -> frozenset[str]:
 
 
 def problem_with(facts: Facts, item: Item, cited: Sequence[Item], items: Mapping[int, Item]) -> str:
-    """Why this source does not support the claim, or "". With several sources, any one may have what the claim
+    """Why this source does not support the claim, or "". With several sources, any one may contain what the claim
     names."""
     for path, first, last in facts.files:
         if not any(_same_file(path, one.path) for one in cited):
@@ -199,7 +200,8 @@ def _within(first: int, last: int, item: Item) -> bool:
 
 
 def _contains(item: Item, words: str) -> bool:
-    """The words as they stand, whatever the spacing; a dotted name by its parts, since code rarely spells it out."""
+    """Whether the words occur, ignoring spacing; a dotted name matches by its parts, since code rarely spells it
+    all."""
     text = f"{item.path}\n{item.symbol}\n{item.text}"
     wanted = words.strip().removesuffix("()").strip()
     if _squeeze(wanted) in _squeeze(text):
@@ -218,7 +220,7 @@ def _squeeze(text: str) -> str:
 
 
 def _mask_code(text: str) -> str:
-    """The text with code in back quotes blanked, so that `items[0]` is no citation and `a.b` no sentence end."""
+    """The text with code in backticks blanked, so that `items[0]` is no citation and `a.b` does not end a sentence."""
     return _CODE.sub(lambda match: "`" + "x" * len(match[1]) + "`", text)
 
 
@@ -262,7 +264,7 @@ def stats_block(usage: AnswerUsage, took_ms: float) -> str:
 
 
 def strip_stats(text: str) -> str:
-    """The text without any such block."""
+    """The text without usage statistics."""
     if TITLE not in text:
         return text
     block = StatsFilter()
@@ -271,10 +273,10 @@ def strip_stats(text: str) -> str:
 
 
 class StatsFilter:
-    """Takes lines one by one and returns those that are not part of such a block."""
+    """Takes lines one by one and returns those that are not part of a statistics block."""
 
     def __init__(self) -> None:
-        self._held: list[str] = []  # a rule and the blank lines behind it, until it is known what follows
+        self._held: list[str] = []  # a rule and the blank lines after it, until what follows is known
         self._inside = False
 
     def push(self, line: str) -> list[str]:
@@ -300,7 +302,7 @@ class StatsFilter:
 
 
 def is_title(line: str) -> bool:
-    """Whether only the title is left without punctuation and non-ASCII characters (an emoji, or its remains)."""
+    """Whether only the title is left after removing punctuation and non-ASCII characters (an emoji or its remains)."""
     if TITLE not in line or len(line) > _LONGEST_TITLE_LINE:
         return False
     return "".join(char for char in line if char.isascii() and (char.isalpha() or char == " ")).strip() == TITLE
@@ -309,9 +311,9 @@ def is_title(line: str) -> bool:
 # --- the reply -------------------------------------------------------------------------------------------------------
 
 Emit = Callable[[str], None]
-# The marks around passages in a prompt, removed where a model copies them.
+# The delimiters around passages in a prompt, removed if a model copies them.
 _PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|end)\b[^<>\n]{0,300}>{2,3}")
-_LONG_LINE = 200  # characters: from here on finished sentences are shown before their line ends
+_LONG_LINE = 200  # characters: in longer lines, finished sentences are shown before the line ends
 
 _ENDINGS = {
     "cut": "the answer broke off: the endpoint stopped in the middle of it",
@@ -320,7 +322,7 @@ _ENDINGS = {
 
 
 class Written(Struct):
-    """`notes` is empty where the answer is whole."""
+    """`notes` is empty for a complete answer."""
 
     text: str
     checker: CitationChecker
@@ -340,7 +342,7 @@ def write(
     reply_tokens: int,
     emit: Emit,
 ) -> Written:
-    """One reply, or several with tool calls between them; the last is asked for without tools."""
+    """One reply, or several with tool calls in between; the last request offers no tools."""
     asked = fill_prompt(
         "question",
         question=question,
@@ -379,7 +381,7 @@ def _reply(
     live: LiveAnswer,
     notes: list[str],
 ) -> tuple[Delta, str]:
-    """The closing delta and the text of the reply. An endpoint that refuses tools is asked again without them."""
+    """The final delta and the text of the reply. If an endpoint refuses tools, it is asked again without them."""
     try:
         return _stream_reply(model, messages, tools, reply_tokens, live)
     except ProviderError as error:
@@ -406,15 +408,15 @@ def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
 
 
 class LiveAnswer:
-    """An answer while it is streamed. What was shown is final, so it is shown by the sentence, each one checked."""
+    """An answer while it is streamed. Shown text is final, so it is shown sentence by sentence, each one checked."""
 
     def __init__(self, checker: CitationChecker, emit: Emit) -> None:
         self._thinking = ThinkFilter()
         self._checker = checker
         self._emit = emit
         self._stats = StatsFilter()
-        self._waiting = ""  # the part of a line that is not finished
-        self._begun = False  # some of the current line was already shown
+        self._waiting = ""  # the unfinished part of a line
+        self._begun = False  # part of the current line was already shown
         self._parts: list[str] = []
 
     @property
@@ -439,7 +441,7 @@ class LiveAnswer:
             self._line(line)
         if len(self._waiting) > _LONG_LINE and not self._waiting.lstrip().startswith("`"):
             *done, rest = claims(self._waiting)
-            if done and rest.strip() and not rest.lstrip().startswith("["):  # a citation may still follow the stop
+            if done and rest.strip() and not rest.lstrip().startswith("["):  # a citation may still follow the full stop
                 self._open_line()
                 self._show("".join(done))
                 self._waiting = rest
@@ -453,7 +455,7 @@ class LiveAnswer:
             self._show(kept + "\n")
 
     def _open_line(self) -> None:
-        """The first part of a long line is about to be shown: what was held back before it is not a statistics
+        """The first part of a long line is about to be shown, so the lines held back before it are not a statistics
         block."""
         if not self._begun:
             for held in self._stats.flush():
@@ -470,7 +472,7 @@ class LiveAnswer:
 # --- conversations, as a model and as a reader see them --------------------------------------------------------------
 
 TITLE_CHARS = 60
-HISTORY_CHARS = 12_000  # of earlier turns, the newest first: the evidence is what the tokens are for
+HISTORY_CHARS = 12_000  # of earlier turns, newest first: most tokens belong to the evidence
 
 
 def title_of(question: str) -> str:
@@ -479,7 +481,7 @@ def title_of(question: str) -> str:
 
 
 def history_messages(turns: Sequence[Turn], limit: int) -> tuple[Message, ...]:
-    """The newest turns that went well, without statistics, and without citations: their numbers mean nothing now."""
+    """The newest successful turns, without statistics or citations: their numbers no longer mean anything."""
     chosen: list[Message] = []
     room = HISTORY_CHARS
     for question, reply in reversed(_pairs(turns)):
@@ -500,7 +502,7 @@ def _pairs(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
 
 
 def _strip_citations(text: str) -> str:
-    """An answer without statistics and without `[n]`: a model that sees old numbers cites them again."""
+    """An answer without statistics and `[n]`: a model that sees old numbers cites them again."""
     out: list[str] = []
     for piece in strip_stats(text).split("["):
         number, bracket, rest = piece.partition("]")

@@ -1,5 +1,5 @@
-"""The composition root: every shell asks the `Engine`, and only the engine opens stores and models. It composes the
-areas: an operation is a method here or of an area, with a typed request and result."""
+"""The composition root: every shell calls the `Engine`, and only the engine opens stores and models. An operation is a
+method here or on one of its areas, with a typed request and result."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ Area = TypeVar("Area")
 
 
 class Engine:
-    """Areas are imported and made when first asked for, since a command needs few of them, and kept until `close`."""
+    """Areas are imported and created on first use, since a command needs few of them, and kept until `close`."""
 
     def __init__(self, config: Config, indexes: Indexes | None = None) -> None:
-        """`indexes` are a server's; by default every call looks for changes itself."""
+        """`indexes` comes from a server; by default every call looks for changes itself."""
         use_one_blas_thread()
         self.config = config
         self.indexes = indexes or Indexes(config)
         self._lock = threading.RLock()
         self._areas: dict[type, object] = {}
-        self._closing = ExitStack()  # of the areas that hold something open
+        self._closing = ExitStack()  # closes the areas that hold something open
 
     def close(self) -> None:
         self.indexes.stop()
@@ -71,7 +71,7 @@ class Engine:
 
     @property
     def searches(self) -> SearchOperations:
-        """Search by words and meaning, of similar code, by vectors alone; the projects that can be searched."""
+        """Search by words and meaning, for similar code, by vectors alone; the searchable projects."""
         from codeinfo.engine.search import SearchOperations
 
         return self._area(SearchOperations, lambda: SearchOperations(self.indexes))
@@ -115,7 +115,7 @@ class Engine:
 
     @property
     def savings(self) -> Savings:
-        """Tokens that answers saved their readers."""
+        """The tokens that answers saved their readers."""
         from codeinfo.engine.maintenance import Savings
 
         return self._area(Savings, lambda: Savings(self.indexes.user_data))
@@ -128,7 +128,7 @@ class Engine:
         return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
 
     def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
-        """The state of the project that a reply shows whose text comes from `files`, named in full."""
+        """The state of the project that a reply is based on; `files` are the reply's sources, as absolute paths."""
         from codeinfo.engine.maintenance import Trees
 
         index = self.indexes.find(path).index
@@ -138,8 +138,8 @@ class Engine:
     def collection_states(
         self, project: str, names: tuple[str, ...], shown: Iterable[tuple[str, str]]
     ) -> tuple[CollectionState, ...]:
-        """The states of the collections that a reply shows documents of, each named as collection and path; of all
-        that were meant where it shows none."""
+        """The states of the collections a reply is based on, each named as collection and path; of all requested
+        collections if the reply shows none."""
         from codeinfo.collections import Kind
         from codeinfo.engine.maintenance import SHORT_COMMIT, Trees
 
@@ -159,7 +159,7 @@ class Engine:
     # --- operations on indexes ---
 
     def _indexes_of(self, paths: Sequence[str]) -> list[IndexManager]:
-        """Of the projects that these folders belong to, each once."""
+        """The indexes of the projects these folders belong to, without duplicates."""
         return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
 
     def index(self, request: ops.IndexRequest, progress: ProgressSink | None = None) -> ops.IndexResponse:
@@ -186,7 +186,7 @@ class Engine:
         return self.indexes.models.embedder()
 
     def indexing(self, path: str | Path) -> Progress | None:
-        """How far the refresh of a root is that is running in this process."""
+        """The progress of a refresh running in this process."""
         return self.indexes.progress_of(self.indexes.find(path).index)
 
     def status(self, request: ops.StatusRequest) -> ops.StatusReport:
@@ -218,7 +218,7 @@ class Engine:
         except RootRefused as error:
             if request.paths:
                 raise
-            none_here = (ops.Check("index", "ok", error.what, error.next_step),)  # as where people first try it
+            none_here = (ops.Check("index", "ok", error.what, error.next_step),)  # normal when people first try it
         folders = request.paths or (".",)
         documents = partial(self.documents.indexes, folders)
         report = examine(self.config, self.indexes.models, roots, documents, checksums=request.checksums)

@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
 
-USES = 30  # of a name that are listed
-READ_LINES = 200  # at once: a model that wants more reads on
+USES = 30  # uses of a name listed
+READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 
 
 class LookupOperations(Struct, frozen=True):
-    """The engine's operations that lookups use."""
+    """The engine's operations used by lookups."""
 
     indexes: Indexes
     search: Callable[[SearchRequest, ProgressSink | None], SearchResult]
@@ -82,11 +82,11 @@ class Lookup(ABC):
 
     @abstractmethod
     def functions(self) -> ToolFunctions:
-        """The tools that a model may use."""
+        """The tools for the model."""
 
     @abstractmethod
     def locate(self, citation: Citation) -> Citation:
-        """The citation, with where it can be opened if that is known."""
+        """The citation with a link to open it, if one is known."""
 
     @abstractmethod
     def _search(self, query: str) -> SearchResult: ...
@@ -103,7 +103,7 @@ class Lookup(ABC):
         return found
 
     def word_weights(self, question: str) -> dict[str, float]:
-        """The question's content words by their rarity in the tree; the project's own name says nothing.
+        """The question's content words by their rarity in the tree; the project's own name carries no weight.
 
         The square root keeps a verb that no code happens to use from outweighing everything that was found.
         """
@@ -134,7 +134,7 @@ class Lookup(ABC):
 
 
 class CodeLookup(Lookup):
-    """Folders, as `ask` and agents look things up."""
+    """Lookup in folders, for `ask` and agents."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class CodeLookup(Lookup):
         super().__init__(operations, limit, progress)
         self._paths = tuple(dict.fromkeys(paths))
         self._scope = Scope.of(map(operations.indexes.find, paths or ("",)))
-        self._left_out = tuple(path.resolve() for path in left_out)  # files that must not answer
+        self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
 
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
@@ -162,7 +162,7 @@ class CodeLookup(Lookup):
         return self._operations.search(request, self._progress)
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
-        """Lines of a file that is in the index, secrets masked. Whatever is not indexed cannot be read."""
+        """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
         index, row, text = self.read_whole(path)
@@ -192,7 +192,7 @@ class CodeLookup(Lookup):
         return "\n".join([row, *lines])
 
     def references(self, name: str) -> str:
-        """Where a name is used, a line each, with its confidence."""
+        """Where a name is used, one line each, with its confidence."""
         lines: list[str] = []
         for index in self._indexes():
             for folder in self._scope.folders[index] or (".",):
@@ -223,7 +223,7 @@ class CodeLookup(Lookup):
         return iter(self._scope.indexes)
 
     def _find(self, path: str) -> tuple[IndexManager, str]:
-        """The indexed file of that path, relative to a root or absolute."""
+        """The indexed file with that path, relative to a root or absolute."""
         for index in self._indexes():
             relative = path.removeprefix(f"{index.root}/").removeprefix("./")
             known = relative in self._store(index).manifest()
@@ -233,7 +233,7 @@ class CodeLookup(Lookup):
 
 
 class DocumentLookup(Lookup):
-    """Collections. Their documents are read as they were indexed: pages and cells have no lines of their own."""
+    """Lookup in collections. Documents are read as they were indexed: pages and cells have no lines of their own."""
 
     def __init__(
         self, operations: LookupOperations, request: DocsAskRequest, limit: int, progress: ProgressSink | None = None
@@ -250,7 +250,7 @@ class DocumentLookup(Lookup):
     def locate(self, citation: Citation) -> Citation:
         try:
             index, path = self._find(citation.path, citation.root)
-        except NotFound:  # removed while the answer was written
+        except NotFound:  # removed while the answer was being written
             return citation
         language = self._store(index).manifest()[path].language
         place = place_of(language, citation.section)
@@ -270,7 +270,7 @@ class DocumentLookup(Lookup):
         return SearchResult(query, Intent.CONCEPTUAL, hits, quality, notes=found.notes)
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
-        """Lines of a document as a search shows them; its section is that of the first line."""
+        """Lines of a document as search shows them; the section is that of the first line."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
         index, document = self._find(path)
@@ -295,11 +295,11 @@ class DocumentLookup(Lookup):
         return "\n".join([document, *lines])
 
     def _indexes(self) -> Iterator[CollectionIndex]:
-        """Those that can be searched; a note says which are missing."""
+        """The searchable ones; a note names those that are missing."""
         return (index for index in self._chosen if index.live_store() is not None)
 
     def _own_names(self, index: object) -> Iterable[str]:
-        return ()  # a handbook on moorings may well be called moorings
+        return ()  # a handbook on moorings may well be called "moorings"
 
     def _find(self, path: str, root: str = "") -> tuple[CollectionIndex, str]:
         for index in self._indexes():
@@ -311,7 +311,7 @@ class DocumentLookup(Lookup):
 
 
 def _hit(found: DocumentHit, root: str) -> Hit:
-    """A passage as the answer loop takes it. The distance is cosine there and squared L2 here."""
+    """A passage in the form the answer loop uses. Its distance is cosine; documents use squared L2."""
     return Hit(
         root=root,
         path=found.document,
@@ -332,7 +332,7 @@ def _hit(found: DocumentHit, root: str) -> Hit:
 
 
 class AnswerOperations:
-    """`open_store` gives the conversations, which are opened when they are first needed."""
+    """`open_store` opens the conversations, when they are first needed."""
 
     def __init__(self, operations: LookupOperations, open_store: Callable[[], ConversationStore]) -> None:
         self._config = operations.indexes.config
@@ -345,7 +345,7 @@ class AnswerOperations:
 
     @property
     def shared(self) -> SharedAnswers | None:
-        """Answers that are being written, as all servers of a team see them."""
+        """Answers in progress, as all servers of a team see them."""
         if self._operations.indexes.team is None:
             return None
         from codeinfo.team.user_data import SharedAnswers
@@ -362,7 +362,7 @@ class AnswerOperations:
         agent: Profile | None = None,
         left_out: Sequence[Path] = (),
     ) -> ops.Answer:
-        """Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
+        """Files in `left_out` are not searched or read: the questions of a test must not answer themselves."""
         if not request.question.strip():
             raise UsageError("the question is empty", next_step="Ask something")
         known = self._conversation_for(request.conversation, agent)
@@ -376,13 +376,13 @@ class AnswerOperations:
         except ProviderError as error:
             raise unavailable(error) from error
         model_id = chosen.llm.model_id if chosen.llm else ""
-        lookup = self._lookup(request, listener.progress, left_out)  # first: what it refuses creates no conversation
+        lookup = self._lookup(request, listener.progress, left_out)  # first: a refusal must not create a conversation
         identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
             turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
-            shown_so_far: list[str] = []  # what of the answer was shown and
-            found = Research()  # what was looked up, should the run break off
+            shown_so_far: list[str] = []  # shown parts of the answer and
+            found = Research()  # lookups so far, in case the run is interrupted
 
             def show(text: str) -> None:
                 shown_so_far.append(text)
@@ -424,7 +424,7 @@ class AnswerOperations:
             return reply
         system = agent.system_prompt if agent else ""
         resources = self._resources(chosen.llm, lookup, agent, listener)
-        # A model that calls no tools needs the card as well.
+        # Models that call no tools need the card as well.
         look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
@@ -523,7 +523,7 @@ class AnswerOperations:
         )
 
     def read_lines(self, root: str, path: str, start: int, end: int) -> str:
-        """Lines of an indexed file, as an answer may cite them."""
+        """Lines of an indexed file, citable in an answer."""
         return CodeLookup(self._operations, (root,), 1).read_file(path, start, max(start, end)).text
 
     def read_whole(self, root: str, path: str) -> str:
@@ -542,7 +542,7 @@ class AnswerOperations:
         return load_agent(name, self._agent_folders())
 
     def run_agent(self, request: ops.AgentRunRequest, listener: Listener = QUIET) -> ops.AgentRun:
-        """One answer, or one for each step of a command, all in one conversation."""
+        """One answer, or one per step of a command, all in one conversation."""
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
         if not os.path.isdir(folder):

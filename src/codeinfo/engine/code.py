@@ -1,8 +1,8 @@
 """Questions about code: each operation reads one generation of an index, refreshed first.
 
-Answers that are derived from a whole index are kept in one checksummed file beside it for the next process. Each holds
-for one stamp: a generation of the index, a state of the git history and a day, since "newest" and "in the last year"
-move with time. A file with another stamp, or one that cannot be read, counts as empty.
+Answers derived from a whole index are cached in one checksummed file beside it for the next process. They are valid for
+one stamp: a generation of the index, a state of the git history and a day, since "newest" and "in the last year" move
+with time. A file with another stamp, or one that cannot be read, counts as empty.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from codeinfo.search.quality import near_names
 from codeinfo.sources.read import Files
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
-GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
+GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not have to build the graph
 ANSWERS_FILE = "answers.json"
-MOST_ANSWERS = 32  # in that file, the oldest goes first
-MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
-MOST_GENERATED_BYTES = 16_000_000  # of a file: larger ones are data
+MOST_ANSWERS = 32  # in that file; the oldest is dropped first
+MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
+MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 _DAY = 86_400
 Answer = TypeVar("Answer")
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
@@ -71,19 +71,19 @@ class CodeRequest(Protocol):
 
 
 class Surroundings(Struct, frozen=True):
-    """What lies around the results of a search."""
+    """The surroundings of search results."""
 
     files: dict[str, HitContext]  # by path
     callers: dict[tuple[str, str], list[str]]  # by path and qualified name
 
 
 class CodeOperations:
-    """`Engine.code`: one method an operation. Owns what is cached of each index; one question at a time."""
+    """`Engine.code`: one method per operation. Owns the caches of each index; serves one question at a time."""
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
         self._lock = threading.RLock()
-        self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the tree in its build, each with its index
+        self._resolvers: dict[Path, NameResolver] = {}  # by the tree's folder in its build, each with its index
         self._servers = LanguageServers()
 
     def close(self) -> None:
@@ -116,14 +116,14 @@ class CodeOperations:
     def _open(
         self, request: CodeRequest, progress: ProgressSink | None, at: str = ""
     ) -> Iterator[tuple[NameResolver, str]]:
-        """The names of a project, and the part of it that is asked about."""
+        """The names of a project, and the requested part of it."""
         place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         with self.open(place.index, store) as names:
             yield names, place.below
 
     def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
-        """How files relate to others, from the index as it is."""
+        """How files relate to others, from the current index."""
         store = index.live_store() if paths else None
         if store is None:
             return {}
@@ -132,7 +132,7 @@ class CodeOperations:
             return {path: relations(graph, path) for path in paths if path in graph.files}
 
     def around(self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
-        """What surrounds the results of a search, from one look at the index as it is."""
+        """The surroundings of search results, from one read of the current index."""
         with self.open(project, store) as names:
             index = names.index
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
@@ -147,7 +147,7 @@ class CodeOperations:
     def callers(
         self, index: IndexManager, targets: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], list[tuple[str, int]]]:
-        """Where definitions, each by path and qualified name, are called, without tests: all calls, however far."""
+        """Where definitions, given as path and qualified name, are called outside tests: all calls, at any distance."""
         store = index.live_store() if targets else None
         if store is None:
             return {}
@@ -185,8 +185,8 @@ class CodeOperations:
         progress: ProgressSink | None,
         answer: Callable[[NameResolver, str], Proved],
     ) -> Proved:
-        """Answered again after language servers were asked, where the user lets them be, as long as that raises further
-        questions. They take seconds, in which others can ask here."""
+        """Ask language servers, if enabled, and answer again, as long as that raises further questions. Servers take
+        seconds; other questions are served meanwhile."""
         project = self._indexes.find(request.path, "", request.at).index
         settings = project.config.code
         notes: tuple[str, ...] = ()
@@ -249,7 +249,7 @@ class CodeOperations:
         if not request.area:
             return found
         with self._open(replace(request, refresh=False), progress) as (names, below):
-            # An area needs the graph alone, not the history.
+            # An area needs only the graph, not the history.
             return replace(found, area_files=area_files(part_of(names.index.graph, below), request))
 
     def _derived(
@@ -260,7 +260,7 @@ class CodeOperations:
         make: Callable[[CodeIndex, str], Answer],
         progress: ProgressSink | None,
     ) -> Answer:
-        """What takes a look at every file, or at the whole history: computed once for each state of both."""
+        """Results that need every file or the whole history: computed once for each state of both."""
         place = self._indexes.find(request.path)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
 
@@ -280,7 +280,7 @@ class _Answers(Struct):
 
 
 def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: Callable[[], Answer]) -> Answer:
-    """The answer that was kept under `key`, or a new one, which is kept."""
+    """The cached answer for `key`, or a new one, which is cached."""
     stamp = _stamp(store, root)
     kept = _kept_answers(store, stamp)
     if key in kept.answers:
@@ -292,8 +292,8 @@ def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: C
         encoded = msgspec.Raw(msgspec.json.encode(answer))
     except UnicodeEncodeError:  # a path that is not UTF-8
         return answer
-    if stamp == _stamp(store, root):  # else it may be of a newer generation
-        kept = _kept_answers(store, stamp)  # others may have added theirs meanwhile
+    if stamp == _stamp(store, root):  # otherwise it may be for a newer generation
+        kept = _kept_answers(store, stamp)  # other processes may have added answers meanwhile
         kept.answers[key] = encoded
         for old in list(kept.answers)[:-MOST_ANSWERS]:
             del kept.answers[old]
@@ -311,7 +311,7 @@ def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
 
 
 def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
-    """Of files that tools wrote: they are not indexed, but they use what others define."""
+    """The text of generated files: they are not indexed, but they use what others define."""
     with contents.open(paths) as reader:
         for path in paths:
             with suppress(OSError):
@@ -321,7 +321,7 @@ def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
 def _next_index(
     before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore, contents: Files
 ) -> CodeIndex:
-    """The index of the generation that `facts` shows, with what still holds of the one before."""
+    """The index for the generation that `facts` shows, reusing what is still valid from the previous one."""
     graph = before.graph if before else loads(read_beside(store, GRAPH_FILE))
     imports = before.imports if before else None
     if graph is None or graph.generation != facts.generation:

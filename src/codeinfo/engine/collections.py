@@ -57,9 +57,9 @@ from codeinfo.store.sqlite import SqliteStore
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
-CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then rebuilt
+CONVERTERS_VERSION = 1  # raise when a converter's output changes: indexes are then rebuilt
 _MAX_LIST_BYTES = 5_000_000
-_SHARED = 0o666  # the mode of files that belong to a project, less what the user's umask takes
+_SHARED = 0o666  # mode of files that belong to a project, before the user's umask
 
 Download = Callable[[str, int], bytes]  # address, most bytes → content
 
@@ -70,14 +70,14 @@ class CollectionList:
         self._list = data_dir / "collections.json"
 
     def all(self, project: Path) -> tuple[list[Collection], list[str]]:
-        """The project's collections first, then the user's; the first to have a name keeps it."""
+        """The project's collections first, then the user's; the first one with a name keeps it."""
         path = find_upwards(project, CONTEXT_FILE)
         found, notes = read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
         return [*found, *(item for item in self._read_own() if item.id not in taken)], notes
 
     def find(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
-        """Those with these names or ids; all of them where none is named."""
+        """The collections with these names or ids; all if none is given."""
         known, notes = self.all(project)
         if not names:
             return known, notes
@@ -91,11 +91,11 @@ class CollectionList:
         return chosen, notes
 
     def lists(self, collection: Collection) -> bool:
-        """Whether the user's own list has it."""
+        """Whether it is in the user's own list."""
         return any(item.id == collection.id for item in self._read_own())
 
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
-        """The collection as it is known already; refuses one with the name or the source of another."""
+        """The collection if it is already known; refuses one with the name or source of another."""
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
@@ -117,7 +117,7 @@ class CollectionList:
             write([*(item for item in self._read_own() if item.id != collection.id), collection])
 
     def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
-        """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
+        """`written` is the source as typed, so that the file means the same to everyone who clones the project."""
         path = project / CONTEXT_FILE
         text = add_to_context(_read(path), str(project), collection.name, written, collection.ref)
         replace_file(path, text.encode(), mode=_SHARED)
@@ -154,10 +154,10 @@ def _read(path: Path) -> str:
 
 
 class CollectionSource(Source, frozen=True):
-    """The documents of a collection, as an index is made of them."""
+    """The documents of a collection, as the source of an index."""
 
     collection: Collection
-    home: Path  # where it lies if it was fetched
+    home: Path  # where the fetched copy lies
     documents: ClassVar[bool] = True
     versions: ClassVar[tuple[int, ...]] = (CONVERTERS_VERSION,)
 
@@ -168,8 +168,8 @@ class CollectionSource(Source, frozen=True):
         return find_fetched_tree(self.home) or Path(self.collection.url)
 
     def last_fetch(self) -> tuple[str, str]:
-        """The revision of the copy that was fetched, of a git repository its commit, and when it was last compared
-        with its source; empty where there is none."""
+        """The revision of the fetched copy (for git, its commit) and when it was last compared with its source; empty
+        if there is none."""
         tree = find_fetched_tree(self.home) if self.collection.fetched else None
         if tree is None or self.collection.kind is Kind.WRITTEN:
             return "", ""
@@ -234,8 +234,8 @@ def read_package(root: Path) -> Manifest:
 
 
 def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
-    """What the manifest selects. A listed file whose content does not match its hash is left out and reported;
-    `known` spares reading those that look as they did when they were indexed."""
+    """The files that the manifest selects. A listed file whose content does not match its hash is left out and
+    reported; files that look unchanged according to `known` are not read."""
     manifest = read_package(root)
     if manifest.globs:
         return _filter_walk(walked, manifest.globs, "manifest", "the package's manifest does not select it")
@@ -288,7 +288,7 @@ def find_fetched_tree(home: Path) -> Path | None:
 
 
 def ensure_written_tree(home: Path) -> Path:
-    """The tree of a collection that documents are written into, made where it is missing."""
+    """The tree of a collection that documents are written into, created if missing."""
     tree = private_folder(home / "tree-written", home.parent)
     if find_fetched_tree(home) != tree:
         replace_file(home / "current", tree.name.encode("ascii"))
@@ -296,13 +296,13 @@ def ensure_written_tree(home: Path) -> Path:
 
 
 def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
-    """Bring the newest documents here. What was here before stays until the new ones are complete.
+    """Fetch the newest documents. The previous ones stay until the new ones are complete.
 
-    The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
-    manifest, a redirect) reaches the public internet and the user's `private_hosts`.
+    The user's `own` collections may be on any host, including this machine. Addresses from elsewhere (a project, a
+    manifest, a redirect) may only reach the public internet and the user's `private_hosts`.
     """
     if collection.kind is Kind.WRITTEN:
-        return ensure_written_tree(home)  # nobody else has its documents
+        return ensure_written_tree(home)  # documents written here exist nowhere else
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
         hosts.add(host_of(collection.url).name.lower())
@@ -341,7 +341,7 @@ def _read_archive(path: Path) -> bytes:
 
 
 def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
-    """The files that a manifest on the web lists, each from its own address or beside the manifest."""
+    """The files listed by a manifest on the web, each from its own address or relative to the manifest."""
     from urllib.parse import quote, urljoin
 
     if manifest.globs:
@@ -357,7 +357,7 @@ def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Downl
 
 
 def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
-    """Written beside the live tree, then made the live one; others are removed."""
+    """Write beside the live tree, then switch to it; other trees are removed."""
     tree = home / f"tree-{revision[:16]}"
     if not tree.exists():
         partial = home / f".partial-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""`Engine.documents`: collections of documents, a method for each operation."""
+"""`Engine.documents`: collections of documents, one method per operation."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
 
 FARTHEST = 2.0
-SECOND = 0.5  # the score of a document's second passage, beside its first
+SECOND = 0.5  # score of a document's second passage relative to its first
 NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
-LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together
-LEAST_SIMILAR = 0.2  # cosine below which two documents are merely in the same collection
-WORDS_FOR_RELATED = 40  # of a document's beginning, where there are no vectors to compare
+LINK_WORTH = 0.15  # of a link in either direction, relative to the cosine of two documents
+LEAST_SIMILAR = 0.2  # below this cosine, two documents merely share a collection
+WORDS_FOR_RELATED = 40  # from the start of a document, if there are no vectors to compare
 _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
 _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 
 
 class OpenCollection(Struct, frozen=True):
-    """A collection to read from, and notes on its state."""
+    """An open collection, and notes on its state."""
 
     index: CollectionIndex
     store: SqliteStore
@@ -69,7 +69,7 @@ class OpenCollection(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """One index that is searched: a collection's or a folder's."""
+    """One of the indexes searched: a collection's or a folder's."""
 
     collection: str  # "" for code
     root: Path
@@ -91,12 +91,12 @@ def search_documents(
             except UsageError as error:
                 if request.collections or len(collections) == 1:
                     raise
-                notes.append(f"left out: {error}")  # a missing collection must not hide the others
+                notes.append(f"left out: {error}")  # one missing collection must not hide the others
                 continue
             notes += found_notes
             collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
             parts.append(_Part(collection, index.root, not collection))
-            # A folder may be a collection and searched as code as well: the name tells the files of a part from others.
+            # A folder may be both a collection and code: the name keeps the files of the two apart.
             views.append(Part(collection or str(index.root), open_views.enter_context(store.snapshot())))
             embedders.append(index.embedder)
         if not views:
@@ -122,7 +122,7 @@ def no_collection() -> NotFound:
 
 
 class _Searcher:
-    """Answers queries from one joined view."""
+    """Answers queries from one joined index."""
 
     def __init__(
         self,
@@ -163,8 +163,8 @@ class _Searcher:
         return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
     def _rerank(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
-        """The first passages by relevance. Each place keeps its score, as in a search of code. A reranker that failed
-        is not asked again for the other questions of the request."""
+        """The first passages by relevance. Each rank keeps its score, as in code search. After a failure the reranker
+        is not called again for the request's other questions."""
         if self._reranking is None:
             return results, OFF
         first = results[: self._reranking.settings.candidates]
@@ -194,7 +194,7 @@ class _Searcher:
     def _by_search(
         self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
     ) -> tuple[list[operations.DocumentHit], Quality]:
-        """The best passage of each document, then, as far as there is room, the next best of those found."""
+        """The best passage of each document, then, if there is room, their next best ones."""
         allowed = self._near_files(cosines) if cosines is not None else None
         options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         found = search(query, self._view, embedder, options)
@@ -216,7 +216,7 @@ class _Searcher:
     def _choose_passages(
         self, hit: Hit, cosines: NDArray[np.float32] | None
     ) -> list[tuple[int, ChunkRow, float | None]]:
-        """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
+        """The hit's passage and the next one, within the requested distance; otherwise the document's closest."""
         spans = ((hit.start_line, hit.end_line), *hit.more)
         found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
         rows = [row for row in found if row is not None]
@@ -248,7 +248,7 @@ class _Searcher:
 
 
 class _CachedEmbedder:
-    """An embedder that asks its model once for a query that several steps need: that may be a network round trip."""
+    """An embedder that asks its model once for a query that several steps need: a call may be a network round trip."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -267,7 +267,7 @@ def _distance(cosines: NDArray[np.float32], row: int) -> float:
 
 
 def place_of(language: str, section: str) -> str:
-    """ "page 3" for a PDF, "sheet Costs" for a workbook, "slide 2" for slides; "" where a format has no such places."""
+    """ "page 3" for a PDF, "sheet Costs" for a workbook, "slide 2" for slides; "" for formats without such places."""
     wanted = _PLACED.get(language)
     for part in section.split(CRUMB):
         match = _PLACE.match(part)
@@ -277,7 +277,7 @@ def place_of(language: str, section: str) -> str:
 
 
 def opening(path: str, language: str, section: str, place: str, line: int) -> str:
-    """Where a passage is opened: the file, at its page, sheet, slide, heading or line."""
+    """Where to open a passage: the file, with its page, sheet, slide, heading or line."""
     if place:
         return f"{path}#{place.replace(' ', '=', 1)}"
     if language in ("docx", "html") and section:
@@ -288,7 +288,7 @@ def opening(path: str, language: str, section: str, place: str, line: int) -> st
 
 
 def _line(chunk: ChunkRow, section: str) -> int:
-    """Where the section begins, for a passage that begins with the title above it."""
+    """The line where the section starts, for a passage that starts with the title above it."""
     heading = section.rpartition(CRUMB)[2]
     for at, line in enumerate(chunk.text.split("\n")[: chunk.end_line - chunk.start_line + 1]):
         if heading and line.strip("#= \t") == heading:
@@ -297,14 +297,14 @@ def _line(chunk: ChunkRow, section: str) -> int:
 
 
 def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
-    """A document's text by line, from its passages; the header that parts of a table repeat is not counted twice."""
+    """A document's text by line, from its passages; repeated table headers are counted once."""
     lines: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
     with store.snapshot() as view:
         joined = Joined([Part("", view)])
         for chunk in joined.chunks(joined.rows_of("", path)):
             texts = chunk.text.split("\n")[-(chunk.end_line - chunk.start_line + 1) :]
-            if chunk.start_line == chunk.end_line:  # one giant line comes in several pieces
+            if chunk.start_line == chunk.end_line:  # one giant line is split into several pieces
                 pieces.setdefault(chunk.start_line, []).extend(texts)
             else:
                 lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
@@ -335,7 +335,7 @@ def _entry(definition: Definition) -> operations.OutlineEntry:
 
 
 def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
-    """By its whole title, else by a part of it, whichever comes first in the document."""
+    """By its full title, otherwise by part of it; the first match in the document."""
     key = wanted.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):
         for entry in entries:
@@ -357,7 +357,7 @@ def _edges(store: SqliteStore) -> set[tuple[str, str]]:
 
 
 def _similar(store: SqliteStore, path: str) -> dict[str, float]:
-    """Document → how alike it is, 0..1; by words where there are no vectors."""
+    """Document → similarity, 0..1; by words if there are no vectors."""
     vectors = store.vectors_by_hash(store.manifest()[path].sha256)
     with store.snapshot() as view:
         joined = Joined([Part("", view)])
@@ -376,7 +376,7 @@ def _similar(store: SqliteStore, path: str) -> dict[str, float]:
 
 
 class DocumentOperations:
-    """Keeps the collections that were asked for open until `close`."""
+    """Keeps the requested collections open until `close`."""
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
@@ -397,21 +397,21 @@ class DocumentOperations:
                 if known is not None:
                     known.close()
                 source = CollectionSource(collection, self.collections.folder / collection.slug)
-                # Its own place decides about settings, not the project one happens to be in: one recipe, one index.
+                # Settings come from its own location, not from the current project: one recipe, one index.
                 config = self._indexes.config.for_root(source.home if collection.fetched else Path(collection.url))
                 known = CollectionIndex(source, config, self._indexes.models.embedder())
                 self._managers[collection.slug] = known
             return known
 
     def indexes(self, projects: Iterable[str]) -> Iterable[CollectionIndex]:
-        """Those of the collections that these projects know."""
+        """The indexes of the collections these projects know."""
         known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
         return [self.index_of(collection) for collection in known.values()]
 
     # --- collections ---
 
     def add(self, request: operations.DocsAddRequest, progress: ProgressSink | None = None) -> operations.SyncResponse:
-        """List a collection and sync it. One that cannot be synced is not listed."""
+        """List a collection and sync it. If the sync fails, it is not listed."""
         project = Path(request.path)
         collection = collection_of(request.sources, name=request.name, ref=request.ref, globs=request.globs)
         if request.project:
@@ -519,7 +519,7 @@ class DocumentOperations:
             index.close()
             self._managers.pop(collection.slug, None)
         if folder.exists():
-            index.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
+            index.clear()  # first: while it is being indexed nothing is removed, and a sync restores it
         self.collections.remove(collection, project)
         shutil.rmtree(home, ignore_errors=True)
         return operations.RemovedCollection(collection.id, collection.name, size)
@@ -556,7 +556,7 @@ class DocumentOperations:
         return operations.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
 
     def delete(self, request: operations.DocsDeleteRequest) -> operations.DocsDeleteResponse:
-        """All of them, or none where one is not there."""
+        """Delete all of them, or none if one does not exist."""
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self._writable_index(collection)
         tree = ensure_written_tree(index.source.home)
@@ -581,7 +581,7 @@ class DocumentOperations:
         return self.index_of(collection)
 
     def pack(self, request: operations.DocsPackRequest) -> operations.DocsPackResponse:
-        """A folder's documents as one file that anyone can add, with hashes of all of them."""
+        """Pack a folder's documents into one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
             raise UsageError(f"{request.source} is not a folder", next_step="Name the folder to pack")
@@ -601,7 +601,7 @@ class DocumentOperations:
         return replace(response, notes=(*notes, *response.notes))
 
     def choose(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:
-        """The collections of these names, all unless named, and notes on their list."""
+        """The collections with these names, all by default, and notes on the list."""
         found, notes = self.collections.find(Path(project), names)
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
@@ -622,7 +622,7 @@ class DocumentOperations:
         return operations.DocsSectionResponse(opened.id, path, title, content, first, last)
 
     def related(self, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
-        """Linked and similar ones together: the cosine of the documents' mean vectors, and what links are worth."""
+        """Linked and similar documents in one list: the cosine of their mean vectors plus the weight of links."""
         opened = self._open(request.path, request.collection)
         store, path = opened.store, _document(opened.store, request.document)
         similar = _similar(store, path)
@@ -646,13 +646,13 @@ class DocumentOperations:
         return operations.DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
 
     def _open(self, project: str, name: str) -> OpenCollection:
-        """A collection brought up to date."""
+        """A collection, refreshed."""
         (collection,), _ = self.collections.find(Path(project), (name,))
         index = self.index_of(collection)
         return OpenCollection(index, *self._indexes.open(index))
 
 
-MOST_NAME_BYTES = 200  # of a part of a path: file systems end at 255, and a file is written under a longer name first
+MOST_NAME_BYTES = 200  # per path component: file systems stop at 255, and a file is first written under a longer name
 MOST_PARTS = 20
 
 

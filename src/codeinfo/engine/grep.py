@@ -1,8 +1,8 @@
-"""Exact search of folders: every text file is searched; signatures choose those that can match.
+"""Exact search in folders: every text file is searched; trigram signatures select the files that can match.
 
-Texts are read from the work tree, or from the commit that is asked for. What the index knows of a file (its content's
-hash, that it holds no secret, its definitions) counts where the file still has that content; any other file is searched
-whole, its secrets masked.
+Texts are read from the work tree, or from the requested commit. What the index knows about a file (its content hash,
+that it holds no secret, its definitions) is used if the file still has that content; any other file is searched in
+full, with its secrets masked.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from codeinfo.sources.read import FileReader, Files, searchable
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
 
-SIGNATURES_FILE = "trigrams"  # beside the index; made by the first exact search
-MAX_BYTES = 16_000_000  # of a file: larger ones are data
-MAX_LINE_CHARS = 500  # shown of a line
+SIGNATURES_FILE = "trigrams"  # beside the index; built by the first exact search
+MAX_BYTES = 16_000_000  # larger files are data
+MAX_LINE_CHARS = 500  # of a line, shown
 BEFORE_MATCH = 100  # of them, before the match
-FEW = 32  # files without a signature that are rather searched each time than signed
+FEW = 32  # up to this many files without a signature are searched each time rather than signed
 MOST_CLEAN = 50_000  # contents without secrets that are remembered, some 100 bytes each
 REPORT_EVERY = 256  # files
 MASKED = "[masked]"
 _BLANK = re.compile("\0+")
 
-# Rules that keep files out of ranking, for being long or made by tools: their text is as exact as any other.
+# Rules that exclude files from ranking because they are long or generated: exact search covers them.
 SEARCHED_RULES = frozenset(
     ("generated", "generated-documentation", "minified", "lock-file", "too-large", "unknown-type", "refused")
 )
@@ -70,9 +70,9 @@ Made = TypeVar("Made")
 
 class File(NamedTuple):
     path: str
-    key: str  # of its signature: the hash of its content, else where and when it was found; "" while it is changing
-    sha256: str = ""  # of the content that the index knows
-    file_id: int = 0  # in the index; 0 where it is not
+    key: str  # of its signature: the content hash, or where and when it was found; "" while the file is changing
+    sha256: str = ""  # of the content known to the index
+    file_id: int = 0  # in the index; 0 if it is not there
     clean: bool = False  # that content holds no secret
 
 
@@ -110,7 +110,7 @@ class Corpus:
     def candidates(
         self, needs: literal.Needs, allowed: NDArray[np.bool_] | None
     ) -> list[tuple[File, list[literal.Page] | None]]:
-        """The files that may match, each with the pages that may; None: all of it."""
+        """The files that may match, each with the pages that may; None means all pages."""
         chosen = self.signatures.choose(needs)
         if chosen is None:
             return [(file, None) for at, file in enumerate(self.files) if allowed is None or allowed[at]]
@@ -128,7 +128,7 @@ class Corpus:
 
 
 class Found:
-    """What has been found so far, in all roots."""
+    """The matches so far, in all roots."""
 
     def __init__(self, request: GrepRequest) -> None:
         self.matches: list[Match] = []
@@ -160,9 +160,9 @@ class Found:
 class GrepOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
-        self._lock = threading.Lock()  # guards the corpora: one is made at a time
+        self._lock = threading.Lock()  # guards the corpora: one is built at a time
         self._clean: set[bytes] = set()
-        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by tree, each with its state
+        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by tree, with the state it is of
 
     def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
         started = time.perf_counter()
@@ -207,7 +207,7 @@ class GrepOperations:
             allowed = allowed_files(request, corpus, index, scope.folders[index])
             try:
                 candidates = corpus.candidates(pattern.needs, allowed)
-            except ValueError:  # the signatures are damaged: this search does without, the next one makes them again
+            except ValueError:  # damaged signatures: search without them; the next search rebuilds them
                 write_beside(store, SIGNATURES_FILE, b"")
                 corpus.sign(literal.signatures_of(()))
                 candidates = corpus.candidates(pattern.needs, allowed)
@@ -225,7 +225,7 @@ class GrepOperations:
     def _corpus(
         self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink | None
     ) -> Corpus:
-        """The files as they are: those of the last refresh, or of a walk where that could not come to its end."""
+        """The current files: from the last refresh, or from a walk if that refresh was incomplete."""
         seen = None if is_indexing or index.source.fixed else index.seen
         walked = seen.walk if seen else None
         with self._lock:
@@ -242,12 +242,12 @@ class GrepOperations:
     def _signatures(
         self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None
     ) -> literal.Signatures:
-        """Those of the last time, with what has come since where that is much."""
+        """The stored signatures, extended if much has changed since."""
         signatures = load_signatures(store)
         missing = [file for file in corpus.files if file.key and file.key not in signatures.files]
         if len(missing) <= max(FEW, len(corpus.files) // 50) or not is_complete(store):
             return signatures
-        if not signatures.is_sound():  # what is built upon is checked first, or damage would get a new checksum
+        if not signatures.is_sound():  # verify before extending, or damage would get a new checksum
             signatures, missing = literal.signatures_of(()), [file for file in corpus.files if file.key]
         added = literal.signatures_of(contents(source, missing, progress))
         merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
@@ -259,12 +259,12 @@ def load_signatures(store: SqliteStore) -> literal.Signatures:
     data = map_beside(store, SIGNATURES_FILE)
     try:
         return literal.decode_signatures(data) if data is not None else literal.signatures_of(())
-    except ValueError:  # damaged, or of another version: made again
+    except ValueError:  # damaged or from another version: rebuild
         return literal.signatures_of(())
 
 
 def contents(source: Files, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
-    """The text of each file under the key of what it is now, and whether that is its bytes as they are."""
+    """The text of each file under the key of its current content, and whether that is the raw bytes."""
     with source.open(file.path for file in files) as reader:
         for done, file in enumerate(files):
             if progress is not None and done % REPORT_EVERY == 0:
@@ -300,7 +300,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
             files.append(_unindexed(File(source.path, row.sha256, row.sha256)))
         else:
             clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
-            key = row.sha256 if row.mtime_ns else ""  # 0: written as it was read
+            key = row.sha256 if row.mtime_ns else ""  # 0: written while it was read
             sha256 = row.sha256 if contents.exact else ""
             files.append((File(row.path, key, sha256, row.file_id, clean), row.language, row.kind))
     for skip in walked.skipped:
@@ -329,21 +329,21 @@ def _skipped_file(contents: Files, path: str) -> File | None:
 
 
 class Scan:
-    """The files of one root, read and searched for one pattern."""
+    """Reads the files of one root and searches them for one pattern."""
 
     def __init__(
         self, reader: FileReader, signatures: literal.Signatures, pattern: literal.Pattern, clean: set[bytes]
     ) -> None:
-        """`clean` are hashes of contents that were found to hold no secret; others are added."""
+        """`clean` holds hashes of contents known to be free of secrets; new ones are added."""
         self._reader = reader
         self._signatures = signatures
         self._pattern = pattern
         self._clean = clean
-        self._known: dict[str, list[literal.Line]] = {}  # of the contents that were searched: many files are copies
+        self._known: dict[str, list[literal.Line]] = {}  # by content hash, since many files are copies
 
     def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
-        """The lines of a file that match, with the text that they are lines of: its secrets are blank. Whether it is
-        still what the index knows is checked where lines are `shown`; else the text of a copy is not read again."""
+        """The matching lines of a file and the text they are from, with secrets blanked. Whether the file is still what
+        the index knows is checked only where lines are `shown`; otherwise the text of a copy is not read again."""
         if not shown and file.key in self._known:
             return b"", self._known[file.key]
         data, lines = self._read_lines(file, pages, shown=shown)
@@ -392,7 +392,7 @@ def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | No
 
 
 def enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
-    """The innermost definition around each of these lines, which are numbers from 0 in order."""
+    """The innermost definition around each of these lines (sorted, counted from 0)."""
     found: dict[int, Extent] = {}
     for extent in sorted(extents, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
         first = bisect_left(lines, extent.start_line - 1)
@@ -402,7 +402,7 @@ def enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Exte
 
 
 def shown_line(data: bytes, line: literal.Line) -> tuple[int, int, str]:
-    """The column and length of the match, and the line, cut around it where it is long."""
+    """The column and length of the match, and the line, truncated around it if long."""
     end = data.find(b"\n", line.found)
     text = data[line.start : end if end >= 0 else len(data)].decode("utf-8", "replace")
     column = len(data[line.start : line.found].decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Indexes: what they are made of, opening them, finding what changed, updating under a lock, swapping builds, repairing
+"""Index managers: the source of an index, opening, finding changes, updating under a lock, swapping builds, repairing
 damage."""
 
 from __future__ import annotations
@@ -55,32 +55,32 @@ if TYPE_CHECKING:
 
 
 class Source(Struct, frozen=True):
-    """What an index is made of: a folder of code, a revision of a repository, or a collection of documents."""
+    """The input of an index: a folder of code, a revision of a repository, or a collection of documents."""
 
     documents: ClassVar[bool] = False  # whether its files are documents to convert
-    versions: ClassVar[tuple[int, ...]] = ()  # of whatever turns its files into text, beside what all indexes share
+    versions: ClassVar[tuple[int, ...]] = ()  # of the code that turns its files into text, besides the shared versions
     fixed: ClassVar[bool] = False  # whether it never changes
 
     @property
     def root(self) -> Path:
-        """The folder that its paths are relative to."""
+        """The folder its paths are relative to."""
         raise NotImplementedError
 
     @property
     def contents(self) -> Files:
-        """Where its files are read from, outside of an update."""
+        """Reads its files outside an update."""
         return FolderFiles(self.root)
 
     def index_folder(self, cache: Path) -> IndexFolder:
         raise NotImplementedError
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        """Its files, and where their contents come from. `store` is the index so far; `by_content` forbids trusting
-        sizes and times."""
+        """Its files and a reader for their contents. `store` is the current index; with `by_content`, sizes and times
+        are not trusted."""
         raise NotImplementedError
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        """The same from an earlier walk and what has changed since; None where only a walk can tell."""
+        """The same from an earlier walk and the changes since; None if only a full walk can tell."""
         return None
 
 
@@ -122,7 +122,7 @@ class RevisionSource(Source, frozen=True):
 
 
 class TeamSource(Source, frozen=True):
-    """A tree that the team has indexed, which is not checked out here: its files are those of the index."""
+    """A tree indexed by the team that is not checked out here: its files are those of the index."""
 
     identity: str
     family: str
@@ -145,8 +145,8 @@ class TeamSource(Source, frozen=True):
 
 
 class StoredFiles:
-    """Files as the index has them: line ends are `\n`, secrets are masked, and what ranking leaves out is not there.
-    `store` opens the index."""
+    """Files as stored in the index: line ends are normalised, secrets are masked, and what ranking leaves out is
+    missing. `store` opens the index."""
 
     exact = False
 
@@ -189,7 +189,7 @@ class StoredFiles:
         return SourceFile(path, row.size, row.mtime_ns) if row is not None and row.chunk_count else None
 
     def brings_back(self, path: str) -> bool:
-        return True  # what is stored is wanted
+        return True  # everything stored is wanted
 
 
 class StoredReader:
@@ -208,8 +208,8 @@ class StoredReader:
 
 
 def team_cache(config: Config) -> Path:
-    """Where this machine has its copies of what a team's database holds."""
-    place = re.sub(r"//[^/@]*@", "//", config.store.url)  # whatever the user and password are
+    """The folder for local copies of a team's database."""
+    place = re.sub(r"//[^/@]*@", "//", config.store.url)  # without user and password
     return config.paths.cache_dir / f"team-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
@@ -230,8 +230,7 @@ def _is_unicode(path: str) -> bool:
 
 
 def _as_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[SourceFile, SourceFile]:
-    """Those files of a work tree whose blob git knows, by what they are in the tree of a revision, which has no
-    root."""
+    """The files of a work tree whose blobs git knows, as they are in the tree of a revision, which has no root."""
     if root is None:
         return {file: file for file in files}
     blobs = clean_blobs(root)
@@ -239,11 +238,11 @@ def _as_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[Source
 
 
 def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: Iterable[Path] = ()) -> str:
-    """Read the commits that neither this tree's index of them has nor, where there is none yet, that of a sibling.
+    """Read the commits missing from this tree's commit index or, if it has none yet, from a sibling's.
 
-    Returns what went wrong, for the report; "" where nothing did.
+    Returns what went wrong, for the report; "" if nothing did.
     """
-    # A search that finds nothing changed does not need these.
+    # Imported late: a search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
     from codeinfo.store.commits import load_commits, save_commits
@@ -292,61 +291,61 @@ def chunk_settings(index: IndexSettings) -> ChunkSettings:
 # --- one index --------------------------------------------------------------------------------------------------------
 
 TOKENS_VERSION = 9  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
-MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
+MASKING_VERSION = 2  # raise when sources/masking masks more: what older rules missed must not stay in an index
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is rebuilt"
-MEMO = "walk"  # the file beside the index that says what the last walk found
-READ_RATHER = 100  # fewer files than this: to read them is quicker than to ask git for their blobs
-MOST_COMPARED = 3  # siblings whose files are looked at for the same blobs
-MOST_REVISIONS = 20  # whose trees are kept
-MOST_WORKERS = 6  # parser processes by default: who writes the index keeps about three busy, and each has its memory
-PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
+MEMO = "walk"  # beside the index: the result of the last walk
+READ_RATHER = 100  # with fewer files than this, reading them is faster than asking git for their blobs
+MOST_COMPARED = 3  # siblings checked for the same blobs
+MOST_REVISIONS = 20  # revisions whose trees are kept
+MOST_WORKERS = 6  # parser processes by default: the writer keeps about three busy, and each takes memory
+PATIENCE_S = 5.0  # for a sibling's refresh; after that a search answers from the current index
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
-CONFIRMED_S = 1.0  # that a look at the team's database holds, for the request that took it
-_LOOK_AGAIN_S = 0.1  # whether another process has pulled what the team has
-_OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
+CONFIRMED_S = 1.0  # how long a check of the team's database is valid for the request that made it
+_LOOK_AGAIN_S = 0.1  # between checks whether another process has pulled the team's state
+_OPEN_TRIES = 20  # a failure means another process swapped builds after we read which one is live
 
 Answer = TypeVar("Answer")
 ProgressSink = Callable[[Progress], None]
 State = tuple[Path, str]  # of an index: its build and generation
-Look = tuple[Files, Walk, Changes | None]  # contents, files, and what changed; None where everything is to be built
+Look = tuple[Files, Walk, Changes | None]  # contents, files, and changes; None means everything is rebuilt
 
 
 class Events(Struct, frozen=True):
-    """The files that something happened to, each with whether it may have come or gone rather than only been written
-    to. `are_all` promises that nothing else happened."""
+    """The files with file system events, each with whether it may have been created or deleted rather than only
+    written. `are_all` guarantees that nothing else happened."""
 
     files: Mapping[str, bool]
     are_all: bool
 
 
 class Seen(Struct, frozen=True):
-    """The files as a refresh saw them, and the index that it left."""
+    """The files as a refresh saw them, and the index it produced."""
 
     walk: Walk
     left: State | None
 
 
 class Since(Struct, frozen=True):
-    """What was seen, and what happened since then."""
+    """What the last refresh saw, and the events since."""
 
     seen: Seen
     events: Events
 
 
 class Fresh(Struct, frozen=True, dict=True):
-    """An opened index and what was done to bring it up to date."""
+    """An open index and what was done to refresh it."""
 
     store: SqliteStore
     seen: Seen
-    announcements: tuple[str, ...]  # what a search must pass on: a repaired index, a missing model
+    announcements: tuple[str, ...]  # to be passed on by a search: a repaired index, a missing model
     make_report: Callable[[], IndexReport]
 
     @cached_property
     def report(self) -> IndexReport:
-        """It counts the whole index, which a search has no use for."""
+        """Counts the whole index, which a search does not need."""
         return self.make_report()
 
 
@@ -377,8 +376,8 @@ class IndexManager:
         spares: Callable[[], Spares] | None = None,
         team: TeamTree | None = None,
     ) -> None:
-        """`spares` has parsers that wait for the next run, of whichever index. With `team` the index is one of a team's
-        database, and what lies in the cache is a copy of it."""
+        """`spares` holds idle parsers for the next run of any index. With `team` the index belongs to a team's
+        database, and the cache holds a copy of it."""
         self.source = source
         self.config = config
         self.team = team
@@ -386,11 +385,11 @@ class IndexManager:
         self._embedder = embedder
         self._spares = spares
         self._store: SqliteStore | None = None
-        self._lock = threading.RLock()  # guards which store is the open one
-        self._pulling = threading.Lock()  # one thread brings the copy up to date, for all
+        self._lock = threading.RLock()  # guards which store is open
+        self._pulling = threading.Lock()  # one thread refreshes the copy for all
         self._confirmed: tuple[float, Reached] | None = None
-        self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
-        self.seen: Seen | None = None  # by the last refresh of this process
+        self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # with its file's state
+        self.seen: Seen | None = None  # by the last refresh in this process
 
     @property
     def root(self) -> Path:
@@ -405,7 +404,7 @@ class IndexManager:
     # --- opening ---
 
     def live_store(self) -> SqliteStore | None:
-        """The live build, opened once and kept open while it stays the live one."""
+        """The live build, opened once and kept open while it is live."""
         with self._lock:
             for attempt in range(_OPEN_TRIES):
                 build = self.folder.current()
@@ -437,18 +436,19 @@ class IndexManager:
         return recipe_of(self.config, self._embedder, self.source.versions)
 
     def confirm(self, reached: Reached | None) -> None:
-        """The team has this generation at this moment, so that a refresh need not ask; None: it may have changed."""
+        """Record that the team has this generation right now, so that a refresh need not ask; None: it may have
+        changed."""
         self._confirmed = (time.monotonic(), reached) if reached is not None else None
 
     @property
     def embedder(self) -> Embedder | None:
-        """What a query is embedded with: nothing while the open index holds another model's vectors."""
+        """The embedder for queries: None while the open index holds another model's vectors."""
         store = self._store
         same = store is None or _model_in(store.recipe) == _model(self._embedder)
         return self._embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
-        """What every answer from this index must say."""
+        """Notes that every answer from this index must carry."""
         if self._embedder is None:
             return (KEYWORD_ONLY, *self._lacking_note(), *self.config.notes)
         return (*(() if self.embedder else (OTHER_MODEL,)), *self._lacking_note(), *self.config.notes)
@@ -460,7 +460,7 @@ class IndexManager:
         return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
 
     def commits(self) -> CommitIndex | None:
-        """What the repository's commits said, as of the last time something was indexed."""
+        """The repository's commit messages, as of the last time something was indexed."""
         from codeinfo.store.commits import FILE, load_commits
 
         stamp = self.folder.stamp(FILE)
@@ -471,12 +471,12 @@ class IndexManager:
     # --- what changed ---
 
     def pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
-        """What the next run would do; None where it would build everything."""
+        """What the next run would do; None if it would rebuild everything."""
         _, walked, changes = self._look_at_all(by_content)
         return walked, changes
 
     def _look(self, run: _Run, state: State | None) -> Look:
-        """A file that something happened to is compared by its content."""
+        """Files with events are compared by content."""
         found = self._look_at_events(run.since, state) if run.since else None
         files, walked, changes = found or self._look_at_all(run.by_content)
         if run.since is not None and changes is not None and self._store is not None:
@@ -490,7 +490,7 @@ class IndexManager:
         plain = Walk(walked.files, walked.skipped)
         if store is None or store.recipe != self.recipe():
             return files, plain, None
-        state = store.state()  # before it is compared: what another process adds meanwhile makes it another one
+        state = store.state()  # read before comparing: if another process adds something meanwhile, the state differs
         if isinstance(walked, KnownWalk) and walked.memo.indexed_as == state and not by_content:
             return files, plain, Changes((), (), (), len(walked.files))
         changes = _compare(files, store, walked, by_content)
@@ -499,7 +499,7 @@ class IndexManager:
         return files, plain, changes
 
     def _look_at_events(self, since: Since, state: State | None) -> Look | None:
-        """None where events do not tell, or where the index is no longer as it was left."""
+        """None if the events are not enough, or if the index has changed since."""
         store, changed = self._store, since.events.files
         if store is None or state != since.seen.left or not since.events.are_all:
             return None
@@ -523,8 +523,8 @@ class IndexManager:
     ) -> Fresh:
         """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced.
 
-        With `expected` changes are likely: a parser starts while the files are still being looked at. `by_content`
-        finds changes that left size and time as they were.
+        With `expected`, changes are likely: a parser starts while files are still being compared. `by_content` finds
+        changes that left size and time as they were.
         """
         run = _Run(time.monotonic(), full, expected, by_content, since, progress, [])
         try:
@@ -538,9 +538,9 @@ class IndexManager:
             run.progress(Progress("walk", 0))
         if aside := self.folder.take_damage_note():
             run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
-        if self.team is not None and not (run.full and not self.source.fixed):  # all of it is to be stored again
+        if self.team is not None and not (run.full and not self.source.fixed):  # everything is to be stored again
             self._pull(run)
-        before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
+        before = _state(self.live_store())  # before the walk: the state must not be newer than what was seen
         if self.source.fixed and self._store is not None and self._is_settled(self._store) and not run.full:
             self._store.check_vector_files()
             return self._fresh(run, self._store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
@@ -564,9 +564,9 @@ class IndexManager:
                 stack.enter_context(self.team.database.locked(f"{self.team.name} of {self.team.identity}"))
             store, rebuilt = self._target(run.full)
             if died:
-                store.verify()  # a dead writer's work is built upon only if it is sound
+                store.verify()  # reuse a dead writer's work only if it is intact
             store.check_vector_files()
-            if _state(self._store) != before:  # another process has just finished: what it saw may be newer
+            if _state(self._store) != before:  # another process has just finished: it may have seen newer files
                 files, walked = self.source.walk(self._store, by_content=run.by_content)
                 changes = None
             if changes is None or store is not self._store:
@@ -576,7 +576,7 @@ class IndexManager:
             return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
 
     def _pull(self, run: _Run) -> None:
-        """Bring the copy up to date with the team. Another process that does so is waited for."""
+        """Bring the copy up to date with the team, waiting for another process that is doing so."""
         from codeinfo.team.store import TeamStore
 
         until = time.monotonic() + (PATIENCE_S if self.live_store() else FIRST_PATIENCE_S)
@@ -593,7 +593,7 @@ class IndexManager:
                         if died:
                             copy.verify()
                         copy.pull()
-                        if is_complete(copy):  # also where a process that pulled it died before it was adopted
+                        if is_complete(copy):  # also if the process that pulled it died before adopting it
                             self._adopt(copy)
                         return
                 except Busy:
@@ -609,7 +609,7 @@ class IndexManager:
         return copy.is_behind(patient=run.expected)
 
     def _adopt(self, store: SqliteStore) -> None:
-        """Make a build that has been filled the live one."""
+        """Make a filled build the live one."""
         if store is not self._store:
             self.folder.promote(store.folder)
             self.close()
@@ -625,7 +625,7 @@ class IndexManager:
             pool.warm_up()
         commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
         siblings = (self.folder.path / "trees" / tree.name for tree in self._siblings())
-        # First: the parsers start meanwhile, and git's memory does not come on top of theirs.
+        # First: the parsers start meanwhile, and git's memory does not add to theirs.
         if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD", siblings):
             run.notes.append(problem)
         with pool:
@@ -648,14 +648,14 @@ class IndexManager:
         return outcome
 
     def parsers(self) -> ParsePool:
-        from codeinfo.index.pool import ParsePool  # late: most searches find nothing to parse
+        from codeinfo.index.pool import ParsePool  # imported late: most searches find nothing to parse
 
         workers = self.config.index.workers or min(available_processors(), MOST_WORKERS)
         return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
 
     def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
-        """Other trees to drop: those whose folder is gone, and revisions that nobody asked for lately, are too many, or
-        hold too much that no work tree has."""
+        """Other trees to drop: those whose folder is gone, and revisions that are unused, too many, or hold too much
+        that no work tree shares."""
         keep, others = self._retention(), self._siblings()
         yield from (tree for tree in others if tree.is_gone)
         revisions = [tree for tree in others if tree.root is None]
@@ -666,7 +666,7 @@ class IndexManager:
                 yield tree
 
     def _known_contents(self, store: SqliteStore, files: Sequence[SourceFile]) -> dict[str, str]:
-        """The hashes of files that a sibling has with the same blob of git and in the same size: they need no read."""
+        """The hashes of files that a sibling has with the same git blob and size: they need not be read."""
         siblings = self._siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
         found: dict[str, str] = {}
         with suppress(GitFailed, OSError):
@@ -678,12 +678,12 @@ class IndexManager:
         return found
 
     def _siblings(self) -> list[Tree]:
-        """The other trees of the family, the one used last first."""
+        """The other trees of the family, most recently used first."""
         others = (tree for tree in self.folder.trees() if tree.name != self.folder.tree)
         return sorted(others, key=lambda tree: -tree.used_at)
 
     def _retention(self) -> Retention:
-        """Only git brings earlier versions back: elsewhere what is gone is gone."""
+        """Only git brings earlier versions back: without it, removed files are dropped at once."""
         if self.source.documents or work_tree_of(str(self.root)) is None:
             return NOTHING_KEPT
         return Retention(self.config.index.keep_days, self.config.index.keep_share)
@@ -693,10 +693,10 @@ class IndexManager:
         return is_complete(store) and not moved and not self.folder.is_unfinished()
 
     def clear(self, *, copy_only: bool = False) -> None:
-        """Remove this tree, what no other tree shares with it, and revisions of which no work tree is left. With
-        `copy_only` just the copy of this tree of a team."""
+        """Remove this tree, what no other tree shares with it, and revisions without a work tree. With `copy_only`,
+        only the local copy of a team's tree."""
         live = None
-        with suppress(CodeInfoError):  # one that cannot be opened cannot be tidied up
+        with suppress(CodeInfoError):  # an index that cannot be opened cannot be tidied up
             live = self.live_store()
         with self.folder.lock():
             if self.team is not None and not copy_only:
@@ -713,8 +713,9 @@ class IndexManager:
         self.close()
 
     def _target(self, full: bool) -> tuple[SqliteStore, bool]:
-        """The build to fill, and whether it replaces one: it does when the recipe changed or all is to be redone."""
-        recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped
+        """The build to fill, and whether it replaces the live one: it does when the recipe changed or everything is
+        redone."""
+        recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped builds
         path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
         if live is not None and live.folder == path:
             return live, False
@@ -746,7 +747,7 @@ class IndexManager:
         *,
         rebuilt: bool = False,
     ) -> Fresh:
-        """`outcome` is that of the build, None where nothing was to be done."""
+        """`outcome` is the build's result, None if nothing was done."""
         self.seen = seen
         done, standing, took = outcome or Outcome(), self.standing_notes(), time.monotonic() - run.started
 
@@ -773,7 +774,7 @@ class IndexManager:
 
 
 def model_meta(embedder: Embedder | None) -> dict[str, str]:
-    """What an index says about its vectors."""
+    """What an index records about its vectors."""
     return {
         "model_id": embedder.model_id if embedder else "",
         "dimension": str(embedder.dimension if embedder else 0),
@@ -782,7 +783,7 @@ def model_meta(embedder: Embedder | None) -> dict[str, str]:
 
 
 def recipe_of(config: Config, embedder: Embedder | None, versions: Iterable[int] = ()) -> str:
-    """Everything that makes an index another one; a changed recipe means a rebuild."""
+    """Everything that makes an index incompatible; a changed recipe means a rebuild."""
     numbers = [*versions, TOKENS_VERSION, MASKING_VERSION]
     return json.dumps([*numbers, chunk_settings(config.index).fingerprint(), _model(embedder)])
 
@@ -797,8 +798,8 @@ def _model(embedder: Embedder | None) -> str:
 
 
 def healed(ask: Callable[[bool], Answer]) -> Answer:
-    """The answer to a question that only reads, asked once more where it met damage: the build is marked by then, so
-    that a refresh sets it aside and rebuilds it. `ask` receives whether it must refresh."""
+    """The answer to a read-only question, asked again if it hit damage: by then the build is marked, so that a refresh
+    sets it aside and rebuilds it. `ask` receives whether it must refresh."""
     try:
         return ask(False)
     except IndexDamaged:
@@ -806,23 +807,23 @@ def healed(ask: Callable[[bool], Answer]) -> Answer:
 
 
 def _load_memo(store: SqliteStore) -> Memo | None:
-    """What the last walk of the tree found; None where there is none that can be used."""
+    """The result of the last walk of the tree; None if there is none that can be used."""
     data = read_beside(store, MEMO)
     try:
         return msgpack.decode(data, type=Memo) if data is not None else None
-    except DecodeError:  # of another release
+    except DecodeError:  # from another release
         return None
 
 
 def _save_memo(store: SqliteStore, memo: Memo) -> None:
-    with suppress(UnicodeEncodeError):  # a name that is no text
+    with suppress(UnicodeEncodeError):  # a name that is not valid text
         write_beside(store, MEMO, msgpack.encode(memo))
 
 
 def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:
     changes = compare(store.sources(), walked.files)
     changes = add_edited(files, store, changes, walked.files) if by_content else changes
-    # A document that cannot be converted here any more stays as it was indexed.
+    # A document that can no longer be converted here stays as it was indexed.
     unread = {skip.path for skip in walked.skipped if skip.rule == NEEDS_LIBRARY}
     removed = tuple(path for path in changes.removed if path not in unread)
     kept = len(changes.removed) - len(removed)

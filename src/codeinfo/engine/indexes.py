@@ -43,25 +43,25 @@ if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.store import TeamTree, TreeRow
 
-OPEN_REVISIONS = 4  # whose stores stay open
-OPEN_TREES = 200  # of a team, or folders that are searched as one
-PULLS = 4  # copies of a team's projects at once
-LEFT_OUT = 5  # projects that a note names
-MAX_ALIASES = 1000  # paths by which callers name folders, cached
+OPEN_REVISIONS = 4  # revisions whose stores stay open
+OPEN_TREES = 200  # a team's trees, or folders searched as one
+PULLS = 4  # concurrent pulls of a team's projects
+LEFT_OUT = 5  # projects named in a note
+MAX_ALIASES = 1000  # paths by which callers name folders
 
 
-Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last are notes for its answers
+Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last item: notes for its answers
 
 
 class Place(Struct, frozen=True):
-    """A folder or file as a part of its project: `below` is its path from the root, "" for all of the project."""
+    """A folder or file within its project: `below` is its path from the root, "" for the whole project."""
 
     index: IndexManager
     below: str
 
 
 class Indexes:
-    """All indexes of one process, each opened when first needed and kept open until `close`."""
+    """All indexes of one process, each opened on first use and kept open until `close`."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -69,14 +69,14 @@ class Indexes:
         self._spares: Spares | None = None
         self._lock = threading.RLock()
         self._managers: dict[str, IndexManager] = {}
-        self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, the last used at the end
-        self._trees: dict[int, IndexManager] = {}  # of a team, by their rows, the last used at the end
-        self._rows: dict[tuple[str, str], TreeRow] = {}  # as the local operator named them
-        self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers name folders
+        self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, most recently used last
+        self._trees: dict[int, IndexManager] = {}  # a team's trees by their rows, most recently used last
+        self._rows: dict[tuple[str, str], TreeRow] = {}  # as named by the local operator
+        self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # by the path a caller used
 
     @cached_property
     def team(self) -> TeamDatabase | None:
-        """The database that a team shares, where `store.url` names one."""
+        """The team's shared database, if `store.url` is set."""
         if not self.config.store.url:
             return None
         try:
@@ -89,7 +89,7 @@ class Indexes:
 
     @cached_property
     def user_data(self) -> Path | UserData:
-        """Where conversations and savings are: the user's data folder, or what a team shares."""
+        """The store of conversations and savings: the user's data folder, or the team's database."""
         if self.team is None:
             return self.config.paths.data_dir
         from codeinfo.team.user_data import TeamUserData
@@ -97,7 +97,7 @@ class Indexes:
         return TeamUserData(self.team)
 
     def stop(self) -> None:
-        """End what runs in the background."""
+        """Stop background work."""
 
     def close(self) -> None:
         with self._lock:
@@ -114,9 +114,9 @@ class Indexes:
             self._spares.close()
 
     def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
-        """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
-        of the project around the current folder. With `at` the project is as that revision has it. A project of the
-        team that is not a folder here is named by its identity, as in github.com/owner/name."""
+        """Resolve a folder or file within its project, or within the one at `root`, which paths are then relative to;
+        "" is the whole project around the current folder. With `at`, the project at that revision. A team's project
+        that is not a folder here is named by its identity, as in github.com/owner/name."""
         if self.config.store.url and (name := _team_name(str(root), str(path))):
             return self._in_team(name, at)
         self._refuse_callers(path)
@@ -128,7 +128,7 @@ class Indexes:
         return Place(self._revision(index, at) if at else index, below)
 
     def _refuse_callers(self, path: str | Path) -> None:
-        """Callers of a team's server have no business with folders on its disk: none of them exists for them."""
+        """Callers of a team's server have no access to folders on its disk: for them, none exists."""
         if self.config.store.url:
             from codeinfo.team.access import no_project, request_user
 
@@ -136,7 +136,7 @@ class Indexes:
                 raise no_project(str(path))
 
     def _revision(self, index: IndexManager, at: str) -> IndexManager:
-        """The index of a commit, open for as long as it is among the last few that were asked for."""
+        """The index of a commit, kept open while it is among the most recently used."""
         if work_tree_of(str(index.root)) is None:
             raise UsageError(f"{index.root} is not in a git repository", next_step="Search it without a revision")
         key = (str(index.root), commit_of(index.root, at))
@@ -151,13 +151,13 @@ class Indexes:
         return found
 
     def at_commit(self, root: Path, commit: str, config: Config, *, shared: bool = False) -> IndexManager:
-        """The index of a commit of a repository, which is not kept open here. `shared` publishes it to the team."""
+        """The index of a commit of a repository, not kept open here. `shared` publishes it to the team."""
         source = RevisionSource(RevisionFiles(root, commit), walk_settings(config.index))
         return self._new(source, config, shared=shared)
 
     def _in_team(self, name: str, at: str) -> Place:
-        """A project of the team, or a part of one, as the caller may see it. Who may not see it and who names one that
-        does not exist get the same answer."""
+        """A team's project, or a part of one, as the caller may see it. Callers without access get the same answer as
+        for a project that does not exist."""
         from codeinfo.team.access import request_user
         from codeinfo.team.store import open_tree
 
@@ -181,7 +181,7 @@ class Indexes:
         return Place(found, name[len(row.identity) + 1 :])
 
     def _confirmed(self, row: TreeRow) -> IndexManager:
-        """The index of a tree that the database has just shown."""
+        """The index of a tree that the database has just returned."""
         found = self._tree(row)
         found.confirm(row.reached)
         return found
@@ -196,11 +196,11 @@ class Indexes:
         return found
 
     def _recipe(self) -> str:
-        """Of what is indexed by this configuration: the vectors of another one cannot be compared."""
+        """The recipe of this configuration: vectors of another one cannot be compared."""
         return recipe_of(self.config, self.models.embedder())
 
     def places(self, paths: Iterable[str], at: str = "", *, everywhere: bool = False) -> tuple[list[Place], list[str]]:
-        """What paths name, or every project that the caller may see, and what is left out of those."""
+        """The places that paths name, or every project the caller may see, and what is left out of those."""
         if not everywhere:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
@@ -216,9 +216,10 @@ class Indexes:
         return [Place(index, "") for index in found], notes
 
     def _local_projects(self) -> tuple[list[IndexManager], int, int]:
-        """The indexes of folders here that can be searched as one, and how many are left out: too old, or not ready."""
+        """The local indexes that can be searched as one, and how many are left out because they are too old or not
+        ready."""
         every = [self.of(root) for root in self.roots() if root.is_dir()]
-        compared = self.models.embedder() is not None  # and not by the words alone, since one of them has no vectors
+        compared = self.models.embedder() is not None  # if so, indexes without vectors are left out
         ready = {index: store for index in every if (store := index.live_store()) and (index.embedder or not compared)}
         newest = list(ready)
         if len(ready) > OPEN_TREES:
@@ -226,7 +227,7 @@ class Indexes:
         return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(every) - len(ready)
 
     def _projects_of_team(self) -> tuple[list[IndexManager], int, int]:
-        """As of local ones, what the caller may see of the team."""
+        """The same for what the caller may see of the team."""
         from codeinfo.team.access import request_user
         from codeinfo.team.store import list_projects, newest_trees
 
@@ -238,18 +239,18 @@ class Indexes:
         return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self.team, user)) - len(rows)
 
     def _make_room(self, wanted: Sequence[IndexManager]) -> None:
-        """For copies that are about to be pulled."""
+        """Make room for copies that are about to be pulled."""
         most_bytes = self.config.store.cache_mb * 1_000_000
         absent = next((manager for manager in wanted if manager.live_store() is None), None)
         if absent is not None and bytes_under(self.cache) > most_bytes:
             with self._lock:
-                for manager in self._trees.values():  # what is open stays; it is opened again when it is asked for
+                for manager in self._trees.values():  # open ones stay; closed ones are reopened on demand
                     if manager is not absent:
                         manager.close()
             make_room(self.cache, most_bytes, absent.folder.path)
 
     def open_trees(self) -> dict[int, IndexManager]:
-        """The trees of a team that were asked for here, by their rows."""
+        """The team's trees requested here, by their rows."""
         with self._lock:
             return dict(self._trees)
 
@@ -277,14 +278,14 @@ class Indexes:
         return IndexManager(source, config, self.models.embedder(), self._waiting_parsers, team)
 
     def _waiting_parsers(self) -> Spares:
-        from codeinfo.index.pool import Spares  # late: most searches find nothing to parse
+        from codeinfo.index.pool import Spares  # imported late: most searches find nothing to parse
 
         with self._lock:
             self._spares = self._spares or Spares()
             return self._spares
 
     def _team_tree(self, source: Source) -> TeamTree:
-        """Which tree of the team a folder here is, or a commit of its repository."""
+        """The team's tree for a local folder, or for a commit of its repository."""
         from codeinfo.team.identity import folder_identity, work_tree_name
         from codeinfo.team.store import TeamTree
 
@@ -297,11 +298,11 @@ class Indexes:
 
     @property
     def cache(self) -> Path:
-        """Where indexes of code lie."""
+        """The folder of code indexes."""
         return team_cache(self.config) if self.config.store.url else self.config.paths.cache_dir
 
     def roots(self) -> list[Path]:
-        """The folders that have an index here, where the caller may see them: in a server of a team nobody may."""
+        """The folders with an index here that the caller may see: none in a team's server."""
         if self.config.store.url:
             from codeinfo.team.access import request_user
 
@@ -310,7 +311,7 @@ class Indexes:
         return indexed_roots(self.cache)
 
     def team_projects(self) -> list[Project]:
-        """The projects of the team that the caller may see."""
+        """The team's projects that the caller may see."""
         if self.team is None:
             return []
         from codeinfo.team.access import request_user
@@ -330,9 +331,9 @@ class Indexes:
         ]
 
     def locate(self, path: str | Path) -> str:
-        """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
-        for, has an index or is a repository. Without any, a folder is its own project, and a file belongs to the
-        current folder or, where it does not lie in that, to its own."""
+        """The root of the project that a path belongs to: the nearest folder upwards that `of` was called for, has an
+        index or is a repository. If there is none, a folder is its own project, and a file belongs to the current
+        folder if it lies in it, otherwise to its own folder."""
         self._refuse_callers(path)
         target = existing(path)
         folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
@@ -345,7 +346,7 @@ class Indexes:
         return folder
 
     def _is_project(self, folder: str) -> bool:
-        """A folder that must not be indexed is none, as where somebody keeps the home folder in git."""
+        """False for a folder that must not be indexed, such as a home folder kept in git."""
         if folder in self._managers:
             return True
         has_index = IndexFolder(self.cache, Path(folder)).exists()
@@ -376,18 +377,18 @@ class Indexes:
 
     def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
         """Bring an index up to date and say what was done."""
-        return index.refresh(full=full, expected=True, progress=progress)  # why else ask for it
+        return index.refresh(full=full, expected=True, progress=progress)  # the caller asked because something changed
 
     def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
-        """None where it is known that nothing changed."""
+        """None if it is known that nothing changed."""
         return index.refresh(progress=progress)
 
     def progress_of(self, index: IndexManager) -> Progress | None:
-        """How far a refresh is that is running in this process."""
+        """The progress of a refresh running in this process."""
         return None
 
     def is_current(self, index: IndexManager) -> bool:
-        """Whether the last look at the files came to its end."""
+        """Whether the last look at the files was complete."""
         return True
 
     def open_all(
@@ -398,15 +399,15 @@ class Indexes:
         refresh: bool = True,
         progress: ProgressSink | None = None,
     ) -> tuple[list[Opened], list[str]]:
-        """As `open` does each; copies of a team's projects that are not here yet are pulled side by side. Of
-        `everywhere` those that cannot be opened are left out, which the notes say."""
+        """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
+        that cannot be opened are left out and named in the notes."""
         absent = [index for index in indexes if index.team is not None and index.live_store() is None]
         tasks = {index: partial(self.open, index, refresh=refresh, progress=progress) for index in indexes}
         if len(absent) > 1:
-            from concurrent.futures import ThreadPoolExecutor  # late: a plain search does without
+            from concurrent.futures import ThreadPoolExecutor  # imported late: a plain search does not need it
             from contextvars import copy_context
 
-            with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread knows who is asking
+            with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread inherits the caller
                 pulled = [pool.submit(copy_context().run, tasks[index]) for index in absent]
             tasks |= {index: partial(one.result) for index, one in zip(absent, pulled, strict=True)}
         if not everywhere:
@@ -429,7 +430,7 @@ class Indexes:
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
     ) -> tuple[SqliteStore, tuple[str, ...]]:
-        """An index to search, brought up to date where possible, and what its answers must say about it."""
+        """An index to search, refreshed if possible, and the notes its answers must carry."""
         notes: tuple[str, ...] = ()
         store = None if refresh else index.live_store()
         if store is None:
@@ -456,14 +457,14 @@ class Indexes:
 
 
 def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
-    """The first ones by name, each with the reason: a list may have hundreds."""
+    """The first ones by name, each with its reason: there may be hundreds."""
     named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)
     return [*named, f"{more:,} more projects were left out, since they could not be opened"] if more else named
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """The folder itself, whatever it is called: a path that leads to another one by now is resolved again."""
+    """The folder itself, whatever its name: a path that now leads elsewhere is resolved again."""
     try:
         found = os.stat(path)
     except OSError:
@@ -472,7 +473,7 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 
 def _team_name(root: str, path: str) -> str:
-    """The identity of a project, or a path in one, where that is what is meant; "" for what is a folder or file."""
+    """The identity of a project, or a path in one; "" if a local folder or file is meant."""
     name = path if is_address(path) else os.path.join(root, path)
     if not names_repository(name):
         return ""
@@ -480,4 +481,4 @@ def _team_name(root: str, path: str) -> str:
         from codeinfo.team.identity import identity_of
 
         return identity_of(name)
-    return name.removeprefix("//").rstrip("/")  # as results name them, or as people do
+    return name.removeprefix("//").rstrip("/")  # as results write them, or as people do

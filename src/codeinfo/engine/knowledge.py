@@ -1,4 +1,4 @@
-"""What the team knows, as operations: memories, patterns, metadata, style, the card before a change and its review."""
+"""Team knowledge as operations: memories, patterns, metadata, style, the card before a change and its review."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ from codeinfo.store.sqlite import SqliteStore, code_facts
 
 # --- one symbol or file with its surroundings ----------------------------------------------------------------------
 
-MOST_USES = 200  # resolved uses that are read: their lines tell which definition they are in
-CODE_LINES, CODE_CHARS = 30, 1_500  # shown of a definition
+MOST_USES = 200  # resolved uses that are read: their lines tell which definition contains them
+CODE_LINES, CODE_CHARS = 30, 1_500  # of a definition, shown
 _PLACE = re.compile(r"(.+?):(\d{1,9})(?:-\d{1,9})?")
-_MEMORY_CHARS = 200  # of a definition's text that memories are compared with
+_MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
 def explore_target(project: ProjectKnowledge, names: NameResolver, request: ExploreRequest, now: float) -> Exploration:
@@ -90,7 +90,7 @@ def explore_target(project: ProjectKnowledge, names: NameResolver, request: Expl
 
 
 def _explored(index: CodeIndex, target: str) -> str:
-    """A path of the index, or the name to look up: a line stands for the innermost definition around it."""
+    """A path in the index, or the name to look up: a line number stands for the innermost definition around it."""
     written = target.strip().removeprefix("./").removeprefix(f"{index.root}/")
     if path := _indexed_path(index, written):
         return path
@@ -111,7 +111,7 @@ def _explored(index: CodeIndex, target: str) -> str:
 
 
 def _indexed_path(index: CodeIndex, written: str) -> str:
-    """The file that is meant by the end of its path, "" where the text is no path."""
+    """The file whose path ends in this text, "" if the text is not a path."""
     if written in index.graph.files:
         return written
     ending = [path for path in index.graph.files if path.endswith(f"/{written}")] if "." in written else []
@@ -169,7 +169,7 @@ def _explore_symbol(
 
 
 def _uses(names: NameResolver, lookup: Lookup) -> list[Usage]:
-    """One for each definition that uses it, those in central files first; imports are left out."""
+    """One use per definition that contains uses, those in central files first; imports are left out."""
     found = find_uses(names, lookup).uses
     read = usages(names.index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
     own = {info.id for info in lookup.listed()}
@@ -193,14 +193,14 @@ def _commits(history: History, path: str, lines: tuple[int, int] | None = None) 
     try:
         return history.touching(path, lines)
     except GitFailed:
-        return ()  # no commit yet
+        return ()  # no commits yet
 
 
 MAX_IMPORT_BYTES = 10_000_000
 
 
 class KnowledgeOperations:
-    """`Engine.knowledge`: one method an operation. `clock` gives seconds since the epoch."""
+    """`Engine.knowledge`: one method per operation. `clock` gives seconds since the epoch."""
 
     def __init__(self, indexes: Indexes, code: CodeOperations) -> None:
         self._indexes, self._code = indexes, code
@@ -217,7 +217,7 @@ class KnowledgeOperations:
             return known
 
     def _refresh(self, index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
-        """Its store, brought up to date where possible."""
+        """Its store, refreshed if possible."""
         return self._indexes.open(index, progress=progress)[0]
 
     # --- memory ---
@@ -343,7 +343,7 @@ class KnowledgeOperations:
     # --- around a search ---
 
     def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
-        """The result with the context of its hits, related memories and, on behalf of a change, the card."""
+        """The result with the context of its hits, related memories and, for a change, the card."""
         now = self.clock()
         roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
             str(self._indexes.find(next(iter(request.paths), "")).index.root)
@@ -408,7 +408,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
 
 
 def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
-    """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
+    """The files that differ from the index. A different time is only a hint: the content decides."""
     _, changes = index.pending()
     if not changes:
         return 0
@@ -416,7 +416,7 @@ def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
 
 
 def _imported(store: SqliteStore) -> dict[str, str]:
-    """The modules that product code imports, each with the first place that does; not its own files by their names."""
+    """The modules imported by product code, each with the first place that imports it; its own modules are left out."""
     with code_facts(store) as facts:
         files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
         own = {path.rpartition("/")[2] for path in files.values()}
@@ -446,12 +446,12 @@ def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
 
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts
+MOST_FILES = 200  # compared line by line; larger changes are reviewed in part
 MOST_BLAMED = 40
-MOST_REVIEWERS = 5  # whoever comes after those wrote a line or two
-MOST_SYMBOLS = 40  # whose callers are looked up
+MOST_REVIEWERS = 5  # further ones wrote only a line or two
+MOST_SYMBOLS = 40  # symbols whose callers are looked up
 CALLERS_SHOWN = 5
-MOST_DROPPED = 20  # names whose other calls are looked for
+MOST_DROPPED = 20  # names whose other calls are looked up
 MOST_RISKY = 30  # files whose history is read
 RISK_DAYS = 180
 
@@ -505,7 +505,7 @@ def _base(history: History, wanted: str) -> str:
 
 
 def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tuple[list[diff.Revision], list[str]]:
-    """Every changed file that the index knows, with what is defined, imported and called on both sides."""
+    """Every changed file known to the index, with its definitions, imports and calls on both sides."""
     listed = store.manifest()
     changed = sorted(project.history.changed_from(base))
     texts: dict[str, tuple[str, str]] = {}
@@ -513,8 +513,8 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
     for path in changed[:MOST_FILES]:
         before, after = project.history.committed_text(base, path), project.text(path)
         if path not in listed and after is not None:
-            continue  # what the index leaves out is not for review either
-        after = mask(after)[0] if after is not None else None  # as what was committed is
+            continue  # files left out of the index are not reviewed either
+        after = mask(after)[0] if after is not None else None  # like the committed text
         one = diff.compare(path, before, after)
         if one.added or one.removed:
             changes.append(one)
@@ -527,7 +527,7 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
         was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
             now = _version(now.text, known.definitions, known.imports, known.references)
-        if path in unread:  # nothing counts as new or gone then
+        if path in unread:  # then nothing counts as new or gone
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     notes = [f"{path} was not parsed as it was: what it defined before is unknown" for path in sorted(unread)]
@@ -537,8 +537,8 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
 
 
 def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
-    """Files as they were, which no index has, by the same parsers, and those of which a parser saw the text alone: it
-    may be busy or ended."""
+    """Parse old versions of files, which no index has, and return those for which the parser produced only text: it may
+    be busy or gone."""
     tasks = [
         ParseTask(path, text, language.name, kind_of(path, language))
         for path, text in texts.items()
@@ -559,7 +559,7 @@ def _version(
 
 
 class _Uses:
-    """Where definitions are used, looked up once each."""
+    """Where definitions are used, each looked up once."""
 
     def __init__(self, project: ProjectKnowledge, code: CodeOperations) -> None:
         self._root, self._code = str(project.root), code
@@ -622,7 +622,7 @@ def _findings(
     try:
         memories = [memory for memory in project.memories(now) if memory.type != "gotcha" or memory.source != "git"]
     except UsageError:
-        memories = []  # a note says so already
+        memories = []  # a note reports this already
     return diff.most_severe_first(
         [
             *diff.contradictions(revisions, memories),
@@ -638,7 +638,7 @@ def _findings(
 
 
 def _api(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
-    """Changes of what others can name, with those here that do."""
+    """Changes to what others can name, with their users in this project."""
     found = []
     for finding, qualified in diff.api_changes(revisions):
         if not qualified:
@@ -646,7 +646,7 @@ def _api(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str
             continue
         path = finding.place.rpartition(":")[0]
         name = f"{path}::{qualified}"
-        if not uses.definitions(name):  # it is gone: uses are known by its name alone, if nothing else has that name
+        if not uses.definitions(name):  # removed: uses are found by name alone, if nothing else has that name
             name = qualified.rpartition(".")[2]
             name = "" if uses.definitions(name) else name
         callers = dict.fromkeys(use.file for use in uses.of(name) if use.file not in inside) if name else {}
@@ -681,7 +681,7 @@ def _dependencies(
 
 
 def _unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
-    """Exported functions that the change was the last to call: dead code, or a hook that nobody reaches any more."""
+    """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
     found = []
     for name, path in list(diff.dropped_calls(revisions).items())[:MOST_DROPPED]:
         defined = [one for one in uses.definitions(name) if is_product(one.path, FileKind.CODE)]
@@ -712,12 +712,12 @@ def _risks(history: History, revisions: Sequence[diff.Revision], base: str) -> l
     try:
         return diff.risks(history.subjects(paths[:MOST_RISKY], base, RISK_DAYS), RISK_DAYS)
     except GitFailed:
-        return []  # the rest of the review stands
+        return []  # the rest of the review is still valid
 
 
 def _without_tests(project: ProjectKnowledge, code: CodeOperations, revisions: Iterable[diff.Revision]) -> list[str]:
-    """Changed code that no test imports or is named after, and that has none beside it in its own file. Templates and
-    other files without definitions are tried by the tests of what uses them."""
+    """Changed code that no test imports or is named after, and that has no tests in its own file. Templates and other
+    files without definitions are covered by the tests of their users."""
     paths = [
         one.path
         for one in revisions
@@ -747,5 +747,5 @@ def _reviewers(history: History, base: str, changes: Sequence[diff.Difference]) 
         try:
             blames[change.path] = history.blame(change.path, revision=base)
         except GitFailed:
-            continue  # a file that git cannot blame has no author to propose
+            continue  # git cannot blame the file, so it has no author to propose
     return diff.reviewers(blames, largest[:MOST_BLAMED])[:MOST_REVIEWERS]

@@ -1,8 +1,8 @@
-"""Installed language servers, asked where a definition is used and what it calls, over pipes as editors ask them.
+"""Installed language servers, asked over pipes, as editors do, where a definition is used and what it calls.
 
-Such a server may run code of the project, so only the user's own settings switch this on. One is started for a project
-and a family of languages when it is first needed, watched while it works, and ended with its process group when it is
-not asked for a while. It is never required: what it does not say in time is answered without it, with a note.
+A language server may run code of the project, so only the user's own settings enable this. One is started per project
+and language family on first use, monitored while it works, and terminated with its process group when idle. It is never
+required: whatever it does not answer in time is answered without it, with a note.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, family
 from codeinfo.settings import CodeSettings
 
-_IDLE_S = 180.0  # then a server ends; the next question starts another
+_IDLE_S = 180.0  # idle time before a server is stopped; the next question starts another
 _PAUSE_S = 300.0  # before a server that failed is started again
-_MOST = 3  # servers at once; another one ends the one that was not asked for longest
-_LOOK_S = 0.25  # between looks at the memory
+_MOST = 3  # servers at once; starting another stops the least recently used
+_LOOK_S = 0.25  # between checks of the memory
 _MOST_BYTES = 64_000_000  # of one message
 _MOST_HEADER = 4096
 _CHANGED = 2  # a type of change
-_MOST_QUOTED = 200  # characters of its errors
+_MOST_QUOTED = 200  # characters of its stderr in a message
 _MOST_TIMEOUTS = 2  # in a row; then it counts as stuck
 _STATUS = "experimental/serverStatus"
 _LOADING = frozenset({"window/logMessage", _STATUS})
 _NO_PROTOCOL = "sent something else than the protocol"
-_RETRIED = frozenset({-32801, -32802, -32800})  # the content changed while it was asked: it is still loading
+_RETRIED = frozenset({-32801, -32802, -32800})  # the content changed during the request: it is still loading
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class Server(Struct, frozen=True):
-    """How the server of a family of languages is started and configured."""
+    """How to start and configure the server of a language family."""
 
-    commands: tuple[tuple[str, ...], ...]  # the first that is installed is run
+    commands: tuple[tuple[str, ...], ...]  # the first one installed is used
     options: Mapping[str, Any] = {}
-    sections: Mapping[str, Any] = {}  # settings that it asks for
-    opens: bool = False  # it knows nothing of a document that is not opened, and says that as if it were not used
-    loaded: str = ""  # in the notification that says that it has loaded everything; its answers count only from then on
+    sections: Mapping[str, Any] = {}  # settings it requests
+    opens: bool = False  # it ignores unopened documents, and then reports no uses
+    loaded: str = ""  # notification that everything is loaded; earlier answers do not count
 
 
 _PYRIGHT = {"analysis": {"autoSearchPaths": True, "diagnosticMode": "openFilesOnly"}}
-# As little as possible is run for a project, and nothing is fetched.
+# Run as little of the project as possible, and fetch nothing.
 _RUST = {
     "cargo": {"buildScripts": {"enable": False}, "features": "all"},
     "procMacro": {"enable": False},
@@ -68,7 +68,7 @@ SERVERS: Mapping[str, Server] = {
     ),
     "ecmascript": Server(
         (("typescript-language-server", "--stdio"),),
-        # The server for syntax answers while a project loads, from the one file that it sees.
+        # The syntax server answers while a project loads, from the one file it sees.
         options={"disableAutomaticTypingAcquisition": True, "tsserver": {"useSyntaxServer": "never"}},
         opens=True,
     ),
@@ -83,7 +83,7 @@ _LANGUAGE_IDS = {
 
 
 class ServerFailed(Exception):
-    """The server can be asked no more: it ended, grew too large or does not speak the protocol."""
+    """The server can no longer be used: it ended, grew too large or violated the protocol."""
 
 
 class ServerTimeout(Exception):
@@ -94,7 +94,7 @@ class ServerRefused(Exception):
     """It answered with an error."""
 
 
-# The parts of replies that are read. Positions are (line, character) from 0, in UTF-16 units.
+# The parts of replies that are used. Positions are (line, character) from 0, in UTF-16 units.
 
 
 class _Position(Struct):
@@ -148,10 +148,10 @@ class _Message(Struct):
 
 
 class _Connection(PipedProcess):
-    """JSON-RPC over the pipes of a process, each message behind a header with its size."""
+    """JSON-RPC over a process's pipes, each message after a header with its size."""
 
     def post(self, **message: Any) -> None:
-        """On its way with the next `receive`."""
+        """Queue a message; the next `receive` sends it."""
         body = msgspec.json.encode({"jsonrpc": "2.0", **message})
         self._outgoing += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
@@ -175,10 +175,10 @@ class _Connection(PipedProcess):
 
 
 class LanguageServer:
-    """One running server. Asked by one thread at a time, which holds `lock`."""
+    """One running server. Used by one thread at a time, which holds `lock`."""
 
     def __init__(self, server: Server, command: tuple[str, ...], root: Path, memory_bytes: int) -> None:
-        """Raises OSError where it cannot be started."""
+        """Raises OSError if it cannot be started."""
         self.lock = threading.Lock()
         self.used = time.monotonic()
         self.timeouts = 0
@@ -194,17 +194,17 @@ class LanguageServer:
         self._files: Mapping[str, FileFacts] | None = None
         self._opened: dict[str, int] = {}  # path → version
         self._is_loaded = not self._server.loaded
-        self.warning = ""  # what it lacks, as it says itself
+        self.warning = ""  # what it says it lacks
 
     def _wait(self, until: Callable[[_Message], bool], deadline: float) -> _Message:
-        """The first message of which `until` is true; what the server asks meanwhile is answered."""
+        """The first message for which `until` is true; requests from the server are answered meanwhile."""
         while True:
             now = time.monotonic()
             if now >= deadline:
                 raise ServerTimeout
             if now >= self._looked + _LOOK_S:
                 self._looked = now
-                if self.process.has_ended:  # what it started may still hold its pipes
+                if self.process.has_ended:  # processes it started may still hold its pipes
                     raise ServerFailed("ended")
                 if (size := group_bytes(self.process.pid)) > self._memory_bytes:
                     raise ServerFailed(f"took {size >> 20} MB of memory")
@@ -246,8 +246,8 @@ class LanguageServer:
     # --- questions ---
 
     def open(self, files: Mapping[str, FileFacts], deadline: float) -> None:
-        """Start the conversation, or say what was edited since the last question. Where files came or went another
-        process starts: a server looks for them at a time of its own, and until then answers without them."""
+        """Open the session, or send the edits since the last question. If files were added or removed, start another
+        process: a server looks for them in its own time, and until then answers without them."""
         known = self._files
         if known is not None and known.keys() != files.keys():
             self.process.end()
@@ -276,7 +276,7 @@ class LanguageServer:
                 "workspaceFolders": True,
                 "didChangeWatchedFiles": {"dynamicRegistration": True},
             },
-            # The last one keeps a server from sending diagnostics that nobody asked for.
+            # The last one keeps a server from sending unrequested diagnostics.
             "textDocument": {"references": {}, "definition": {}, "callHierarchy": {}, "diagnostic": {}},
             "experimental": {"serverStatusNotification": True},
         }
@@ -307,7 +307,7 @@ class LanguageServer:
         position = {"line": question.line - 1, "character": character}
         place = {"textDocument": {"uri": path.as_uri()}, "position": position}
         ask = {USES: self._references, CALLS: self._callees, MEANING: self._meaning}[question.kind]
-        # Most know the files of a project, and check each one that is opened, which takes longer than the answer.
+        # Most know the files of a project, and check every opened one, which takes longer than answering.
         if question.path not in self._opened:
             found = None
             with suppress(ServerRefused):
@@ -318,7 +318,7 @@ class LanguageServer:
         return ask(place, question.path, deadline) or ()
 
     def _open_document(self, name: str) -> None:
-        """It stays open: a server may let go of a project when its last document is closed."""
+        """Documents stay open: a server may unload a project when its last document is closed."""
         path = self._root / name
         document = {"uri": path.as_uri(), "version": self._opened.get(name, -1) + 1}
         if name in self._opened:
@@ -329,7 +329,7 @@ class LanguageServer:
             self._post(method="textDocument/didOpen", params={"textDocument": opened})
         self._opened[name] = self._opened.get(name, -1) + 1
 
-    # None of these: the server knows nothing of the file.
+    # None of these: the server does not know the file.
 
     def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...] | None:
         asked = {**place, "context": {"includeDeclaration": False}}
@@ -363,7 +363,7 @@ class LanguageServer:
         return Proven(path, end.line + 1, first, end.character, target, target_line)
 
     def _path(self, uri: str) -> str:
-        """As the index calls the file; empty for one that lies outside of the project."""
+        """The path in the index; empty for a file outside the project."""
         path = Path(unquote(urlsplit(uri).path))
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else ""
 
@@ -382,20 +382,20 @@ def _quoted(message: str) -> str:
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8", "replace")
-    except OSError:  # it was deleted while we looked
+    except OSError:  # deleted meanwhile
         return ""
 
 
 def name_column(line: str, name: str) -> int:
-    """Where the line that defines a name has it; -1 where it does not. In `func (t Table) Table() Table` the one before
-    the parenthesis is meant."""
+    """The column of a name in the line that defines it; -1 if it is not there. In `func (t Table) Table() Table` it is
+    the one before the parenthesis."""
     words = [word for word in _WORD.finditer(line) if word.group() == name]
     called = (word.start() for word in words if line[word.end() : word.end() + 1] in ("(", "<", "["))
     return next(called, words[0].start() if words else -1)
 
 
 def group_bytes(leader: int) -> int:
-    """The memory of a process and of all that it started; 0 where the system does not tell."""
+    """The memory of a process and its descendants; 0 if the system does not say."""
     total = 0
     for entry in os.scandir("/proc") if os.path.isdir("/proc/self") else ():
         if entry.name.isdigit():
@@ -409,11 +409,11 @@ def group_bytes(leader: int) -> int:
     return total
 
 
-_Key = tuple[Path, str]  # the folder of a project and a family of languages
+_Key = tuple[Path, str]  # a project's folder and a language family
 
 
 class LanguageServers:
-    """The servers of this process, one for each project and family of languages."""
+    """The servers of this process, one per project and language family."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -429,7 +429,7 @@ class LanguageServers:
         questions: Iterable[Question],
         deadline: float,
     ) -> tuple[dict[Question, tuple[Proven, ...]], tuple[str, ...]]:
-        """What is answered in time, and notes on why the rest is not. Languages without a server have no rest."""
+        """What is answered in time, and notes on the rest. Languages without a server are left out."""
         answers: dict[Question, tuple[Proven, ...]] = {}
         notes = []
         by_family: dict[str, list[Question]] = {}
@@ -451,7 +451,7 @@ class LanguageServers:
         deadline: float,
         answers: dict[Question, tuple[Proven, ...]],
     ) -> str:
-        """Add what one server answers; why that is not all."""
+        """Add one server's answers; returns why some are missing."""
         commands = SERVERS[key[1]].commands
         command = next((one for one in commands if shutil.which(one[0])), None)
         if command is None:
@@ -483,7 +483,7 @@ class LanguageServers:
                 except ServerRefused as error:
                     why = f"{command[0]} {error}"
             server.timeouts = 0
-            if server.warning and not any(map(answers.get, questions)):  # nothing, since it lacks something
+            if server.warning and not any(map(answers.get, questions)):  # empty, since it lacks something
                 for question in questions:
                     answers.pop(question, None)
                 why = why or f"{command[0]} says: {_quoted(server.warning)}"
@@ -509,7 +509,7 @@ class LanguageServers:
         return why
 
     def _end_unused(self) -> None:
-        """End those that were not asked for long, and the oldest of too many; look again later for the rest."""
+        """Stop servers that are idle or too many; schedule the next check."""
         with self._lock:
             by_use = sorted(self._running.items(), key=lambda item: item[1].used)
             for number, (key, server) in enumerate(by_use, 1):
@@ -532,5 +532,5 @@ class LanguageServers:
                 self._timer.cancel()
         for server in running.values():
             server.process.kill()
-            with server.lock:  # who is asking it notices that it ended
+            with server.lock:  # the thread using it notices that it ended
                 server.process.end()

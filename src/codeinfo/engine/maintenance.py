@@ -1,4 +1,4 @@
-"""Looking after indexes: status, why a path is indexed or not, clearing, `doctor`, and the tokens that were saved."""
+"""Maintenance of indexes: status, why a path is indexed or not, clearing, `doctor`, and saved tokens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters
-PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
+PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is reported
 
 
 def status(index: IndexManager) -> IndexStatus:
@@ -76,11 +76,11 @@ def status(index: IndexManager) -> IndexStatus:
     )
 
 
-MOST_COMPARED = 200  # files whose content is read to tell whether a tree is clean
+MOST_COMPARED = 200  # files whose content is read to see whether a tree is clean
 
 
 class TreeState(Struct, frozen=True):
-    """What git says of a work tree, until the branch moves or something is staged."""
+    """The state of a work tree according to git, until the branch moves or something is staged."""
 
     key: str
     commit: str = ""
@@ -89,7 +89,7 @@ class TreeState(Struct, frozen=True):
 
 
 class Trees:
-    """What replies reflect. Comparing a large tree takes a while, so it is done once for each state of it."""
+    """The tree states that replies are based on. Comparing a large tree takes a while, so it is done once per state."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class Trees:
         self._dirty: dict[Path, tuple[tuple[str, str], bool | None]] = {}
 
     def reflects(self, index: IndexManager, files: Iterable[str], *, is_current: bool) -> Reflects | None:
-        """`files` are those of the reply, relative to the root. None where nothing is indexed yet."""
+        """`files` are the reply's sources, relative to the root. None if nothing is indexed yet."""
         store = index.live_store()
         if store is None:
             return None
@@ -134,7 +134,7 @@ class Trees:
                 staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))
                 state = TreeState(key, commit, bool(staged), git.tracked(root))
             except GitFailed:
-                return None  # no commit yet, or no git
+                return None  # no commits yet, or no git
             self._states[root] = state
             return state
 
@@ -149,7 +149,7 @@ class Trees:
 
 
 def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tuple[int, int]]) -> bool | None:
-    """A time that differs is only a hint: the content decides, of at most MOST_COMPARED files."""
+    """A different time is only a hint: the content decides, for at most MOST_COMPARED files."""
     suspects = [row.path for row in indexed if tracked.get(row.path) != (row.size, row.mtime_ns)]
     if any(path not in tracked for path in suspects):
         return True
@@ -177,7 +177,7 @@ def clear(index: IndexManager) -> Cleared:
 
 
 def clear_gone(cache: Path, path: str) -> Cleared | None:
-    """Delete the index of a folder that does not exist any more; None where there is none."""
+    """Delete the index of a folder that no longer exists; None if there is none."""
     root = Path(os.path.realpath(path))
     folder = None if root.exists() else IndexFolder.of_gone(cache, root)
     if folder is None:
@@ -191,8 +191,8 @@ def clear_gone(cache: Path, path: str) -> Cleared | None:
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:
-    """Asked from the current project's point of view when the path lies below it, else from its own project's. A link
-    is asked about itself, not what it leads to."""
+    """Answered for the current project if the path lies below it, otherwise for the path's own project. A link is
+    checked itself, not its target."""
     target = Path.cwd() / path
     is_here = not str(path).startswith("//") and os.path.lexists(target)
     if not is_here and indexes.config.store.url and names_repository(str(path)):
@@ -209,7 +209,7 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
 
 
 def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
-    """From the index of a tree that is not checked out: which rule left a path out before it was read is not known."""
+    """From the index of a tree that is not checked out: which rule excluded a path before it was read is unknown."""
     store, _ = indexes.open(place.index)
     known = store.manifest().get(place.below)
     left_out = next((skip for skip in store.counts().skipped if skip.path == place.below), None)
@@ -255,7 +255,7 @@ def examine(
     *,
     checksums: bool = True,
 ) -> DoctorReport:
-    """All checks, those that wait for something side by side; `checksums` reads every index in full."""
+    """Run all checks, those that wait for something concurrently; `checksums` reads every index in full."""
     checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
     documents: list[IndexManager] = []
     try:
@@ -332,7 +332,8 @@ def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
 
 
 def _reranker(config: Config, models: Models) -> Check:
-    """Asked as a search asks, within the same time; a search does without one that fails, so that is no failure."""
+    """Called as a search calls it, within the same time; a search works without a reranker, so its failure is a
+    warning."""
     settings = config.rerank
     if settings.provider == "none":
         return Check("reranking", "ok", "off")
@@ -367,7 +368,7 @@ def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
         return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run `codeinfo doctor --debug`")
 
 
-WRITE_AFTER_S = 2.0  # counts are written together: a commit a call would cost more than the call
+WRITE_AFTER_S = 2.0  # counts are written in batches: a commit per call would cost more than the call
 
 log = logging.getLogger(__name__)
 Now = Callable[[], datetime]
@@ -378,11 +379,11 @@ class Savings:
         self._store = SavingsStore(place)
         self._now = now
         self._lock = threading.Lock()
-        self._waiting: dict[int, dict[tuple[str, str], Tally]] = {}  # by whose calls they are
+        self._waiting: dict[int, dict[tuple[str, str], Tally]] = {}  # by caller
         self._timer: threading.Timer | None = None
 
     def record(self, tool: str, returned_chars: int, files: Iterable[str]) -> None:
-        """Count one call. `files` are those a reader would have had to open for the same."""
+        """Count one call. `files` are those a reader would otherwise have had to open."""
         size = sum(_size(path) for path in set(files))
         key = (self._now().date().isoformat(), tool)
         one = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
@@ -417,7 +418,7 @@ class Savings:
         for owner, tallies in waiting.items():
             try:
                 self._store.add(tallies, owner)
-            except CodeInfoError as error:  # a count is not worth an answer
+            except CodeInfoError as error:  # a failed count must not fail the answer
                 log.warning("savings were not counted: %s", error)
 
 

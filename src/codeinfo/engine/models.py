@@ -1,4 +1,4 @@
-"""The models in use: the embedder and the reranker, made when first needed, and which chat model answers."""
+"""The models in use: the embedder and the reranker, created on first use, and the choice of the chat model."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 CONFIGURED = "configured"
 NONE = "none"
-LOOK_S = 2.0  # for the list of an endpoint's models: one that is slower is asked without it
+LOOK_S = 2.0  # for an endpoint's list of models: a slower one is used without the list
 NO_CHAT_MODEL = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
 class Models:
-    """Two threads at once may create a model twice, and one is used: nothing loads or connects before its first use."""
+    """Two threads may create a model twice; one is kept. Nothing loads or connects before first use."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._embedders: dict[str, Embedder] = {}  # by provider: none or one
+        self._embedders: dict[str, Embedder] = {}  # by provider: zero or one
         self._rerankers: dict[str, Reranker] = {}
 
     def close(self) -> None:
@@ -36,19 +36,19 @@ class Models:
             self._rerankers.popitem()[1].close()
 
     def reranker(self) -> Reranker:
-        """The configured reranker; only to be called where one is configured."""
+        """The configured reranker; call only if one is configured."""
         provider = self.config.rerank.provider
         return self._rerankers.get(provider) or self._rerankers.setdefault(provider, self._make_reranker())
 
     def embedder(self) -> Embedder | None:
-        """The configured embedder, or None where the user chose keyword search only."""
+        """The configured embedder, or None if the user chose keyword search."""
         provider = self.config.embedding.provider
         if provider == "none":
             return None
         return self._embedders.get(provider) or self._embedders.setdefault(provider, self._make_embedder())
 
     def embedder_within(self, seconds: float) -> Embedder | None:
-        """The same for a single probe: an endpoint is asked once, for `seconds` at most."""
+        """The same for a single probe: an endpoint is called once, for at most `seconds`."""
         if self.config.embedding.provider != "openai":
             return self.embedder()
         from codeinfo.models.endpoints import Limits
@@ -103,7 +103,7 @@ class Models:
 
 
 class ChatModel(Struct, frozen=True):
-    """`llm` is None where no model is to be asked; `note` says why, unless the user chose so."""
+    """`llm` is None if no model is to be used; `note` says why, unless the user chose so."""
 
     provider: str
     llm: Llm | None
@@ -111,7 +111,7 @@ class ChatModel(Struct, frozen=True):
 
 
 def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:
-    """`provider` and `model` are what the caller asked for and may be empty; `seconds` bounds one request."""
+    """`provider` and `model` are the caller's choice and may be empty; `seconds` bounds one request."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
     if config.llm.base_url and provider in ("", CONFIGURED):
@@ -136,8 +136,8 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
 
 
 def _check_offered(config: Config, wanted: str) -> None:
-    """Refuse a model that the endpoint does not list: it may take a minute to say so itself. An endpoint that lists
-    nothing is asked."""
+    """Refuse a model the endpoint does not list: the endpoint itself may take a minute to say so. An endpoint that
+    lists nothing is tried."""
     from codeinfo.models.chat import look
 
     offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
@@ -167,7 +167,7 @@ def list_providers(config: Config) -> ProviderList:
 
 
 def unavailable(error: ProviderError) -> ProviderError:
-    """The endpoint's failure with the one code that clients of answers know."""
+    """The endpoint's failure under the one code that clients of answers know."""
     if not error.code.startswith("LLM_"):
         return error
     return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")

@@ -1,4 +1,4 @@
-"""What is known about one project, kept beside its index: memories of its file and its history, patterns and hints."""
+"""The knowledge about one project, stored beside its index: memories from its file and history, patterns and hints."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, version_
 
 GIT_MEMORIES_NAME = "git-memories.json"
 PATTERNS_NAME = "patterns.json"
-HINTS_NAME = "pattern-hints.json"  # apart, so that a search needs no detectors
-MAX_FILE_BYTES = 1_000_000  # of a file that is read for what it states: a manifest, a style guide, changed code
-MOST_FILES = 500  # manifests of a monorepository
-MOST_COMPARED = 500  # memories whose meaning is compared: an endpoint is asked for each of them
-LEAST_PART = 0.2  # of the product's files, in a language of which something should be known
-MOST_GUIDING = 5  # memories beside the patterns
+HINTS_NAME = "pattern-hints.json"  # separate, so that a search needs no detectors
+MAX_FILE_BYTES = 1_000_000  # of a file read for what it states: a manifest, a style guide, changed code
+MOST_FILES = 500  # manifests in a monorepo
+MOST_COMPARED = 500  # memories compared by meaning: each is a call to the endpoint
+LEAST_PART = 0.2  # of the product's files: languages with more should have patterns
+MOST_GUIDING = 5  # memories shown with patterns
 _GUIDING = ("convention", "decision", "failure", "gotcha")
 GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
 TRENDS_UNKNOWN = Note(
@@ -65,7 +65,7 @@ _DAY = 86_400
 
 
 class ProjectKnowledge:
-    """One root with what is known about it, each part made when first needed."""
+    """The knowledge about one root, each part loaded on first use."""
 
     def __init__(self, index: IndexManager) -> None:
         self.index = index
@@ -80,8 +80,8 @@ class ProjectKnowledge:
         return ProjectPatterns(self.index.config.patterns, self.history)
 
     def hints(self, store: SqliteStore) -> Hints | None:
-        """Trends and warnings by file as of the last report on patterns, whichever process made it; None before the
-        first. Dating the patterns of a tree takes seconds, for which no search waits."""
+        """Trends and warnings by file from the last pattern report of any process; None before the first. Dating a
+        tree's patterns takes seconds, too long for a search to wait."""
         version = version_beside(store, HINTS_NAME)
         if self._hints[0] != version:
             self._hints = version, decoded(read_beside(store, HINTS_NAME), dict[str, FileHints])
@@ -92,7 +92,7 @@ class ProjectKnowledge:
         return (TRENDS_UNKNOWN,) if unknown else ()
 
     def text(self, path: str) -> str | None:
-        """A file as it is now; None for one that is gone, grown too large or not text."""
+        """A file's current text; None if it is gone, too large or not text."""
         try:
             with self.index.source.contents.open([path]) as reader:
                 text = decode(reader.read(path, MAX_FILE_BYTES))
@@ -101,21 +101,21 @@ class ProjectKnowledge:
         return text.content if text is not None else None
 
     def texts(self, paths: Iterable[str]) -> dict[str, str]:
-        """Some files by path, the shallow ones first."""
+        """Some files by path, shallow ones first."""
         listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
         return {path: text for path in listed if (text := self.text(path)) is not None}
 
     # --- memories ---
 
     def memories(self, now: float) -> tuple[Memory, ...]:
-        """Those of the file or the team, of codebase-context's and of the history; what two hold counts once."""
+        """The memories of the file or the team, of codebase-context and of the history, without duplicates."""
         texts: dict[str, Memory] = {}
         for memory in (*self.own_memories(), *read_foreign(self.root)[0], *self._memories_of_git(now)):
             texts.setdefault(memory.memory, memory)
         return tuple(texts.values())
 
     def own_memories(self) -> tuple[Memory, ...]:
-        """Of the project's file; of the team where the project is not checked out."""
+        """From the project's file, or from the team if the project is not checked out."""
         if not isinstance(self.index.source, TeamSource):
             return read_memories(self.root)
         from codeinfo.team import user_data as memories
@@ -139,18 +139,19 @@ class ProjectKnowledge:
     def related_memories(
         self, query: str, paths: Collection[str], symbols: Collection[str], now: float
     ) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
-        """At most three, and a note where the file cannot be read: a search goes on without them."""
+        """At most three, and a note if the file cannot be read: a search continues without them."""
         try:
             memories = self.memories(now)
         except UsageError as error:
             return (), (f"memories are left out: {error}",)
-        # An endpoint would keep the search waiting.
+        # An endpoint would delay the search.
         meaning = self.meaning(query, memories) if self.index.config.embedding.provider == "builtin" else {}
         related = find_related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now)
         return related, self.memory_notes()
 
     def guiding_memories(self, about: str, now: float) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
-        """What goes with patterns: memories about the same, then conventions, decisions and others that count most."""
+        """Memories to show with patterns: those about the same, then conventions, decisions and the most important
+        others."""
         related, notes = self.related_memories(about, (), (), now)
         try:
             known = [describe(memory, now) for memory in self.memories(now)]
@@ -161,7 +162,7 @@ class ProjectKnowledge:
         return tuple(every.values())[:MOST_GUIDING], notes
 
     def meaning(self, query: str, memories: Sequence[Memory]) -> dict[str, float]:
-        """The cosine of each memory with the query, by id, where there is a model."""
+        """The cosine of each memory with the query, by id, if there is a model."""
         embedder, compared = self.index.embedder, memories[:MOST_COMPARED]
         if embedder is None or not compared:
             return {}
@@ -173,7 +174,7 @@ class ProjectKnowledge:
         return {memory.id: float(wanted @ self._vectors[memory.id]) for memory in compared}
 
     def _memories_of_git(self, now: float) -> tuple[Memory, ...]:
-        """Starting git takes longer than a whole search, so what it said is kept beside the index."""
+        """Starting git takes longer than a whole search, so its output is cached beside the index."""
         if not self.history.known:
             return ()
         key = f"{self.history.key()} {int(now // _DAY)}"
@@ -226,29 +227,29 @@ class ProjectPatterns:
         return self._matcher.detectors
 
     def report(self, store: SqliteStore, now: float) -> PatternReport:
-        """The report on the index as it is."""
+        """The report on the current index."""
         with self._lock:
             return self._refresh(store, now).report
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
         """The same with the months in which lines were written: that dates every recently changed file, not only those
-        that decide a trend, so it is made only for those who ask."""
+        that decide a trend, so it is computed only on request."""
         with self._lock:
             latest = self._refresh(store, now)
             if latest.with_history is not None:
                 return latest.with_history
             report, complete = self._add_history(store, latest, now)
-            if complete:  # else the next call goes on from there
+            if complete:  # otherwise the next call continues from there
                 latest.with_history = report
             return report
 
     def used_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
-        """Language, question and name of the patterns that some files use, as of the last report."""
+        """Language, question and name of the patterns used in some files, from the last report."""
         files = self._latest.files if self._latest is not None else {}
         return {key_of(self.detectors[position]) for path in paths if path in files for position in files[path].uses}
 
     def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
-        """The uses in some files by their present text."""
+        """The uses in some files, by their current text."""
         found = {}
         for path, text in texts.items():
             language = language_of(path)
@@ -281,7 +282,7 @@ class ProjectPatterns:
         return _Latest(key, replace(report, notes=tuple(notes)), files, areas)
 
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
-        """Languages of a good part of the product of which no detector says anything."""
+        """Languages with a large share of the product for which no detector reports anything."""
         product = Counter(row.language for path, row in store.manifest().items() if is_product(path, row.kind))
         largest = [language for language, _ in product.most_common(1)]  # with or without a syntax tree
         parsed = {language: count for language, count in product.items() if named(language).syntax is not None}
@@ -290,7 +291,7 @@ class ProjectPatterns:
         return sorted(one for one in unknown if not self._matcher.knows(one))
 
     def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
-        """The report with the history of each pattern, and whether every file was looked at."""
+        """The report with each pattern's history, and whether every file was examined."""
         cache = PatternCache.load(read_beside(store, PATTERNS_NAME), self._matcher.fingerprint)
         dates, _ = self._line_dates(store, cache, now)
         if dates is None:
@@ -321,13 +322,13 @@ class ProjectPatterns:
                     uses.setdefault(position, []).append(line)
                 packages = self._matcher.packages(text, file.language) if role else []
                 found = FileUses(file.language, text.count("\n") + 1, role, uses, packages)
-                # What the sandbox gave up on is looked at again the next time.
+                # What the sandbox gave up on is tried again next time.
                 cache.files[file.path] = ("" if self._sandbox.gave_up else listed[file.path].sha256, found)
         finally:
             self._sandbox.close()
 
     def _line_dates(self, store: SqliteStore, cache: PatternCache, now: float) -> tuple[LineDates | None, list[str]]:
-        """What dates lines, or None and why the history cannot."""
+        """Dates lines, or None and why the history cannot."""
         history = self._history
         if not history.known:
             why = "the clone is shallow" if history.shallow else "this is not a git repository"
@@ -354,7 +355,7 @@ class ProjectPatterns:
 
 
 def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
-    """Some files with their text as it was indexed."""
+    """Some files with their indexed text."""
     with code_facts(store) as facts:
         for file in facts.files():
             if file.path in wanted:

@@ -1,4 +1,4 @@
-"""Searching folders: several roots as one index, filters, reranking of close calls, and search by vectors alone."""
+"""Search in folders: several roots as one index, filters, reranking of close calls, and search by vectors alone."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from codeinfo.settings import RerankSettings, RetrievalSettings
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
-MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
+MAX_LINE_DIGITS = 9  # no file has more lines, and a database column does not hold every number
 
 
 class Scope(Struct, frozen=True):
-    """What to look in: projects, each with the folders and files of it that are meant; none: all of it."""
+    """Where to search: projects, each with the requested folders and files; none means the whole project."""
 
     folders: dict[IndexManager, tuple[str, ...]]
 
@@ -66,17 +66,18 @@ class Scope(Struct, frozen=True):
 
 
 def warm_up(index: IndexManager, store: SqliteStore) -> None:
-    """Search once, which loads what every search needs: the first one in a large project would wait 0.4 s for it."""
+    """Search once to load what every search needs: the first search in a large project would otherwise take 0.4 s
+    longer."""
     with store.snapshot() as view:
         search("search", view, index.embedder, SearchOptions())
 
 
 class SearchOperations:
-    """Search of code, one method an operation."""
+    """Code search, one method per operation."""
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
-        # Threads that rank at the same time only take the interpreter from each other.
+        # Threads that rank at the same time only compete for the interpreter.
         self._ranking = threading.Lock()
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
@@ -107,7 +108,7 @@ class SearchOperations:
         return rerank_close_call(request, found, opened, reranking)
 
     def _search(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
-        if self._indexes.config.embedding.base_url:  # the query waits for an endpoint: others may go on
+        if self._indexes.config.embedding.base_url:  # the query waits for an endpoint: let other threads run
             return search_roots(request, opened, scope)
         with self._ranking:
             return search_roots(request, opened, scope)
@@ -123,7 +124,7 @@ class SearchOperations:
             warm_up(index, store)
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
-        """Cut by the relevance policy: for clients that send the text to a model."""
+        """Results cut by the relevance policy, for clients that send the text to a model."""
         return vector_search(self._indexes, request)
 
     def projects(self, request: EmptyRequest) -> ProjectsResult:
@@ -132,13 +133,14 @@ class SearchOperations:
 
 
 def _by_project(found: SearchResult) -> list[str]:
-    """How many of the results each project has."""
+    """The number of results per project."""
     counts = Counter(hit.root for hit in found.hits)
     return [", ".join(f"{root} ({count})" for root, count in counts.most_common())] if counts else []
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
-    """All roots as one index: a word's rarity is that in all of them, so a root with no answer takes no place."""
+    """Search all roots as one index: a word's rarity is that over all of them, so a root without an answer takes no
+    rank."""
     if not request.query.strip():
         raise UsageError("the query is empty", next_step="Say what to look for")
     with ExitStack() as open_views:
@@ -171,7 +173,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
 
 
 def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
-    """The name of one of several projects tells them apart; what all of them are called says nothing."""
+    """The name of one of several projects tells them apart; a word in all their names carries no information."""
     words = frozenset(terms(indexes[0].root.name))
     for index in indexes[1:]:
         if not words:
@@ -187,7 +189,7 @@ def _joined(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joine
 def _allowed(
     request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager], scope: Scope
 ) -> NDArray[np.bool_] | None:
-    """What the filters let through, each root's files by their own paths and history."""
+    """The files the filters let through, each root's by its own paths and history."""
     by_root = [
         allowed_files(request, view, index, scope.folders[index]) for view, index in zip(views, indexes, strict=True)
     ]
@@ -201,7 +203,7 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
     """Vectors of different models cannot be compared: one such root turns the vector channel off for all."""
     missing = [str(index.root) for index in indexes if not index.embedder]
     if not missing or len(missing) == len(indexes):
-        return []  # with the same model, or without any, which each root says for itself
+        return []  # all with the same model, or all without one, which each root reports itself
     return [
         NextStep(
             f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of "
@@ -229,13 +231,13 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
 
 
 def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> SearchResult:
-    """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
+    """Chunks similar to the one at a place, by words and meaning; the file itself is left out."""
     index, store, notes = opened
     path, _, line = request.place.rpartition(":")
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
-        here = os.path.realpath(path)  # as it is typed in a folder of the project
+        here = os.path.realpath(path)  # as typed in a folder of the project
         if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
             path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:
@@ -261,7 +263,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
 def allowed_files(
     request: SearchRequest | GrepRequest, view: FileList, index: IndexManager, folders: Sequence[str] = ()
 ) -> NDArray[np.bool_] | None:
-    """Which files the filters let through, or None when there is no filter. `folders` to look in; none: all."""
+    """The files the filters let through, or None without filters. `folders` limits the search; none means all."""
     tests: list[NDArray[np.bool_]] = []
     if folders:
         tests.append(np.array([any(lies_below(path, folder) for folder in folders) for path in view.paths], bool))
@@ -306,13 +308,13 @@ class Relevance(Struct, frozen=True):
 
 
 class Reranking(Struct, frozen=True):
-    """The user's reranker, made when it is first needed, and the bounds it works within."""
+    """The user's reranker, created on first use, and its limits."""
 
     settings: RerankSettings
     make_reranker: Callable[[], Reranker]
 
     def assess(self, query: str, texts: Sequence[str]) -> Relevance:
-        """Asks the reranker within the time of the settings; a failure is a status, never an error."""
+        """Call the reranker within the configured time; a failure is a status, never an error."""
         if not texts:
             return Relevance(NOTHING)
         milliseconds = self.settings.timeout_ms
@@ -327,20 +329,20 @@ class Reranking(Struct, frozen=True):
 
 
 def reranking_of(models: Models) -> Reranking | None:
-    """None where the user set no reranker up."""
+    """None if the user configured no reranker."""
     settings = models.config.rerank
     return None if settings.provider == "none" else Reranking(settings, models.reranker)
 
 
 def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
-    """The request for as many results as are reranked: what is shown is chosen afterwards."""
+    """The request with as many results as are reranked: the final choice comes afterwards."""
     return replace(request, limit=max(request.limit, settings.candidates))
 
 
 def rerank_close_call(
     request: SearchRequest, found: SearchResult, opened: Sequence[Opened], reranking: Reranking
 ) -> SearchResult:
-    """The result cut to the request's limit, with the first results by relevance where their scores are close."""
+    """The result cut to the request's limit; if the first scores are close, those results are ordered by relevance."""
     started = time.perf_counter()
     settings = reranking.settings
     first = found.hits[: settings.candidates]
@@ -362,14 +364,14 @@ def rerank_close_call(
 
 
 def best_first(scores: Sequence[float]) -> list[int]:
-    """The positions by falling score; equal scores keep their order."""
+    """The positions by descending score; equal scores keep their order."""
     return sorted(range(len(scores)), key=lambda position: -scores[position])
 
 
 def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
-    """In a thread, since looking up a host and loading a model know no deadline. A model that takes longer to load is
-    there for the next search."""
-    from concurrent.futures import Future  # late: a plain search does without
+    """In a thread, since resolving a host and loading a model have no deadline. A model that takes longer to load is
+    ready for the next search."""
+    from concurrent.futures import Future  # imported late: a plain search does not need it
 
     answer: Future[list[float]] = Future()
 
@@ -391,8 +393,8 @@ def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequ
 
 
 def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -> Sequence[Hit]:
-    """Each place keeps its score, so that a list falls from its first result to its last however long it is; the
-    signal says what the reranker gave and what that changed."""
+    """Each rank keeps its score, so that scores always descend; the signal says what the reranker gave and what that
+    changed."""
     if not scores:
         return hits
     moved = []
@@ -409,7 +411,7 @@ def _dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped
 
 
 def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:
-    """Whole chunks, of which hits show a part. Where an index has changed since the search, the part has to do."""
+    """Whole chunks, of which hits show a part. If an index has changed since the search, that part is used."""
     texts = [hit.text for hit in hits]
     for index, store, _ in opened:
         own = [position for position, hit in enumerate(hits) if hit.root == str(index.root)]
@@ -428,12 +430,12 @@ def _chunk_text(hit: Hit, view: Snapshot) -> str:
     if near is None:
         return ""
     first, count = int(view.file_first[file]), int(view.file_rows[file])
-    # Neighbours may share a line, so the chunk is the one found there or one beside it.
+    # Neighbours may share a line, so the chunk is the one found there or the one beside it.
     rows = range(max(first, near - 1), min(first + count, near + 2))
     return next((chunk.text for chunk in view.chunks(rows) if chunk.chunk_id == hit.chunk_id), "")
 
 
-CANDIDATES = 60  # rows looked at before the policy: it drops some, and a list is short only when there is no more
+CANDIDATES = 60  # rows considered before the policy, which drops some: a list is short only when there is nothing more
 MAX_LIMIT = 20
 
 
@@ -468,7 +470,7 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
     items = [item for index in ready for item in _closest(index, request.query, embedder)]
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
     settled = apply_policy(items[:CANDIDATES], policy_settings(indexes.config.retrieval))
-    import logging  # late: a plain search does without
+    import logging  # imported late: a plain search does not need it
 
     logging.getLogger(__name__).info(
         "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance

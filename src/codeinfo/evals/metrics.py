@@ -177,7 +177,7 @@ OK = "ok"  # what a search says of an answer that it trusts
 
 
 class Found(Struct, frozen=True):
-    """One result of a search; the path is relative to the repository's root, `chars` what its text costs a reader."""
+    """One search result; the path is relative to the repository's root, `chars` is what its text costs a reader."""
 
     path: str
     start: int | None = None
@@ -186,17 +186,17 @@ class Found(Struct, frozen=True):
     shown: tuple[int, int] | None = None  # first and last line of its text; None: not known
 
     def lines(self) -> tuple[int | None, int | None]:
-        """Those that are shown, else those of the whole result."""
+        """The lines shown, or those of the whole result."""
         return self.shown or (self.start, self.end)
 
 
 class Answer(Struct, frozen=True):
-    """All that a search returned for one query, best first."""
+    """All results of a search for one query, best first."""
 
     id: str
     found: tuple[Found, ...]
     took_ms: float | None = None
-    status: str = ""  # how sure the search was: "ok" or "low_confidence"; "": it did not say
+    status: str = ""  # "ok" or "low_confidence"; "" if the search did not say
 
     @property
     def is_ok(self) -> bool | None:
@@ -211,7 +211,7 @@ def score(query: Query, answer: Answer | None) -> Score:
     covering = ((target.covers(hit.path, hit.start, hit.end) for hit in found) for target in query.targets)
     firsts = [next((rank for rank, covers in enumerate(each, 1) if covers), None) for each in covering]
     files = list(dict.fromkeys(hit.path for hit in found))
-    # One target a file, however many spans in it are wanted.
+    # One target per file, however many spans in it are wanted.
     targets = {(target.path, target.patterns): target for target in query.targets}.values()
     found_at = (next((rank for rank, path in enumerate(files, 1) if one.is_file(path)), 0) for one in targets)
     ranks, wanted = [rank for rank in found_at if rank], len(targets)
@@ -236,7 +236,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         spec=float(sum(is_test(path) for path in files[:3]) >= 2),
         chars=chars,
         shown=_share_shown(query.targets, found[:DEPTH]),
-        first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # without an answer: all that is read for nothing
+        first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # without an answer: everything is read for nothing
         recall500=recall_within(500),
         recall1000=recall_within(1000),
         recall2000=recall_within(2000),
@@ -269,7 +269,7 @@ def summarise(scores: Sequence[Score]) -> Summary:
 
 
 def ndcg(ranks: Iterable[int], wanted: int) -> float:
-    """Discounted gain of the ranks (1-based) against the best possible for so many targets."""
+    """Discounted gain of the ranks (1-based) relative to the best possible for this many targets."""
     return _dcg(ranks) / _dcg(range(1, min(DEPTH, wanted) + 1)) if wanted else 0.0
 
 
@@ -288,7 +288,7 @@ def _mean_or_none(values: Iterable[float]) -> float | None:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """By linear interpolation between the neighbours; None of nothing."""
+    """By linear interpolation; None without values."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -302,7 +302,7 @@ def is_test(path: str) -> bool:
 
 
 def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
-    """What is read in order up to and with the first result that shows a line of the target; None: none does."""
+    """The tokens read, in order, up to the first result that shows a line of the target; None if none does."""
     chars = 0
     for hit in found:
         chars += hit.chars
@@ -312,7 +312,7 @@ def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
 
 
 def _share_shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
-    """Of the targets with lines that some result has, the share whose first such result also shows one of them."""
+    """Of the targets with lines that some result covers, the share whose first such result also shows one of them."""
     firsts = [
         target.covers(hit.path, *hit.lines())
         for target in targets
@@ -326,7 +326,7 @@ FIGURES = tuple(item.name for item in fields(Summary) if item.name != "n")
 
 
 def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """`ndcg10=0.85` and the like."""
+    """Parse gates such as `ndcg10=0.85`."""
     gates = []
     for text in texts:
         name, _, value = text.partition("=")
@@ -343,7 +343,7 @@ def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
 
 
 def check_gates(gates: Iterable[tuple[str, float]], summary: Summary) -> tuple[Verdict, ...]:
-    """Quality must be at least what the gate says; costs at most."""
+    """Quality must reach its gate; costs must not exceed theirs."""
     verdicts = []
     for metric, wanted in gates:
         value: float | None = getattr(summary, metric)
@@ -354,7 +354,7 @@ def check_gates(gates: Iterable[tuple[str, float]], summary: Summary) -> tuple[V
 
 METRIC = "ndcg10"
 ROUNDS = 10_000
-SEED = 20_240_229  # any number: the same runs must give the same p-value
+SEED = 20_240_229  # any number: repeated runs must give the same p-value
 SAME = 1e-9  # scores closer than this are a tie
 
 

@@ -53,7 +53,7 @@ CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: l
 
 
 class Run(Struct, frozen=True):
-    """What a run found, and what its indexes hold and cost."""
+    """The results of a run, and the size and cost of its indexes."""
 
     answers: tuple[Answer, ...]
     files: int
@@ -65,7 +65,7 @@ class Run(Struct, frozen=True):
 def run(
     engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink | None = None
 ) -> Run:
-    """Index each repository and ask its questions. Not `whole`: only the dataset's folder of it, only code files."""
+    """Index each repository and ask its questions. Unless `whole`, only the dataset's folder and only code files."""
     by_repo: dict[str, list[Query]] = {}
     for query in dataset.queries:
         by_repo.setdefault(query.repo, []).append(query)
@@ -84,7 +84,7 @@ def run(
 def combine_reports(
     answers: Sequence[Answer], reports: Sequence[ops.IndexReport], held: Sequence[ops.IndexReport]
 ) -> Run:
-    """`reports` are of all indexing, `held` of the indexes that exist at the end."""
+    """`reports` covers all indexing, `held` the indexes that exist at the end."""
     return Run(
         answers=tuple(answers),
         files=sum(report.files for report in held),
@@ -100,14 +100,14 @@ def tree_of(repo: str, trees: Path) -> Path:
 
 
 def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> ops.IndexReport:
-    engine.indexes.of(root)  # exactly the folder that the questions are about, not the repository around it
+    engine.indexes.of(root)  # exactly the questions' folder, not the repository around it
     return engine.index(ops.IndexRequest(paths=(str(root),)), progress).reports[0]
 
 
 def ask(
     engine: Engine, root: Path, queries: Iterable[Query], kinds: tuple[str, ...] = (), folder: str = ""
 ) -> Iterator[Answer]:
-    """Each query's answer, timed on an open index. `folder` leads from the repository to `root`."""
+    """Each query's answer, timed on an open index. `folder` is the path from the repository to `root`."""
     prefix = f"{folder}/" if folder else ""
     place = (str(root),)
     engine.search(ops.SearchRequest(query=root.name, paths=place, limit=1, refresh=False))  # opens what is opened once
@@ -174,7 +174,7 @@ class History(Struct, frozen=True):
     commits: tuple[Commit, ...]
     looked_at: int
     left_out: dict[str, int]
-    missing_blobs: int = 0  # of the trees that were asked: their files could not be found
+    missing_blobs: int = 0  # blobs missing from the clone, whose files could not be found
 
 
 def evaluate_history(
@@ -185,14 +185,15 @@ def evaluate_history(
     whole: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Dataset, Run, History]:
-    """Ask about `count` commits of the repository at `path`, each on the index of its parent. Not `whole`: of code."""
+    """Ask about `count` commits of the repository at `path`, each on the index of its parent. Unless `whole`, only code
+    is searched."""
     history = read_history(path, count)
     name = _project(path)
     queries = [_query(commit, name) for commit in history.commits]
     answers: list[Answer] = []
     reports = []
     with tempfile.TemporaryDirectory(prefix="codeinfo-eval-") as folder:
-        root = Path(folder) / name  # ranking takes the folder's name for the project's own word
+        root = Path(folder) / name  # the ranking treats the folder's name as the project's
         root.mkdir()
         layout = Layout(path, root)
         try:
@@ -207,7 +208,7 @@ def evaluate_history(
 
 
 def _project(path: Path) -> str:
-    """The name of the work tree, whichever folder of it was named, or of a bare repository."""
+    """The name of the work tree, whichever of its folders was given, or of a bare repository."""
     folder = os.path.abspath(path)
     return os.path.basename(git.work_tree_of(folder) or folder).removesuffix(".git")
 
@@ -247,14 +248,14 @@ def read_history(path: Path, count: int) -> History:
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
-    """`count` of them, evenly spaced, with the first."""
+    """`count` evenly spaced items, including the first."""
     if len(items) <= count:
         return list(items)
     return [items[place * len(items) // count] for place in range(count)]
 
 
-MOST_FILES = 10  # a commit that changes more is a sweep, and no ten results could name them all
-FEWEST_WORDS = 3  # "fix tests" says nothing to search for
+MOST_FILES = 10  # a commit that changes more is a sweep, and ten results could not name all its files
+FEWEST_WORDS = 3  # "fix tests" gives nothing to search for
 LOG_TIMEOUT_S = 120.0  # thousands of commits of a large repository, with the files they changed
 
 _BOT = re.compile(
@@ -283,18 +284,18 @@ _NUMBERS = re.compile(
 
 class Commit(Struct, frozen=True):
     sha: str
-    parent: str  # "" of the first commit
+    parent: str  # "" for the first commit
     author: str
     time: int  # of the commit, in seconds since 1970
     subject: str  # without issue numbers
     body: str
     changed: int  # files, of every kind
-    added: tuple[str, ...]  # code files that it brought
-    files: tuple[str, ...]  # code files that it changed and that were there before
+    added: tuple[str, ...]  # code files it added
+    files: tuple[str, ...]  # code files it changed that existed before
 
 
 def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Commit]:
-    """The newest `count` commits up to the revision, without merges: their changes are those of other commits."""
+    """The newest `count` commits up to the revision, without merges, whose changes belong to other commits."""
     form = git.log_format("%H", "%P", "%an <%ae>", "%ct", "%s", "%b")
     arguments = ("log", "--no-merges", f"--max-count={count}", form, "--name-status", "--no-renames")
     log = os.fsdecode(git.run(path, [*arguments, "-z", "--end-of-options", revision], timeout=LOG_TIMEOUT_S))
@@ -319,7 +320,7 @@ def strip_numbers(subject: str) -> str:
 
 
 def reason_to_leave_out(commit: Commit, most_files: int = MOST_FILES) -> str:
-    """The rule by which a commit is left out, "" where it is a question."""
+    """The rule that excludes a commit, "" if it is a question."""
     if not commit.parent:
         return "first commit"
     if _BOT.search(commit.author):
@@ -339,8 +340,8 @@ def is_code(path: str) -> bool:
 
 # --- laying commits out in a folder ----------------------------------------------------------------------------------
 
-LARGEST = 1_000_000  # bytes; what is larger is not indexed anyway
-_PLAIN_MODES = ("100644", "100755", "100664")  # neither links, which could lead out of the folder, nor submodules
+LARGEST = 1_000_000  # bytes; larger files are not indexed anyway
+_PLAIN_MODES = ("100644", "100755", "100664")  # neither links, which could lead outside the folder, nor submodules
 
 
 class Layout:
@@ -354,7 +355,7 @@ class Layout:
 
     @property
     def missing_blobs(self) -> int:
-        """How many blobs of the trees laid out so far the repository does not have."""
+        """The number of blobs that the repository lacks, over all trees laid out so far."""
         return len(self._missing)
 
     def move_to(self, commit: str) -> None:
@@ -382,7 +383,7 @@ def _make_room(target: Path) -> None:
 
 
 def _is_safe(path: str) -> bool:
-    """A tree may be forged: no path leads out of the folder or pretends to be git's own."""
+    """A tree may be forged: no path may lead outside the folder or into git's own."""
     return all(part not in ("", ".", "..") and part.lower() != ".git" for part in path.split("/"))
 
 
@@ -391,7 +392,7 @@ def _is_safe(path: str) -> bool:
 
 def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None = None) -> ops.EvalReport:
     named_gates = parse_gates(request.gates)
-    older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before anything is asked
+    older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before any question is asked
     dataset, done, notes = _ask_all(engine, request, progress)
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
@@ -460,7 +461,7 @@ QUERY_SHOWN = 70  # characters of a query in a table
 
 
 def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.Score]:
-    """Every query's score; one that was not answered counts as zero."""
+    """Every query's score; unanswered queries count as zero."""
     return {query.id: score(query, answers.get(query.id)) for query in dataset.queries}
 
 
@@ -496,7 +497,7 @@ def outcomes_of(
 def comparisons_of(
     dataset: Dataset, scores: Mapping[str, ops.Score], older: Mapping[str, Mapping[str, Answer]]
 ) -> tuple[ops.Comparison, ...]:
-    """This run against each older one, on the queries that the older one answered."""
+    """This run against each older one, on the queries the older one answered."""
     found = []
     for name, answers in older.items():
         old = {query.id: score(query, answers[query.id]) for query in dataset.queries if query.id in answers}
@@ -519,14 +520,14 @@ def _figures(summary: ops.Summary) -> list[str]:
 
 
 def format_figure(column: str, value: float | None) -> str:
-    """A figure with the decimals that its column has; a dash where it was not measured."""
+    """A figure with its column's decimals; a dash if it was not measured."""
     if value is None:
         return "–"
     return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"
 
 
 def align(rows: Sequence[Row]) -> list[Row]:
-    """Every cell but a row's first set to the right of its column."""
+    """Align every cell but the first of a row to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))) for row in rows]
 
@@ -546,7 +547,7 @@ def changes_table(changes: Sequence[ops.Change], most: int | None) -> list[Row]:
 
 
 def misses_table(outcomes: Sequence[ops.Outcome]) -> list[Row]:
-    """Queries with no wanted file among the first ten."""
+    """Queries without a wanted file in the first ten."""
     return [
         (
             outcome.id,
@@ -564,8 +565,7 @@ LEFT, GAP, TOP = 70, 90, 96
 LABEL_ROOM = 150  # pixels that a name and its figure need
 QUALITY_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 
-# Plain rules rather than variables, which viewers other than browsers do not know. Disc and ring tell runs apart
-# without colour.
+# Plain rules rather than variables, which only browsers support. Disc and ring tell runs apart without colour.
 STYLE = """
   text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2430; }
   .title { font-size: 17px; font-weight: 600; } .soft { font-size: 12px; fill: #5b6472; }
@@ -598,7 +598,7 @@ class Scale(Struct, frozen=True):
 
 
 def chart(title: str, points: Sequence[Point]) -> str:
-    """Two panels that share the axis of quality: latency on the left, tokens on the right. The first point is ours."""
+    """Two panels with a shared quality axis: latency on the left, tokens on the right. The first point is ours."""
     low, high, step = _quality_range([point.summary.ndcg10 for point in points])
     quality = Scale(low, high, TOP + PANEL_HEIGHT, -PANEL_HEIGHT)
     parts = [
@@ -652,7 +652,7 @@ def _mark(x: float, y: float, number: int, point: Point, right: float) -> str:
 
 
 def _quality_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """Bounds on whole steps, a little wider than the values, with five steps or so between."""
+    """Bounds on whole steps, slightly wider than the values, with about five steps in between."""
     spread = max(max(values) - min(values), 0.03)
     step = next((step for step in QUALITY_STEPS if spread / step <= 5), QUALITY_STEPS[-1])
     low = max(0.0, (math.floor(min(values) / step) - 1) * step)
@@ -693,7 +693,7 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> st
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question of a suite and the requirements for its answer; a list of one may be written as a single text."""
+    """A question of a suite and the requirements for its answer; a list with one item may be written as plain text."""
 
     question: str
     must_cite: str | tuple[str, ...] = ()
@@ -707,7 +707,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
-    """Every question of every suite, asked as `ask` does, in conversations that are deleted afterwards."""
+    """Ask every question of every suite, as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
         raise UsageError("no suite is named", next_step="Name a YAML file with questions")
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
