@@ -215,7 +215,7 @@ class Reader:
                 raise NotRegular(errno.EINVAL, "not a regular file")
             if status.st_size > limit:
                 raise TooLarge(errno.EFBIG, f"{status.st_size:,} bytes")
-            # Size 0: empty, or a kernel file without end.
+            # Size 0: empty, or an endless kernel file.
             return _read_all(descriptor, status.st_size) if status.st_size else b""
         finally:
             os.close(descriptor)
@@ -237,7 +237,7 @@ class Reader:
         return os.open(name, _FILE_FLAGS, dir_fd=self._handles[-1])
 
     def _close_below(self, depth: int) -> None:
-        """Close the folders below the first `depth` ones; -1: the root as well."""
+        """Close the folders below the first `depth` ones; -1 closes the root as well."""
         for handle in self._handles[depth + 1 :]:
             os.close(handle)
         del self._handles[depth + 1 :], self._names[max(depth, 0) :]

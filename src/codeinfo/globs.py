@@ -1,11 +1,11 @@
-"""Path globs that somebody else wrote: the one place that matches them, in time linear in the path.
+"""Path globs from users and projects: the one place that matches them, in time linear in the path.
 
 `*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders. A glob without a slash
-matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` leaves out
+matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` excludes
 what matches.
 
-All globs of a set run side by side as one automaton over the parts of a path: the state is an integer with one bit for
-each part of each glob, so `**` never tries the same folder twice. Within a name, `fnmatch` writes expressions whose
+All globs of a set run in parallel as one automaton over the parts of a path: the state is an integer with one bit for
+each part of each glob, so `**` never tries the same folder twice. Within a name, `fnmatch` generates expressions whose
 stars do not backtrack.
 """
 
@@ -21,7 +21,7 @@ MAX_GLOBS = 64
 MAX_GLOB_CHARS = 4096  # of all globs of one list together
 _ANY_DEPTH = "**"
 
-PartTest = Callable[[str], object]  # truthy for a name that the part of a glob matches
+PartTest = Callable[[str], object]  # truthy for a name that matches the part
 
 
 def lies_below(path: str, folder: str) -> bool:
@@ -30,8 +30,8 @@ def lies_below(path: str, folder: str) -> bool:
 
 
 def check_globs(globs: Sequence[str], where: str) -> None:
-    """UsageError for a list that is too long to be matched at every file, or has an empty glob; `where` is the place to
-    name."""
+    """Raise UsageError for a list that is too long to be matched against every file, or has an empty glob; `where`
+    names the place."""
     if len(globs) > MAX_GLOBS:
         raise UsageError(f"{where}: {len(globs)} globs are too many", next_step=f"Use at most {MAX_GLOBS}")
     chars = sum(map(len, globs))
@@ -45,7 +45,7 @@ def check_globs(globs: Sequence[str], where: str) -> None:
 
 
 def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs") -> list[bool]:
-    """For each path, whether some glob selects it (or none is there to) and no glob with a `!` leaves it out."""
+    """For each path, whether some glob selects it (or there is none) and no glob with a `!` excludes it."""
     check_globs(globs, where)
     wanted = GlobSet([glob for glob in globs if not glob.startswith("!")])
     unwanted = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
@@ -91,7 +91,7 @@ class PathAutomaton:
                 bit <<= 1
             self._accepting |= bit
             bit <<= 1
-        # A pattern never ends with `**`, so its last part stands just before the bit that accepts.
+        # A pattern never ends with `**`, so its last part is right before the accepting bit.
         self._last_tests = [
             (bits & self._accepting >> 1, compile_part(part))
             for part, bits in places.items()
@@ -109,7 +109,7 @@ class PathAutomaton:
         return self._with_no_folders((state & matched) << 1 | (state & self._any_depth))
 
     def ends_with(self, state: int, name: str) -> bool:
-        """Whether a path whose last part is `name` is accepted; a quicker `accepts(step(…))`."""
+        """Whether a path whose last part is `name` is accepted; a faster `accepts(step(…))`."""
         for bits, test in self._last_tests:  # noqa: SIM110 - a generator costs twice as much
             if state & bits and test(name):
                 return True
@@ -126,12 +126,12 @@ class PathAutomaton:
         return bool(state & self._accepting)
 
     def _with_no_folders(self, state: int) -> int:
-        """`**` may stand for nothing: a state before one is also a state behind it."""
+        """`**` may stand for no folder: a state before it is also a state after it."""
         return state | (state & self._any_depth) << 1
 
 
 def compile_part(part: str) -> PartTest:
-    """A test for one name: `*`, `?` and `[…]` as in a shell, capitals as they are."""
+    """A test for one name: `*`, `?` and `[…]` as in a shell, case-sensitive."""
     if not any(char in part for char in "*?["):
         return part.__eq__
     return re.compile(fnmatch.translate(part)).match
@@ -143,7 +143,7 @@ def _parts(glob: str) -> list[str]:
 
 
 def _simplify(pattern: Sequence[str]) -> Iterator[str]:
-    """`**` once in a row, and a last one as `**/*`: what lies in a folder, not the folder itself."""
+    """Collapse repeated `**`, and write a last one as `**/*`: what lies in a folder, not the folder itself."""
     before = ""
     for part in pattern:
         if part != _ANY_DEPTH or before != _ANY_DEPTH:

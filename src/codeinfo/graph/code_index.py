@@ -1,8 +1,8 @@
-"""One generation of an index as questions about code read it: the graph of its imports and the contents of its files.
+"""One generation of an index for questions about code: its import graph and the contents of its files.
 
-`refresh_graph` builds the graph of a generation. A changed file has a new id: when only contents changed, the imports
-of the changed files are resolved again and nothing else; when files came or went, or a file exports other names than
-before, so are those of its language.
+`refresh_graph` builds the graph of a generation. A changed file has a new id: if only contents changed, just the
+imports of the changed files are resolved again; if files were added or removed, or a file exports different names, so
+are those of its language.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.read import Files, FolderFiles
 
-_MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
+_MAX_CONFIG_BYTES = 1_000_000  # a larger package.json is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
 _EXTENDING = frozenset({"method", "property"})
 
 
 class ImportResolver:
-    """Resolves the imports of one codebase. What a language needs for it is prepared when its first file comes."""
+    """Resolves the imports of one codebase. A language's data is prepared when its first file is resolved."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -68,8 +68,8 @@ class ImportResolver:
         return imports.visible(source) if imports else ()
 
     def links(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Links:
-        """What the imports of a file come to. `packed` are its references: what is used of a package, what is used
-        without an import, and when imports take effect."""
+        """What the imports of a file resolve to. `packed` holds its references: what it uses of a package, what it
+        uses without an import, and when imports take effect."""
         language, rules = self._imports(source.language), source.rules.imports
         if language is None:
             return Links()
@@ -105,7 +105,8 @@ class ImportResolver:
         meant = names.of_package(qualifier(written)) if qualifier else names.open
         taken = self._taken(source, [edge.target for edge in edges], meant)
         needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
-        # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
+        # Go allows an unused import for its side effects; elsewhere an import none of whose names is used needs no
+        # file.
         return edges if not needed and qualifier else needed
 
     def _implicit(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
@@ -116,8 +117,8 @@ class ImportResolver:
         ]
 
     def _taken_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
-        """What is used by its path without an import, as far as it leads to a file here. A variable may be called like
-        a crate: its members are small and not among what the crate's own file defines."""
+        """What is used by its full path without an import, if that leads to a file here. A variable may share a
+        crate's name: its members are lower-case and not defined in the crate's own file."""
         for written in path_imports(unpack(packed)[0], {one.line for one in imports}):
             outcome = self.outcome(source, written)
             first, name = written.module.partition("::")[0], written.names[0]
@@ -126,8 +127,8 @@ class ImportResolver:
                 yield from (written,) if outcome.status == "internal" else ()
 
     def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
-        """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
-        to the source are meant."""
+        """What is used of each file. If several define a name, as two programs of one repository may, the nearest to
+        the source are meant."""
         definers: dict[str, list[str]] = {}
         for path in paths:
             for name in self.tree.files[path].exports:
@@ -141,7 +142,7 @@ class ImportResolver:
 
 
 def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Edge]:
-    """Modules that are used by their whole name, which needs no import."""
+    """Modules used by their full name, which needs no import."""
     return [
         Edge(source.path, path, line, (name,), implicit=True)
         for name, line in names.used.items()
@@ -151,8 +152,8 @@ def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Ed
 
 
 def _used_names(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
-    """The names that tell which files are needed, each with the first line that has it: those of modules where these
-    are written in full."""
+    """The names that decide which files are needed, each with its first line: module names if these are written in
+    full."""
     lines = {written.line for written in imports}
     if rules.whole_names:
         return dotted_names(unpack(packed)[0], lines)
@@ -161,20 +162,20 @@ def _used_names(rules: ImportRules, imports: Sequence[Import], packed: bytes) ->
 
 
 class _OpenNames:
-    """The names a file uses of which only the packages it sees tell what they mean."""
+    """The names used in a file whose meaning depends on the packages it can see."""
 
     def __init__(self, used: Mapping[str, int], settled: frozenset[str], types_only: bool) -> None:
         self.used = used
         self.open = frozenset(name for name in used if name not in settled and not (types_only and name[:1].islower()))
 
     def of_package(self, package: str) -> frozenset[str]:
-        """Go writes a name of another package behind that package's, and exports only what has a capital."""
+        """Go qualifies a name of another package with the package's name, and exports only capitalised names."""
         behind = f"{package}."
         return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
 
 
 def _settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
-    """Names that the file defines itself or that an import gives to something certain."""
+    """Names the file defines itself or that an import binds to something certain."""
     bound = {*source.exports, *source.hidden}
     for written in imports:
         if written.alias or written.names or source.rules.imports.binds_last:
@@ -183,7 +184,7 @@ def _settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
 
 
 def _add(edges: dict[str, Edge], edge: Edge) -> None:
-    """One edge for each pair of files: the first line, all the names."""
+    """One edge per pair of files: the first line, all the names."""
     known = edges.get(edge.target)
     if known is not None:
         timing = min(known.timing, edge.timing)  # "" before "lazy" before "types"
@@ -197,8 +198,8 @@ def _add(edges: dict[str, Edge], edge: Edge) -> None:
 def refresh_graph(
     known: Graph | None, facts: CodeFacts, root: Path, contents: Files, imports: ImportResolver | None = None
 ) -> tuple[Graph, ImportResolver | None]:
-    """The graph of this generation, from the last one where it still holds, and what resolves imports in it, where that
-    is at hand: `imports` is that of the last one. Configurations are read from `contents`."""
+    """The graph of this generation, reusing the last one where it is still valid, and its import resolver, if there
+    is one: `imports` is the last one's. Configurations are read from `contents`."""
     listed = facts.files()
     old = {one.file_id: one for one in known.files.values()} if known else {}
     changed = [file for file in listed if file.file_id not in old]
@@ -218,7 +219,8 @@ def refresh_graph(
 
 
 def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:
-    """Whether imports lead to the same places: no file came or went, and none offers other names or configures."""
+    """Whether imports lead to the same places: no file was added or removed, and none exports different names or is
+    a configuration."""
     if before.keys() != now.keys():
         return False
     changed = [path for path, facts in now.items() if facts is not before[path]]
@@ -238,7 +240,7 @@ def project_tree(files: Mapping[str, FileFacts], root: Path, contents: Files) ->
 
 
 def configs_above(root: Path) -> dict[str, str]:
-    """What the folders around the root say of imports, up to the repository's own folder."""
+    """What the folders above the root, up to the repository's own, configure about imports."""
     found: dict[str, str] = {}
     for depth, folder in enumerate(_around(root)[:MOST_ABOVE], start=1):
         with contextlib.suppress(OSError):
@@ -248,15 +250,15 @@ def configs_above(root: Path) -> dict[str, str]:
 
 
 def _around(root: Path) -> list[Path]:
-    """The folders above the root that belong to the same repository; all of them where there is none. A project that is
-    not checked out here has none."""
+    """The folders above the root in the same repository; all of them without a repository. A project that is not
+    checked out has none."""
     inside = [root, *root.parents] if root.is_dir() else []
     ends = next((at for at, folder in enumerate(inside) if (folder / ".git").exists()), len(inside))
     return inside[1 : ends + 1]
 
 
 def _manifest_above(root: Path, rules: ImportRules) -> str:
-    """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
+    """A manifest as the root would have it if it were its own module, for a root inside a module."""
     if rules.nested_manifest is None:
         return ""
     nested = (
@@ -267,7 +269,7 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
 
 
 def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
-    """What the graph needs to know of some files."""
+    """What the graph needs to know about some files."""
     wanted = {file.file_id: file for file in files}
     outlines: dict[int, list[Definition]] = {}
     for file_id, definition in facts.outlines(None if everything else list(wanted)):
@@ -305,7 +307,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
 
 
 def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
-    """Also inside of a namespace; an extension function lies outside of the lines of the type it belongs to."""
+    """True inside a namespace as well; an extension function lies outside the lines of its type."""
     prefix = definition.qualified.removesuffix(definition.name)
     if not prefix or prefix in inside:
         return True
@@ -315,7 +317,7 @@ def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[s
 
 
 def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
-    """The files whose links must be computed again."""
+    """The files whose links must be recomputed."""
     if known is None:
         return set(files)
     came = {file.path for file in changed if file.path not in known.files}
@@ -349,7 +351,7 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:
-    """One that cannot be read says nothing, as below."""
+    """An unreadable one is ignored, as below."""
     loaded = {file.path: found for file, found in contents.load(SourceFile(path, 0, 0) for path in paths)}
     return {
         path: "" if isinstance(found, Skip) else found.data.decode("utf-8", "replace")[:_MAX_CONFIG_BYTES]
@@ -358,7 +360,7 @@ def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:
 
 
 def _config(root: Path, path: str) -> str:
-    """A configuration that cannot be read says nothing: its imports then count as unresolved."""
+    """An unreadable configuration is ignored: its imports then count as unresolved."""
     try:
         with open(root / path, encoding="utf-8", errors="replace") as source:
             return source.read(_MAX_CONFIG_BYTES)
@@ -367,12 +369,12 @@ def _config(root: Path, path: str) -> str:
 
 
 _MOST_UNITS = 8000  # files whose definitions and imports stay in memory
-_MOST_CHARACTERS = 64_000_000  # of lines, and as many of uses: those of some 5,000 files
-_MOST_ANSWERS = 200_000  # rows of cached answers, see `_size`: some 40 MB at most
+_MOST_CHARACTERS = 64_000_000  # of lines, and as many of uses: some 5,000 files
+_MOST_ANSWERS = 200_000  # rows of cached answers, see `_size`: at most some 40 MB
 
 
 class FileCache:
-    """Contents of files by their ids. A changed file has a new id, so this outlives a generation."""
+    """File contents by id. A changed file has a new id, so this outlives a generation."""
 
     def __init__(self) -> None:
         self.units: Cache[int, Unit] = Cache(_MOST_UNITS, lambda unit: 1)
@@ -381,7 +383,7 @@ class FileCache:
 
 
 class CodeIndex:
-    """The owner of all that is cached for one generation. `facts` is the transaction of the question at hand."""
+    """Owns everything cached for one generation. `facts` is the current question's transaction."""
 
     def __init__(
         self,
@@ -403,7 +405,7 @@ class CodeIndex:
         self._files: FileCache = before._files if before else FileCache()
         self._outcomes: dict[Hashable, Outcome] = {}
         self._defining: dict[str, frozenset[str]] = {}
-        self.imports = imports  # built when a question first needs it
+        self.imports = imports  # created when a question first needs it
 
     @property
     def _resolver(self) -> ImportResolver:
@@ -413,7 +415,7 @@ class CodeIndex:
 
     @cached_property
     def compiler(self) -> Compiler | None:
-        """What the project's `index.scip` says of the work tree; `index` and `status` say why one is not used."""
+        """What the project's `index.scip` says about the work tree; `index` and `status` report why one is not used."""
         try:
             return open_compiler(self.root) if self.is_on_disk else None
         except ScipError:
@@ -421,7 +423,7 @@ class CodeIndex:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether its files are those of a folder, and not those of a commit or of a team's store."""
+        """Whether its files are in a folder rather than in a commit or a team's store."""
         return isinstance(self._contents, FolderFiles)
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
@@ -434,7 +436,7 @@ class CodeIndex:
         return self._resolver.visible(source)
 
     def defining(self, name: str) -> frozenset[str]:
-        """Paths of the files that define something of this name."""
+        """Paths of the files that define this name."""
         if name not in self._defining:
             rows = self.facts.definitions_named(name)
             self._defining[name] = frozenset(self.by_id[file_id].path for file_id, _ in rows if file_id in self.by_id)
@@ -479,12 +481,12 @@ class CodeIndex:
         return self._files.uses.add(file_id, (uses, Bindings(bound, uses.partition("\n")[0])))
 
     def read_uses(self, file_ids: Sequence[int]) -> None:
-        """Read the uses of many files at once, which is quicker than one after another."""
+        """Read the uses of many files at once, which is faster than one by one."""
         missing = [file_id for file_id in file_ids if self._files.uses.get(file_id) is None]
         for file_id, packed in self.facts.references(missing):
             self._add_uses(file_id, packed)
 
 
 def _size(answer: object) -> int:
-    """The rows of an answer, and ten for itself."""
+    """The rows of an answer, plus ten of overhead."""
     return 10 + (len(answer) if hasattr(answer, "__len__") else 0)

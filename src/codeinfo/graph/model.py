@@ -1,6 +1,6 @@
-"""The graph of a codebase: files, the edges between them that imports make, and how central each file is.
+"""The graph of a codebase: files, the edges that imports make between them, and how central each file is.
 
-Also `Unit`, a file with its definitions and imports for questions about names, and the graph's form on disk.
+Also `Unit`, a file with its definitions and imports for questions about names, and the graph's serialization.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Import, decoded
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
-_TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # what tests work with
-_CONTROLLER = re.compile(r"_?controller$")  # often tried from outside, by tests that are called after what it serves
+_TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # used by tests
+_CONTROLLER = re.compile(r"_?controller$")  # often tested from outside, by tests named after what it serves
 _FROM_OUTSIDE = re.compile(r"(?i)(?:^|/)(?:features?|requests?|functional|integration|controllers?|acceptance|api)/")
-_MOST_BESIDE = 12  # tests that a file is shown with only because they lie beside it
+_MOST_BESIDE = 12  # tests shown for a file only because they lie beside it
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
-_ROUNDS = 40  # the values settle to three digits well before
+_ROUNDS = 40  # the values converge to three digits well before
 
-_MOST_HELPED = 5  # tests that a helper is for
+_MOST_HELPED = 5  # tests that use a helper
 
-FORMAT = 13  # raise when the form on disk or what the facts mean changes
+FORMAT = 13  # raise when the serialization or the meaning of the facts changes
 
 
 class Edge(Struct, frozen=True, array_like=True):
-    """`source` needs `target`. Implicit: without an import, since both belong to one package. `timing` as that of an
-    import; of several imports the earliest counts."""
+    """`source` needs `target`. Implicit: without an import, since both belong to one package. `timing` is the
+    import's; of several imports the earliest counts."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class Edge(Struct, frozen=True, array_like=True):
 
 
 class Loose(Struct, frozen=True, array_like=True):
-    """An import that leads to no file of this codebase."""
+    """An import that resolves to no file of this codebase."""
 
     module: str
     line: int
@@ -53,7 +53,7 @@ class Loose(Struct, frozen=True, array_like=True):
 
 
 class Links(Struct, frozen=True, array_like=True):
-    """Everything that the imports of one file come to."""
+    """Everything the imports of one file resolve to."""
 
     edges: tuple[Edge, ...] = ()
     loose: tuple[Loose, ...] = ()
@@ -74,7 +74,7 @@ class Unit(Struct, frozen=True, dict=True):
                 name = self.without_namespace(definition.qualified)
                 before = known.get(name)
                 if before is not None and before.kind == "module":
-                    before = None  # Rust has names of modules apart: what may be called counts
+                    before = None  # Rust keeps module names apart: the callable counts
                 known[name] = implementation(self.facts, before, definition)
         return known
 
@@ -86,13 +86,13 @@ class Unit(Struct, frozen=True, dict=True):
         return known
 
     def taking(self, name: str) -> list[Import]:
-        """The imports that may bring a name: those that name it, and those of everything."""
+        """The imports that may bring in a name: those that name it, and wildcard imports."""
         named = self._by_taken.get(name)
         return named if named is not None else self._by_taken.get("*", [])
 
     @cached_property
     def _by_taken(self) -> dict[str, list[Import]]:
-        """Imports by the names they bring, those of everything with each of them, in the order of the file."""
+        """Imports by the names they bring in, wildcard imports under each of them, in file order."""
         names = {name for written in self.imports for name in (written.alias, *written.names)}
         everything = [written for written in self.imports if written.names == ("*",)]
         known: dict[str, list[Import]] = {name: [] for name in names} | {"*": everything}
@@ -103,12 +103,12 @@ class Unit(Struct, frozen=True, dict=True):
 
     @cached_property
     def renamed(self) -> frozenset[str]:
-        """Names that imports give another one."""
+        """Names that imports rename."""
         return frozenset(name for written in self.imports if written.alias for name in written.names)
 
     @cached_property
     def by_shown(self) -> dict[str, list[Import]]:
-        """Imports by the names that are written in them, also as a part of the module."""
+        """Imports by the names written in them, also as part of the module."""
         known: dict[str, list[Import]] = {}
         for written in self.imports:
             module = written.module
@@ -129,7 +129,7 @@ class Unit(Struct, frozen=True, dict=True):
         return qualified
 
     def offered(self, name: str) -> str:
-        """By what qualified name others get a top-level name: a file may give them the table that it fills."""
+        """The qualified name under which others get a top-level name: a file may export the table it fills."""
         if name in self.by_qualified:
             return name
         found = self.by_name.get(name, ()) if self.facts.rules.names.tables else ()
@@ -137,12 +137,12 @@ class Unit(Struct, frozen=True, dict=True):
         return held.pop() if len(held) == 1 else ""
 
 
-OVERLOAD = "@overload "  # before the signature of a declaration that has no body
+OVERLOAD = "@overload "  # marks the signature of a declaration without a body
 _ACCESSOR = re.compile(r"\b[gs]et\s")
 
 
 def implementation(file: FileFacts, known: Definition | None, definition: Definition) -> Definition:
-    """Of two definitions of one name the first, unless that only declares what the other one does."""
+    """The first of two definitions of one name, unless it only declares what the other implements."""
     way = file.rules.names.overloads
     if known is None or not way or not (known.is_function and definition.is_function):
         return known or definition
@@ -181,7 +181,7 @@ class Graph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _subjects(self) -> Mapping[str, list[str]]:
-        """The folders of what is not a test, by its stem."""
+        """The folders of non-test files, by stem."""
         found: dict[str, list[str]] = {}
         for path, facts in self.files.items():
             if not facts.is_test:
@@ -189,9 +189,8 @@ class Graph(Struct, frozen=True, dict=True):
         return found
 
     def tests_named_after(self, path: str) -> list[str]:
-        """Tests that are called after a file, and the file itself where a module of it has tests. Where other files
-        have the same name, those that import it, lie beside it or in folders called like its own, more than like
-        those of the others."""
+        """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
+        tests that import it, lie beside it, or share more folder names with it than with the others."""
         stem, folder = _stem(path), path.rpartition("/")[0]
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
@@ -210,17 +209,17 @@ class Graph(Struct, frozen=True, dict=True):
         return [*found, *(test for test in served if _FROM_OUTSIDE.search(test))]
 
     def tests_of(self, path: str, importing: Iterable[str]) -> tuple[str, ...]:
-        """Tests that are called after a file, and those behind the tests that import it: those called like it first,
-        and those that only help tests last. Where there are none, those of its package."""
+        """Tests named after a file, and those behind the tests that import it: tests named like it first, mere
+        helpers last. If there are none, those of its package."""
         helping = list(importing)
         tests = [test for one in helping for test in self.tests_behind(one, path)] or helping
         tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
 
     def _tests_beside(self, path: str) -> tuple[str, ...]:
-        """Those in a folder for tests beside a file that are called after something in it; all where they are few."""
+        """Tests in a test folder beside a file that are named after something in it; all if they are few."""
         facts = self.files.get(path)
-        if facts is None or facts.is_test or not facts.folder:  # at the top are the tests of everything
+        if facts is None or facts.is_test or not facts.folder:  # tests at the top cover everything
             return ()
         tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
         beside = [test for test in tests if family(self.files[test].language) == family(facts.language)]
@@ -230,7 +229,7 @@ class Graph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _tests_by_package(self) -> Mapping[str, list[str]]:
-        """Tests in a folder for nothing else, by the folder around that."""
+        """Tests in a dedicated test folder, by the folder around it."""
         found: dict[str, list[str]] = {}
         for test in sorted(self.tests):
             around, _, own = test.rpartition("/")[0].rpartition("/")
@@ -239,8 +238,8 @@ class Graph(Struct, frozen=True, dict=True):
         return found
 
     def tests_behind(self, test: str, path: str) -> list[str]:
-        """A test that imports a file; where it only helps tests, by its name, those that use it. Of many, those that
-        are called after the file."""
+        """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
+        named after the file."""
         users = [edge.source for edge in self.edges_to(test) if edge.source in self.tests]
         if not users or is_test_name(test):
             return [test]
@@ -249,7 +248,7 @@ class Graph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:
-        """Test files by what they are called after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
+        """Test files by what they are named after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
         found: dict[str, list[str]] = {}
         for path, facts in self.files.items():
             if facts.is_test:
@@ -272,7 +271,7 @@ class Graph(Struct, frozen=True, dict=True):
 
     @cached_property
     def import_edges(self) -> Sequence[Edge]:
-        """Those of imports, each with the earliest time at which its language lets it take effect."""
+        """The edges from imports, each with the earliest time its language lets it take effect."""
         deferred = {path: facts.rules.imports.deferred for path, facts in self.files.items()}
         return [
             edge if edge.timing or not deferred[edge.source] else replace(edge, timing=deferred[edge.source])
@@ -282,14 +281,14 @@ class Graph(Struct, frozen=True, dict=True):
 
     @property
     def loose(self) -> tuple[int, int]:
-        """How many imports lead outside, and how many should lead to a file here but do not."""
+        """How many imports lead outside, and how many should resolve to a file here but do not."""
         all_loose = [loose for links in self.links.values() for loose in links.loose]
         external = sum(loose.external for loose in all_loose)
         return external, len(all_loose) - external
 
 
 def _shared(folder: str, other: str) -> int:
-    """How many folders of two paths have the same name, `admin_tests` and `admin` included."""
+    """How many folders of two paths share a name, counting `admin_tests` and `admin` as equal."""
     names, others = ({_TEST_MARK.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
     return len(names & others)
 
@@ -303,7 +302,7 @@ def _stem(path: str) -> str:
 
 
 def part_of(graph: Graph, below: str) -> Graph:
-    """The files below a folder and what leads from one of them to another."""
+    """The files below a folder and the edges between them."""
     if not below:
         return graph
     files = {path: facts for path, facts in graph.files.items() if lies_below(path, below)}
@@ -316,11 +315,11 @@ def part_of(graph: Graph, below: str) -> Graph:
 
 
 def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, float]:
-    """How central each file is: by how many need it, and by how much those are needed themselves; nothing means 0.
+    """How central each file is: by how many files need it, and how much those are needed themselves; 0 if none do.
 
-    PageRank alone lets a closed circle of files keep all that flows into it; the number of importers alone counts a
-    thousand leaves as much as ten hubs. The geometric mean of both, scaled so that the most central file has 1, does
-    neither.
+    PageRank alone lets a closed cycle of files keep everything that flows into it; the number of importers alone counts
+    a thousand leaves like ten hubs. The geometric mean of both avoids either; it is scaled so that the most central
+    file has 1.
     """
     if not edges:
         return {}
@@ -349,7 +348,7 @@ class Relations(Struct, frozen=True):
     """How a file relates to others; `imported_by` has the important ones first."""
 
     imported_by: tuple[tuple[str, int], ...]  # path and line
-    used_by: tuple[tuple[str, int], ...]  # the importers that are not tests
+    used_by: tuple[tuple[str, int], ...]  # importers that are not tests
     imports: tuple[tuple[str, int], ...]
     tests: tuple[str, ...]
     centrality: float
@@ -367,19 +366,19 @@ def relations(graph: Graph, path: str) -> Relations:
 
 
 class Area(Struct, frozen=True):
-    """A folder as one thing. Layer 0 needs no other area; a higher one stands on lower ones."""
+    """A folder as one unit. Layer 0 needs no other area; higher layers build on lower ones."""
 
     name: str
     files: tuple[str, ...]
     layer: int
-    centrality: float  # the sum over its files, the largest area having 1
+    centrality: float  # summed over its files, scaled so that the largest area has 1
     needs: Mapping[str, int]  # area → imports
     in_cycle: bool
     hub: str  # its most central file
 
 
 class _Stored(Struct, array_like=True):
-    """The form on disk."""
+    """The serialized form."""
 
     version: int
     generation: int
@@ -388,7 +387,7 @@ class _Stored(Struct, array_like=True):
 
 
 def dumps(graph: Graph) -> bytes:
-    """Nothing where a path is not UTF-8, which JSON cannot hold: each process then builds the graph."""
+    """Empty if a path is not UTF-8, which JSON cannot hold: each process then builds the graph."""
     try:
         return encode(_Stored(FORMAT, graph.generation, dict(graph.files), dict(graph.links)))
     except UnicodeEncodeError:
@@ -396,7 +395,7 @@ def dumps(graph: Graph) -> bytes:
 
 
 def loads(data: bytes | None) -> Graph | None:
-    """The graph, or None when the bytes are of another format or damaged: it is then built again."""
+    """The graph, or None if the bytes are of another format or damaged: it is then rebuilt."""
     stored = decoded(data, _Stored)
     if stored is None or stored.version != FORMAT:
         return None

@@ -1,4 +1,4 @@
-"""Which definition one use of a name means, as far as its receiver, the scopes around it and the imports tell.
+"""Which definition a use of a name means, as far as its receiver, the enclosing scopes and the imports tell.
 
 A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned. What
 cannot be followed is neither claimed nor denied: it stays a syntactic match.
@@ -35,7 +35,7 @@ from codeinfo.model import Definition, Reference
 
 
 class Many(NamedTuple):
-    """A container; `element` is the type of what it holds, as the file writes it."""
+    """A container; `element` is its element type as written in the file."""
 
     path: str
     scope: str
@@ -52,26 +52,26 @@ _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS = ("__iter__", "__aiter__"), ("__next__", "__anext__")
 _MAX_STEPS = 12  # from one binding to the next
-_MOST_CHAINED = 12  # lines of one chain of calls
+_MOST_CHAINED = 12  # lines of one call chain
 
 
 class Receivers:
-    """What stands before a dot. What is a class and what is an object of it is not kept apart: both have the same
+    """Evaluates what stands before a dot. Classes and their instances are not kept apart: both have the same
     members."""
 
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
         self._known: dict[Hashable, Meaning] = {}
-        self._open: set[Hashable] = set()  # what is being evaluated: a name that is bound to itself ends there
-        self._cuts = 0  # how often that happened; what was found on the way may lack something and is not cached
+        self._open: set[Hashable] = set()  # under evaluation: a name bound to itself stops here
+        self._cuts = 0  # how often that happened; results found on the way may be incomplete and are not cached
 
     def evaluate(self, unit: Unit, receiver: str, use: Reference) -> Meaning:
-        """The modules or types that a receiver stands for; nothing when it cannot be followed."""
+        """The modules or types a receiver stands for; empty if it cannot be followed."""
         found = [one for links in value_links(receiver) for one in self._chain(unit, links, use)]
         return list(dict.fromkeys(found))
 
     def _chain(self, unit: Unit, links: Links, use: Reference) -> Meaning:
-        for length in range(len(links), 1, -1):  # `import a.b` gives a name to the path
+        for length in range(len(links), 1, -1):  # `import a.b` binds the path
             if not any(called for _, called in links[: length - 1]):
                 bound = self._binder.bound(unit, ".".join(name for name, _ in links[:length]))
                 if bound:
@@ -109,7 +109,7 @@ class Receivers:
         return []
 
     def _first(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
-        """The value of a local variable first, since it hides the rest."""
+        """The value of a local variable comes first, since it hides the rest."""
         rows = self._binder.local_rows(unit, name, use, before=True)
         if rows:
             return self._called_or_indexed(self._of_rows(unit, rows, use.line), called)
@@ -119,7 +119,7 @@ class Receivers:
         return self._values(found or self._path_start(unit, name, use.line), called)
 
     def _path_start(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
-        """Of a path that needs no import; a chain of calls may go on some lines below it."""
+        """For a path that needs no import; a call chain may continue some lines below it."""
         if not unit.facts.rules.imports.paths:
             return []
         lines = self._binder.lines(unit)
@@ -133,7 +133,7 @@ class Receivers:
     # --- bindings ---
 
     def _of_rows(self, unit: Unit, rows: list[Row], line: int) -> Meaning:
-        """What a written type says; else the nearest value above."""
+        """The written type; otherwise the nearest value above."""
         typed = [row for row in rows if row.mark == ":"]
         above = [row for row in typed or rows if row.line <= line]
         if typed:
@@ -215,7 +215,7 @@ class Receivers:
         return self._types(unit, many.element, many.scope) if unit else []
 
     def _entered(self, values: Meaning) -> Meaning:
-        """What `with` gives: a container is a generator that was made into a context."""
+        """What `with` yields: a container is a generator turned into a context manager."""
         found: Meaning = []
         for one in values:
             if isinstance(one, Many):
@@ -260,7 +260,7 @@ class Receivers:
     # --- values ---
 
     def _values(self, meaning: list[SymbolId | ModuleId], called: str) -> Meaning:
-        """From what a name means to what it holds: a variable its type, a call what it returns."""
+        """From what a name means to what it holds: for a variable its type, for a call its result."""
         values: Meaning = []
         for one in meaning:
             definition = self._binder.definition(one) if isinstance(one, SymbolId) else None
@@ -282,7 +282,7 @@ class Receivers:
         return values
 
     def _call(self, owner: SymbolId) -> Meaning:
-        """What calling a value returns: an object its `__call__`, a class an object, a function what it says."""
+        """The result of calling a value: an object's `__call__`, an instance of a class, a function's return type."""
         definition = self._binder.definition(owner)
         if definition is not None and definition.is_function:
             return self._returns(owner)
@@ -306,7 +306,7 @@ class Receivers:
         return self._called_or_indexed(found, called)
 
     def _rows_of(self, unit: Unit, symbol: SymbolId) -> list[Row]:
-        """The rows that bind a variable or a field, in the scope that its qualified name says."""
+        """The rows that bind a variable or a field, in the scope given by its qualified name."""
         outer, _, name = symbol.qualified.rpartition(".")
         rows = [row for row in self._binder.bindings(unit).of(name) if unit.without_namespace(row.scope) == outer]
         return [row for row in rows if row.text]
@@ -326,13 +326,13 @@ class Receivers:
         return [value for row in typed[:1] or rows for value in self.of_row(unit, row)]
 
     def _function(self, unit: Unit, symbol: SymbolId) -> Definition | None:
-        """The method that is called like a field, as builders in Rust have it."""
+        """The method named like a field, as in Rust's builders."""
         named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
         same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
         return next(same, None)
 
     def _decorated(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
-        """A decorator that says what it returns makes a function into that."""
+        """A decorator with a known return type turns the function into that."""
         rows = (
             self._binder.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
         )
@@ -356,7 +356,7 @@ class Receivers:
         return self._called_or_indexed(self.field(owner, name), called)
 
     def field(self, owner: SymbolId, name: str) -> Meaning:
-        """A field that methods of the type or of its bases assign."""
+        """A field assigned by methods of the type or of its bases."""
 
         def assigned() -> Meaning:
             lineage = self._binder.lineage(owner)
@@ -388,7 +388,7 @@ _SEPARATORS = re.compile(r"::|\\")
 _ALSO_IN_WORDS = ("_", "$")
 _IN_NAMES = f"{ascii_letters}{digits}_$"
 _LITERAL = '""'
-_MOST_MEANT = 3  # definitions: a value of more types than that has no certain one
+_MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
 
 class Resolution(Struct, frozen=True):
@@ -403,18 +403,18 @@ USES, CALLS, MEANING = "uses", "calls", "meaning"
 
 
 class Question(NamedTuple):
-    """What a language server can be asked: where a definition is used, what it calls, or what a used name means."""
+    """A question for a language server: where a definition is used, what it calls, or what a used name means."""
 
     kind: str
     path: str
     line: int
     name: str
-    column: int = -1  # of the name, in UTF-16 units; else it is looked for on the line
+    column: int = -1  # of the name, in UTF-16 units; otherwise it is searched for on the line
 
 
 class Proven(Struct, frozen=True):
-    """A place that ends with a name that a compiler sees used or called. Lines start at 1; columns, of UTF-16 units, at
-    0. The target is where what is meant is defined; its path is empty where that is outside of the project."""
+    """A place ending in a name that a compiler sees used or called. Lines start at 1; columns, in UTF-16 units, at
+    0. The target is the definition; its path is empty if that is outside the project."""
 
     path: str
     line: int
@@ -434,8 +434,8 @@ class Proven(Struct, frozen=True):
 
 
 class Proofs:
-    """What language servers said of the definitions of one generation. While `asking`, what they have not been asked is
-    collected in `wanted`: they take seconds, so whoever answers a question asks them and answers again."""
+    """What language servers said about the definitions of one generation. While `asking`, open questions are
+    collected in `wanted`: servers take seconds, so the caller asks them and answers again."""
 
     def __init__(self) -> None:
         self.known: dict[Question, tuple[Proven, ...]] = {}
@@ -451,7 +451,7 @@ class Proofs:
 
 _OTHER = Resolution()
 _UNKNOWN = Resolution(possible=True)
-_MOST_CACHED = 400_000  # rows; beyond that everything is forgotten before the next question
+_MOST_CACHED = 400_000  # rows; beyond that everything is dropped before the next question
 
 
 class NameResolver:
@@ -497,7 +497,7 @@ class NameResolver:
         return self._without_receiver(unit, use)
 
     def _imported(self, unit: Unit, use: Reference) -> Resolution | None:
-        """What the line of an import names by its whole path: `import a.b.C`, `use a::b::C`."""
+        """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
         for written in unit.by_shown.get(use.name, ()):
             path = _SEPARATORS.sub(".", written.module)
             listed = use.name in written.names and path.endswith(use.receiver)
@@ -507,7 +507,7 @@ class NameResolver:
         return None
 
     def _by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
-        """What the project's own compiler says; None where it does not know, or where its target has changed since."""
+        """What the project's own compiler says; None if it does not know, or if its target has changed since."""
         text = self.index.lines(unit.facts.file_id).get(use.line, "")
         found: list[SymbolId] = []
         symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
@@ -545,8 +545,8 @@ class NameResolver:
         return best
 
     def is_symbol(self, unit: Unit, use: Reference) -> bool:
-        """Whether a name without a receiver is only a value on its line, as `:halt` and `halt:` are in Ruby: the
-        expression is matched with the name as a zero."""
+        """Whether a name without a receiver is only a value on its line, like `:halt` and `halt:` in Ruby: the
+        expression is matched with the name replaced by a zero."""
         if use.receiver:
             return False
         text, expression = self.index.lines(unit.facts.file_id).get(use.line, ""), unit.facts.rules.names.symbols
@@ -567,7 +567,7 @@ class NameResolver:
         return _OTHER if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
     def _linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
-        """A function of C has one name in the whole program: where one file defines it, a call means that."""
+        """A C function has one name in the whole program: if only one file defines it, a call means that."""
         if not unit.facts.rules.names.linked or use.role != "call":
             return ()
         files = [one for path in self.index.defining(use.name) if (one := self.index.unit(path))]
@@ -582,7 +582,7 @@ class NameResolver:
         return (SymbolId(found[0][0], use.name),)
 
     def _with_receiver(self, unit: Unit, use: Reference) -> Resolution:
-        """The same receiver in the same function means the same until its first name is bound again."""
+        """The same receiver in the same function means the same until its first name is rebound."""
         if use.receiver.startswith(_LITERAL):
             return _OTHER
         first = use.receiver.partition(".")[0].partition("(")[0].partition("[")[0].partition("{")[0]
@@ -592,10 +592,10 @@ class NameResolver:
         known = self._received.get(key)
         if known is None:
             owners = self._receivers.evaluate(unit, use.receiver, use)
-            if use.receiver.endswith("{}"):  # a key that a constructor takes is its parameter
+            if use.receiver.endswith("{}"):  # a key passed to a constructor is its parameter
                 types = [one for one in owners if isinstance(one, SymbolId)]
                 owners = [one for one in types if not self._binder.member(one, "__init__")]
-            # Who asks for a name from outside wants its uses.
+            # A caller asking about a name from outside wants its uses.
             is_foreign = not self._foreign.only(use.name) and self._foreign.has(unit, first)
             is_ours = owners or rows or not is_foreign
             known = self._received_by(owners, use.name) if is_ours else _OTHER
@@ -612,7 +612,7 @@ class NameResolver:
         symbols = tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
         if symbols:
             return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-        # A module has what its file shows; a table may take the rest from another one.
+        # A module has what its file exports; a table may take the rest from another one.
         known = any(
             not self._rules(owner.paths[0]).tables if isinstance(owner, ModuleId) else self._closed(owner)
             for owner in known_owners
@@ -633,7 +633,8 @@ class NameResolver:
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Where a name stands as a whole word; found without an expression, which would have to be compiled for each."""
+    """The whole-word occurrences of a name; found without a regular expression, which would have to be compiled each
+    time."""
     start = text.find(name)
     while start >= 0:
         end = start + len(name)

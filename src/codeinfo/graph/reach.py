@@ -1,4 +1,4 @@
-"""What hangs together and what a change reaches: imports of a file, cycles, impact, unused exports, hotspots."""
+"""Dependencies and the reach of a change: imports of a file, cycles, impact, unused exports, hotspots."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 
-_SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
+_SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files are coupled
 _COMMIT_MARK = "\x01"
 _MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
-_SERIES = 4  # classes of one folder whose names end in the same word
-_GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # the name by which a header is read only once
-# Called from outside of the code: by an interpreter, a test runner, a package manager.
+_SERIES = 4  # classes in one folder whose names end in the same word
+_GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
+# Called from outside the code: by an interpreter, a test runner, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
 )
-_IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # a compiler puts it where its type is needed
-# Files of which a framework takes what it expects there: routes of Next.js, Remix and SvelteKit, settings of Django.
+_IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # inserted by the compiler where its type is needed
+# Files from which a framework takes expected names: routes of Next.js, Remix and SvelteKit, settings of Django.
 _TAKEN_BY_PLACE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:page|layout|template|loading|(?:global-)?error|not-found|default|route|sitemap|robots"
     r"|manifest|(?:apple-)?icon|(?:opengraph|twitter)-image)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+"
@@ -42,7 +42,7 @@ _TAKEN_BY_PLACE = re.compile(
 )
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
-# Bases that come with a language: nothing finds a class by them.
+# Base classes that come with a language: they register nothing.
 _PLAIN_BASE = re.compile(
     r"\w*(?:Exception|Error|Warning|Enum|Flag)|[Oo]bject|ABC|Protocol|Generic|NamedTuple|TypedDict|Struct|dict|list|str"
     r"|int|float|bytes|tuple|set|frozenset|type|Comparable|Serializable|Cloneable|IDisposable|Sendable|Codable|Equatable"
@@ -144,7 +144,7 @@ class Cycle(Struct, frozen=True):
 
 
 def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Groups of files that reach each other (Tarjan's algorithm, without recursion), each with two files or more."""
+    """Groups of at least two files that reach each other (Tarjan's algorithm, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -187,9 +187,9 @@ def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def cycles(edges: Sequence[Edge]) -> list[Cycle]:
-    """For every file on a cycle a shortest one through it, each cycle once; the shortest first.
+    """For every file on a cycle a shortest one through it, without duplicates; shortest first.
 
-    There can be exponentially many cycles; these few show every file that is on one, and every tight pair.
+    There can be exponentially many cycles; these few cover every file that is on one, and every tight pair.
     """
     out: dict[str, dict[str, Edge]] = {}
     for edge in edges:
@@ -208,7 +208,7 @@ def cycles(edges: Sequence[Edge]) -> list[Cycle]:
 
 
 def _cycle(path: list[str], out: Mapping[str, Mapping[str, Edge]]) -> Cycle:
-    """Turned so that the first file in the alphabet starts it."""
+    """Rotated to start with the alphabetically first file."""
     first = path.index(min(path))
     turned = path[first:] + path[:first]
     return Cycle(tuple(out[a][b] for a, b in zip(turned, [*turned[1:], turned[0]], strict=True)))
@@ -250,9 +250,9 @@ Border = dict[str, frozenset[str]]  # a file, and which of its names a change ha
 
 
 def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
-    """Who uses what a changed file offers, directly or through others; near ones first, then important ones.
+    """The users of what a changed file exports, direct or through others; near ones first, then important ones.
 
-    A file that only passes names on is no hop: who takes other names from it is not affected.
+    A file that only re-exports is not a hop: importers of its other names are not affected.
     """
     origins = [changed, *_headers(index.graph, changed)]
     seen = set(origins)
@@ -285,15 +285,15 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
 
 def _headers(graph: Graph, path: str) -> list[str]:
-    """The headers that declare what a file of C defines: those that it includes and that have its name."""
+    """The headers that declare what a C file defines: those it includes that share its name."""
     if not graph.files[path].rules.imports.headers:
         return []
     return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
 
 
 def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
-    """Which of some names an import takes; None where it takes none of them. One that names nothing takes all of a
-    changed file, and of one that passes names on those that are used."""
+    """Which of some names an import takes; None if none of them. An import without names takes all of a changed
+    file, and from a re-exporting file the names in use."""
     listed = frozenset(edge.names)
     is_whole = "*" in listed or not listed or edge.implicit
     if is_origin:
@@ -306,7 +306,7 @@ def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bo
 
 
 def _passed_on(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
-    """The names by which a file offers others what it takes."""
+    """The names under which a file re-exports what it imports."""
     unit = index.unit(edge.source)
     if unit is None:
         return frozenset()
@@ -325,7 +325,7 @@ def _passed_on(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset
 
 
 def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
-    """Whether a file that passes names on has a use for them of its own."""
+    """Whether a re-exporting file uses the names itself."""
     unit = index.unit(edge.source)
     if unit is None:
         return False
@@ -340,14 +340,14 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
 def unused_exports(
     index: CodeIndex, request: code.UnusedRequest, generated: Iterable[str], below: str = ""
 ) -> code.UnusedReport:
-    """`generated` are texts that are not indexed; any word of theirs counts as a use."""
+    """`generated` holds texts that are not indexed; any word in them counts as a use."""
     users: Counter[str] = Counter()  # name → files that use it
     own: dict[int, frozenset[str]] = {}
     for file_id, packed in index.facts.references(list(index.by_id)):
         names = frozenset(UsedNames(packed))
         own[file_id] = names
         users.update(names)
-    bases: dict[str, set[str]] = {}  # of the types that are defined here
+    bases: dict[str, set[str]] = {}  # of the types defined here
     offered: list[tuple[FileFacts, Definition]] = []
     examined: Counter[str] = Counter()  # by language
     for file_id, definition in index.facts.outlines():
@@ -420,8 +420,8 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         definition.exported
         and definition.kind in _KINDS
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
-        and len(definition.name) > 1  # names of one letter are not kept as references
-        and not definition.name.startswith(("_", "operator"))  # who uses an operator writes no name
+        and len(definition.name) > 1  # one-letter names are not stored as references
+        and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
         and not (definition.kind == "macro" and _GUARD.search(definition.name))
         and definition.name not in _CALLED_FROM_OUTSIDE
         and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
@@ -433,14 +433,14 @@ def _classes(count: int) -> str:
 
 
 def _series(symbol: code.SymbolInfo) -> tuple[str, str]:
-    """The folder of a class and the last word of its name; nothing for what is no class, or an error."""
+    """The folder of a class and the last word of its name; empty for non-classes and errors."""
     *_, word = ("", *re.findall(r"[A-Z][a-z]+", symbol.name))
     is_class = symbol.kind == "class" and word and not _PLAIN_BASE.fullmatch(word)
     return (symbol.path.rpartition("/")[0], word) if is_class else ("", symbol.id)
 
 
 def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -> bool:
-    """Whether a class extends one that is not defined here, by way of others that are."""
+    """Whether a class extends one not defined here, directly or through others."""
     if name not in bases:
         return not _PLAIN_BASE.fullmatch(name)
     inherited = bases[name] - seen
@@ -452,13 +452,13 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
         return True
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
-    short = definition.name.removesuffix("Attribute")  # an attribute is written without the word
+    short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix
     return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
 
 
 def _named_in_texts(index: CodeIndex, names: set[str]) -> dict[str, set[int]]:
-    """The files that have a name in a string, as settings name classes, or anywhere where a file has no syntax tree, as
-    templates call functions."""
+    """The files that contain a name in a string, as settings name classes, or anywhere in a file without a syntax
+    tree, as templates call functions."""
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
         if named(file.language).markup is None:
@@ -470,7 +470,7 @@ def _named_in_texts(index: CodeIndex, names: set[str]) -> dict[str, set[int]]:
 
 
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
-    """Whether a class has extension methods, which are called as if they were another's."""
+    """Whether a class has extension methods, which are called on another type."""
     unit = index.unit(index.by_id[file_id].path)
     inside = f"{definition.qualified}."
     return unit is not None and any(
@@ -495,7 +495,7 @@ class _Churn(Struct):
 
 
 def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
-    """As many as can be asked for."""
+    """Computes as many as any request may ask for."""
     try:
         commits, churn = _history(root, days)
     except GitFailed as failed:
@@ -527,7 +527,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
 
 
 def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
-    """Commits, and churn by path as seen from the root."""
+    """Commits, and churn by path relative to the root."""
     if work_tree_of(str(root)) is None:
         raise GitFailed("this folder is not in a git repository")
     shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", f"--format={_COMMIT_MARK}%ae")

@@ -1,6 +1,5 @@
-"""Where a name is defined and used, who calls it and what it calls: candidates by the keyword index, uses by the packed
-syntax, meanings by scopes and imports.
-"""
+"""Where a name is defined and used, who calls it and what it calls: candidates from the keyword index, uses from the
+packed syntax, meanings from scopes and imports."""
 
 from __future__ import annotations
 
@@ -27,14 +26,14 @@ from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
 
-_MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
-_MOST_NAMED = 3  # files that a note names
-_MOST_NEAR = 5  # definitions that are offered for one that does not exist
+_MOST_CHECKED = 200  # files whose checksums one question verifies, besides those it shows: some 20 ms
+_MOST_NAMED = 3  # files named in a note
+_MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
-_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of the names that an import lists
+_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 INTERFACES = frozenset({"interface", "trait", "protocol"})
-_NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
+_NO_USES = frozenset({"package", "namespace", "heading"})  # they contain code or describe it; code does not use them
 
 
 def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> code.SymbolList:
@@ -60,8 +59,8 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
 
 
 class Lookup(Struct, frozen=True):
-    """The definitions that a name stands for, and whether others share the plain name. Several with one qualified name
-    are one symbol: overloads, of which `found` has the first, variants for platforms, a field and its method."""
+    """The definitions a name stands for, and whether others share the plain name. Several with one qualified name
+    are one symbol: overloads, of which `found` has the first, platform variants, a field and its method."""
 
     name: str
     found: Mapping[SymbolId, Definition]
@@ -79,7 +78,7 @@ class Lookup(Struct, frozen=True):
 
 
 def look_up(index: CodeIndex, asked: str) -> Lookup:
-    """Find what `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()` stands for."""
+    """Resolve `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()`."""
     written = asked.strip()
     if not written.endswith("operator()"):  # a name of its own in C++
         written = written.removesuffix("()")
@@ -117,7 +116,7 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
 
 
 def look_up_member(names: NameResolver, asked: str) -> Lookup:
-    """As `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
+    """Like `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
     lookup = look_up(names.index, asked)
     owner = asked.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
     if lookup.found or not owner or not lookup.others:
@@ -136,12 +135,12 @@ def look_up_member(names: NameResolver, asked: str) -> Lookup:
 
 
 def _is_module(path: str, parts: list[str]) -> bool:
-    """Whether a file is known by the names of a module, or its folder is, as a package of Go."""
+    """Whether a file or, as for a Go package, its folder has the names of a module."""
     return parts in (_module_parts(path)[-len(parts) :], path.split("/")[:-1][-len(parts) :])
 
 
 def _module_parts(path: str) -> list[str]:
-    """The names by which a file is known as a module: folders, and its own where that does not stand for its folder."""
+    """The names of a file as a module: its folders, and its own name unless that stands for the folder."""
     *folders, name = path.split("/")
     stem = name.partition(".")[0]
     return folders if stem in ("__init__", "index", "lib", "mod", "main") else [*folders, stem]
@@ -156,7 +155,7 @@ def look_up_defined(names: NameResolver, name: str) -> Lookup:
 
 
 def _narrowed(lookup: Lookup, below: str) -> Lookup:
-    """The definitions below a folder; a name that only others define is reported with where they are."""
+    """The definitions below a folder; for a name defined only elsewhere, the error says where."""
     found = {symbol: definition for symbol, definition in lookup.found.items() if lies_below(symbol.path, below)}
     if lookup.found and not found:
         symbol, definition = next(iter(lookup.found.items()))
@@ -167,7 +166,7 @@ def _narrowed(lookup: Lookup, below: str) -> Lookup:
 
 
 class UnknownName(NotFound):
-    """Nothing here has a name that was asked about; others may be written almost like it."""
+    """Nothing here has the requested name; similar ones may exist."""
 
     def __init__(self, name: str, what: str, near: Sequence[str] = ()) -> None:
         step = f"Did you mean {', '.join(near)}?" if near else NextStep("Try ", to_run("search", name))
@@ -176,7 +175,7 @@ class UnknownName(NotFound):
 
 
 def _nothing_called(index: CodeIndex, name: str) -> NotFound:
-    """Of `Class.method` the other classes that have the method are offered, the nearest in spelling first."""
+    """For `Class.method` the other classes with that method are suggested, nearest spelling first."""
     last = re.split(r"\.|::", name.strip().removesuffix("()"))[-1]
     defined = look_up(index, last).found if last != name else {}
     near = sorted({symbol.qualified for symbol in defined}, key=lambda one: (-_likeness(one, name), one))[:_MOST_NEAR]
@@ -188,15 +187,15 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
-    """Hundreds of files may define a name: one is read only where a namespace may have to be taken off."""
+    """Hundreds of files may define a name: a file is read only if a namespace may have to be stripped."""
     inside = any(qualified.startswith(f"{package}.") for package in file.packages)
     unit = index.unit(file.path) if inside else None
     return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
 def find_definitions(names: NameResolver, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
-    """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
-    what was found, so all files are checked that have the name in their text, as long as these are few."""
+    """Raises IndexDamaged if stored definitions of a name fail verification. A damaged row may be missing from the
+    result, so all files with the name in their text are verified, as long as these are few."""
     index, lookup = names.index, look_up_member(names, request.name)
     named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
@@ -210,7 +209,7 @@ def find_definitions(names: NameResolver, request: code.DefsRequest, below: str 
 
 
 class Use(Struct, frozen=True):
-    """One use of a name in a file, and the definition that it means, as far as that is known."""
+    """One use of a name in a file, and the definition it means, if known."""
 
     file: FileFacts
     reference: Reference
@@ -223,8 +222,8 @@ class FoundUses(Struct, frozen=True):
 
     uses: tuple[Use, ...]
     unattributed: int  # more uses that may mean one of several definitions
-    left_out: tuple[str, ...]  # files with the name whose syntax is not known
-    unattributed_calls: int = 0  # among the unattributed
+    left_out: tuple[str, ...]  # files with the name whose language has no syntax support
+    unattributed_calls: int = 0  # those of the unattributed that are calls
 
     def __len__(self) -> int:
         return len(self.uses)
@@ -252,7 +251,7 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
         symbol=request.name,
         usage_count=len(uses),
         usages=usages(names.index, lookup, uses[: request.limit]),
-        confidence=max((use.proof for use in uses), default="resolved"),  # in the order of the alphabet
+        confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
         is_complete=len(uses) <= request.limit and not found.left_out and not short,
         definitions=tuple(lookup.listed()),
         resolved_count=resolved,
@@ -264,14 +263,14 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
 
 
 def _short_aliases(names: NameResolver, name: str, uses: Iterable[Use]) -> list[str]:
-    """Names of one letter, which no file's uses have, that files give to a name they import."""
+    """One-letter aliases, which are not stored as uses, that files give to an imported name."""
     units = (names.index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
     taken = ([one.alias for one in unit.taking(name) if name in one.names] for unit in units if unit)
     return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
 
 
 def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
-    """Every use. A name like `get` has thousands, which take a while: the answer is cached for the generation."""
+    """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
     proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(names, symbol, definition)]
     key = ("uses", lookup.name, frozenset(lookup.found), frozenset(_place(use) for use in proven))
     found: FoundUses | None = names.index.answers.get(key)
@@ -283,7 +282,7 @@ def _place(use: Use) -> tuple[int, int]:
 
 
 def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
-    """`proven`: what language servers say of the definitions."""
+    """`proven`: what language servers say about the definitions."""
     index = names.index
     candidates = _candidates(index, lookup)
     parsed = [file for file in candidates if file.language in GRAMMARS]
@@ -313,10 +312,10 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
 
 
 def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[Use]:
-    """The uses that a language server sees in files of the index, without definitions of the name.
+    """The uses a language server sees in indexed files, without definitions of the name.
 
-    A server counts what may be meant, too: calls of the method of an interface that a type has, the same key of another
-    object. So where scopes and types do not lead to the definition as well, it is asked what the place means.
+    A server also reports what may be meant: calls of an interface method that a type implements, the same key of
+    another object. So unless scopes and types lead to the definition as well, the server is asked what the place means.
     """
     found = []
     for place in names.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
@@ -341,7 +340,7 @@ def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) 
 
 
 def _defined_at(names: NameResolver, place: Proven, name: str = "") -> SymbolId | None:
-    """What the target of a place defines; where several things are defined on its line, that of the name."""
+    """What the target of a place defines; if several things are defined on its line, the one with the name."""
     unit = names.index.unit(place.target_path)
     on_line = [one for one in unit.definitions if one.start_line == place.target_line] if unit else []
     if unit is None or not on_line:
@@ -351,7 +350,7 @@ def _defined_at(names: NameResolver, place: Proven, name: str = "") -> SymbolId 
 
 
 def _definition_around(unit: Unit, line: int) -> str:
-    """The qualified name of the innermost type or function that a line is in."""
+    """The qualified name of the innermost type or function around a line."""
     around = [
         one for one in unit.definitions if one.start_line <= line <= one.end_line and (one.is_type or one.is_function)
     ]
@@ -359,9 +358,9 @@ def _definition_around(unit: Unit, line: int) -> str:
 
 
 def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
-    """Every use of the name in a file, also under the other names that imports give it, with what it means."""
+    """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
     text = names.index.uses(file.file_id)
-    unit = names.index.unit(file.path) if name in text else None  # most candidates have it in a comment or string only
+    unit = names.index.unit(file.path) if name in text else None  # most candidates have it only in a comment or string
     if unit is None:
         return
     aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
@@ -372,8 +371,8 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
 
 
 def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
-    """A macro, a component and in some languages any function are called without a bracket behind their names:
-    `warn!(…)`, `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
+    """Macros, components and in some languages any function are called without a bracket after the name: `warn!(…)`,
+    `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
     rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
     is_listed = not use.within and syntax is not None and syntax.export_list
     if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls or rules.block_calls):
@@ -399,7 +398,7 @@ def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolu
 
 
 def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> list[Use]:
-    """A line that has a name twice is one use of it, a call where one of them is; `import a as b` has both names."""
+    """A line with a name twice is one use, a call if one of them is; `import a as b` has both names."""
     found: dict[tuple[int, int], Use] = {}
     for use in uses:
         key = (use.file.file_id, use.reference.line)
@@ -409,13 +408,13 @@ def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> li
 
 
 def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    """Code that has the name, in a language whose syntax is not known."""
+    """Code with the name, in a language without syntax support."""
     is_unknown = file.language not in GRAMMARS and file.language not in STYLESHEETS and file.kind in ("code", "tests")
     return is_unknown and index.lines(file.file_id).mention(name)
 
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
-    """Files that have the name, in a language that can mean it: in another one the same name is another name."""
+    """Files with the name, in a language that can mean it: in another language it is another name."""
     families = {family(index.graph.files[symbol.path].language) for symbol in lookup.found}
     known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
     return [
@@ -426,20 +425,20 @@ def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
 
 
 def _has_family(language: str) -> bool:
-    """Whether it is known what else a file can use: a component of Vue has no syntax tree, but uses no PHP."""
+    """Whether it is known what a file can use: a Vue component has no syntax tree, but uses no PHP."""
     return language in GRAMMARS or bool(named(language).family)
 
 
 def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
-    """Files that may use a name: those that have its index term."""
+    """Files that may use a name: those with its index term."""
     terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
-    if not terms:  # a name the keyword index does not keep: too long, or made of signs
+    if not terms:  # a name that is not in the keyword index: too long, or made of signs
         return list(index.by_id)
     return index.facts.files_with(terms)
 
 
 def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
-    """Defined inside of a function: nothing outside of it can mean it."""
+    """Defined inside a function: nothing outside can mean it."""
     owner = names.definition(SymbolId(symbol.path, symbol.qualified.rpartition(".")[0]))
     return owner is not None and owner.kind in ("function", "method")
 
@@ -448,7 +447,7 @@ def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
 
 
 def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.Usage, ...]:
-    """Uses with their lines and edges, which only those that are shown need."""
+    """Uses with their lines and edges, which only the shown ones need."""
     only = next(iter(lookup.found.values()), None)
     return tuple(_usage(index, use, lookup.found[use.symbol] if use.symbol else only) for use in uses)
 
@@ -468,7 +467,7 @@ def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> code.Us
 
 
 def importing(unit: Unit, use: Reference, text: str) -> Import | None:
-    """The import that a use belongs to; `text` is its line."""
+    """The import a use belongs to; `text` is its line."""
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
         if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
@@ -483,14 +482,14 @@ def importing(unit: Unit, use: Reference, text: str) -> Import | None:
 
 
 def _is_listed(unit: Unit, written: Import, line: int, text: str) -> bool:
-    """Whether a line goes on with the names that an import lists: no definition starts before it."""
+    """Whether a line continues an import's list of names: no definition starts before it."""
     return not any(written.line < one.start_line <= line for one in unit.definitions) and bool(_LISTED.fullmatch(text))
 
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     if written := importing(unit, use, text):
         return "EXPORTS" if written.reexport else "IMPORTS"
-    is_behind = text.lstrip().startswith((")", ":"))  # the parameters of a constructor, which may be many lines
+    is_behind = text.lstrip().startswith((")", ":"))  # a constructor's parameters, which may span many lines
     for definition in unit.definitions:
         last = definition.end_line if is_behind else definition.start_line + 3
         if definition.start_line <= use.line <= last and use.name in _last_names(definition.bases):
@@ -516,7 +515,7 @@ def _unparsed_note(paths: Iterable[str]) -> str:
     return f"{len(listed)} files have no syntax tree and were not looked into: {named}"
 
 
-_NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
+_NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
@@ -538,7 +537,7 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
 
 
 def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
-    """How many calls a definition makes by names that are defined here, but it is unknown which definition is meant."""
+    """How many calls in a definition have a name defined here, but an unknown target."""
     return sum(
         use.role == "call" and one.possible and not one.symbols and bool(names.index.defining(use.name))
         for use, one in _uses_inside(names, symbol, definition, _proven_calls(names, symbol, definition))
@@ -548,7 +547,7 @@ def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -
 def _uses_inside(
     names: NameResolver, symbol: SymbolId, definition: Definition, proven: Collection[tuple[int, str]]
 ) -> Iterator[tuple[Reference, Resolution]]:
-    """What a definition uses and what that means, without the calls of which a language server says it."""
+    """What a definition uses and what that means, without the calls covered by a language server."""
     unit = names.index.unit(symbol.path)
     for use in all_references(names.index.uses(unit.facts.file_id)) if unit else ():
         is_proven = use.role == "call" and (use.line, use.name) in proven
@@ -560,7 +559,7 @@ def _uses_inside(
 def _proven_calls(
     names: NameResolver, symbol: SymbolId, definition: Definition
 ) -> dict[tuple[int, str], SymbolId | None]:
-    """What a language server says that a definition calls, by line and name; None lies outside of the index."""
+    """The calls in a definition according to a language server, by line and name; None lies outside the index."""
     unit = names.index.unit(symbol.path)
     calls = names.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
     lines = names.index.lines(unit.facts.file_id) if unit else {}
@@ -569,7 +568,7 @@ def _proven_calls(
 
 
 def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
-    """Edges up to `depth` calls away, each symbol looked at once."""
+    """Edges up to `depth` calls away, each symbol visited once."""
     edges: list[code.CodeEdge] = []
     seen: set[str] = set()
     border = [lookup]
@@ -602,7 +601,7 @@ def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
 
 
 def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
-    """What a definition calls, and the types it names, as far as they are defined here."""
+    """What a definition calls, and the types it names, if they are defined here."""
     proven = _proven_calls(names, symbol, definition)
     edges = {
         (str(meant), "CALLS"): code.CodeEdge(str(symbol), str(meant), "CALLS", symbol.path, line, "compiler")
@@ -638,7 +637,7 @@ def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> l
 
 
 class Caller(Struct, frozen=True):
-    """A definition that calls another one, by its first call; `within` is empty for the top of a file."""
+    """A definition that calls another one, by its first call; `within` is empty at the top level of a file."""
 
     path: str
     line: int
@@ -649,8 +648,8 @@ class Caller(Struct, frozen=True):
 
 
 class ReadBudget:
-    """How many files one search may read that were not read before: a millisecond each, with those that they import.
-    Files and not time, so that every machine finds the same."""
+    """How many files one search may read that were not read before: a millisecond each, with their imports. Files
+    rather than time, so that every machine finds the same."""
 
     def __init__(self, index: CodeIndex, most: int = 3) -> None:
         self._index, self._end = index, index.files_read + most
@@ -664,10 +663,10 @@ class ReadBudget:
 
 
 def near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
-    """The callers of a definition in its own file and in those that import it, without tests.
+    """The callers of a definition in its own file and in its importers, tests excluded.
 
-    Resolved ones first, those that call most before others. A search waits for this, so few files are looked into.
-    Callers that the budget left out are looked for again the next time.
+    Resolved ones first, then by number of calls. A search waits for this, so few files are read. Callers that exceed
+    the budget are looked for again next time.
     """
     answers, key = names.index.answers, ("callers", path, qualified)
     known: tuple[Caller, ...] | None = answers.get(key)
@@ -705,14 +704,14 @@ def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBu
                 key = (not resolved, file.path, use.within)
                 first.setdefault(key, use.line)
                 calls[key] += 1
-    ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # else by importance, the order they were found in
+    ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # otherwise by importance, the order of discovery
     return tuple(Caller(path, first[unsure, path, within], within) for unsure, path, within in ordered)
 
 
 def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:
-    """Whether a near file could call a definition, by the text of its references alone: most results need no more.
+    """Whether a near file could call a definition, judged by the text of its references: most results need no more.
 
-    Names end as their qualified ones do. A call has its parenthesis there, except that an import may rename it.
+    Qualified names end in the plain name. A call has its parenthesis there, unless an import renames it.
     """
     word = qualified[len(qualified.rstrip(_WORD_CHARACTERS)) :]
     own = index.graph.files.get(path)

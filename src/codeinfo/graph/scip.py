@@ -1,7 +1,7 @@
-"""Reads `index.scip`, what the indexer of a compiler found out about a project (https://github.com/sourcegraph/scip).
+"""Reads `index.scip`, the output of a compiler-based indexer (https://github.com/sourcegraph/scip).
 
-Of its protocol buffers only documents, occurrences and roles are read. A file may have hundreds of megabytes, and a
-question needs few documents of it: each is read when it is needed.
+Of its protocol buffers only documents, occurrences and roles are decoded. A file may have hundreds of megabytes, and a
+question needs few of its documents: each is decoded on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class ScipError(ValueError):
-    """The bytes are no SCIP index."""
+    """The bytes are not a SCIP index."""
 
 
 class Occurrence(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Occurrence(Struct, frozen=True):
 
 class ScipIndex:
     def __init__(self, path: Path) -> None:
-        """Raises OSError, or ScipError for a file that is something else."""
+        """Raises OSError, or ScipError for a file of another kind."""
         with path.open("rb") as file:
             stat = path.stat()
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if stat.st_size else b""
@@ -99,7 +99,7 @@ _CONSTRUCTORS = frozenset({"<constructor>", "__init__"})
 
 
 class Compiler:
-    """The answers of an `index.scip` for the files of a project that have not been written since."""
+    """The answers of an `index.scip` for files that have not been written since."""
 
     def __init__(self, index: ScipIndex, root: Path) -> None:
         self._index, self._root = index, root
@@ -117,8 +117,8 @@ class Compiler:
         return known
 
     def symbols_at(self, path: str, line: int, name: str, text: str) -> list[str]:
-        """What a name on a line means; `text` is the line. Nothing where the compiler knows no more than we do."""
-        if not text.isascii():  # columns are counted in another way there
+        """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""
+        if not text.isascii():  # columns are counted differently there
             return []
         found = [one.symbol for one in self._on_line(path, line) if text[one.start : one.end] == name]
         return [] if any(one.startswith("local ") for one in found) else found
@@ -141,7 +141,7 @@ class Compiler:
 
 
 def defined_name(symbol: str) -> tuple[str, bool]:
-    """The name at the end of a symbol, and whether it is a constructor: then the name is that of its type."""
+    """The name at the end of a symbol, and whether it is a constructor: then it is the name of its type."""
     names = [quoted or plain for quoted, plain in _DESCRIPTOR.findall(symbol)]
     if len(names) > 1 and names[-1] in _CONSTRUCTORS:
         return names[-2], True
@@ -149,7 +149,7 @@ def defined_name(symbol: str) -> tuple[str, bool]:
 
 
 def scip_written(root: Path) -> int:
-    """When a project's `index.scip` was written, in nanoseconds; 0 where there is none."""
+    """When a project's `index.scip` was written, in nanoseconds; 0 if there is none."""
     try:
         return (root / FILE_NAME).stat().st_mtime_ns
     except OSError:
@@ -157,7 +157,7 @@ def scip_written(root: Path) -> int:
 
 
 def open_compiler(root: Path) -> Compiler | None:
-    """None where the project has no such file. Raises ScipError for one that cannot be read."""
+    """None if the project has no such file. Raises ScipError for one that cannot be read."""
     path = root / FILE_NAME
     try:
         return Compiler(ScipIndex(path), root)
@@ -168,7 +168,7 @@ def open_compiler(root: Path) -> Compiler | None:
 
 
 def compiler_notes(root: Path) -> tuple[str, ...]:
-    """What `index` and `status` say of a project's `index.scip`."""
+    """What `index` and `status` say about a project's `index.scip`."""
     try:
         compiler = open_compiler(root)
     except ScipError as error:
@@ -184,7 +184,7 @@ def _text(data: mmap.mmap | bytes, start: int, end: int) -> str:
 
 
 def _fields(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The fields of a message: number, and the span of its bytes or, for a plain number, the value and -1."""
+    """The fields of a message: number, and the span of its bytes or, for a varint, the value and -1."""
     at = start
     while at < end:
         tag, at = _number(data, at)

@@ -1,4 +1,4 @@
-"""What a name means in a file: by its scopes, its imports, and the files it sees without importing them."""
+"""What a name means in a file: by its scopes, its imports, and the files visible without an import."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
 _MOST_IMPORT_LINES = 60  # of one statement
-_MOST_MODULES = 4  # that pass macros on, one inside of the other
-_MOST_MACROS = 2  # of one name: more are helpers of tests, each seen in its own function only
+_MOST_MODULES = 4  # that re-export macros, nested
+_MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
 
 class SymbolId(NamedTuple):
@@ -37,13 +37,13 @@ class ModuleId(NamedTuple):
     written: str = ""
 
 
-Source = ModuleId | Callable[[], Sequence[SymbolId | ModuleId]]  # a callable reads the file that a name comes from
+Source = ModuleId | Callable[[], Sequence[SymbolId | ModuleId]]  # a callable reads the file a name comes from
 
 
 class Binder:
     """Looks names up. An answer is a list of symbols: overloads and platform variants share a name.
 
-    A common name is asked for thousands of times in a few places, so answers are cached; nobody may change them.
+    A common name is looked up thousands of times in a few places, so answers are cached; they must not be modified.
     """
 
     def __init__(self, index: CodeIndex) -> None:
@@ -53,7 +53,7 @@ class Binder:
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._bases: dict[SymbolId, list[SymbolId]] = {}
-        self._unfinished = 0  # answers found inside of a circle may lack something and are not cached
+        self._unfinished = 0  # answers found inside a cycle may be incomplete and are not cached
 
     @contextmanager
     def _in_circle(self) -> Iterator[None]:
@@ -73,8 +73,8 @@ class Binder:
         return self._index.bindings(unit.facts.file_id)
 
     def local_rows(self, unit: Unit, name: str, use: Reference, *, before: bool = False) -> list[Row]:
-        """What binds a name inside of the functions and blocks around a use, the innermost one. Nothing where that is a
-        definition of its own, or where a function says that it means an outer name."""
+        """What binds a name inside the functions and blocks around a use, innermost first. Empty if that is a
+        definition of its own, or if a function declares that it means an outer name."""
         bindings = self.bindings(unit)
         if not bindings.of(name):
             return []
@@ -84,7 +84,7 @@ class Binder:
         )
         if not rows or any(row.mark == "!" for row in rows):
             return []
-        # A parameter may be called like its method.
+        # A parameter may share its method's name.
         defined = {one.start_line for one in unit.by_name.get(name, ()) if one.kind != "method"}
         is_defined = defined.intersection(row.line for row in rows) or (
             defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
@@ -96,7 +96,7 @@ class Binder:
         return unit.by_qualified.get(symbol.qualified) if unit else None
 
     def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
-        """What a name without a receiver means inside of `within`."""
+        """What a name without a receiver means inside `within`."""
         if unit.facts.rules.names.constants and name[:1].isupper():
             return self._constant(name, within)
         scope = unit.without_namespace(within)
@@ -118,7 +118,7 @@ class Binder:
         return self._beside(unit, name) or self._macro(unit, name)
 
     def _constant(self, name: str, within: str) -> list[SymbolId | ModuleId]:
-        """What a constant of Ruby means: that of the innermost module around which any file gives one of the name."""
+        """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
         defining = [one for path in sorted(self._index.defining(name)) if (one := self._index.unit(path))]
         scopes = [within] if within else []
         while scopes and "." in scopes[-1]:
@@ -129,7 +129,7 @@ class Binder:
         return []
 
     def _module_file(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
-        """The file of a module that a name only declares: `mod pool;`."""
+        """The file of a module that is only declared: `mod pool;`."""
         if not unit.facts.rules.names.inline_modules:
             return []
         lines = {one.start_line for one in unit.by_name.get(name, ()) if one.kind == "module" and one.qualified == name}
@@ -138,7 +138,7 @@ class Binder:
         return [ModuleId((target.path,), name) for target in targets if not target.names]
 
     def _macro(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
-        """A macro of another file, which an attribute on it or on its module lets others see."""
+        """A macro from another file, made visible by an attribute on it or on its module."""
         if not unit.facts.rules.names.macros:
             return []
         defining = (self._index.unit(path) for path in self._index.defining(name))
@@ -158,7 +158,7 @@ class Binder:
         return self._shows_macros(unit, owner, _MOST_MODULES)
 
     def _shows_macros(self, unit: Unit, owner: Unit, depth: int) -> bool:
-        """Whether the module above a file shows its macros to itself, or they are passed on further up."""
+        """Whether the module above a file exposes its macros to itself, or re-exports them further up."""
         parents = {edge.source for edge in self._index.graph.edges_to(owner.facts.path)}
         for parent in (one for path in parents if (one := self._index.unit(path))):
             text = self.lines(parent)
@@ -183,7 +183,7 @@ class Binder:
         return [ModuleId((target.path,), name) for target in targets if not target.names]
 
     def _beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
-        """Names that need no qualification: those of the package, and of wildcard imports."""
+        """Names that need no qualification: those of the package, and from wildcard imports."""
         key = (unit.facts.path, name)
         if key not in self._besides:
             self._besides[key] = self._look_beside(unit, name)
@@ -207,14 +207,14 @@ class Binder:
         is_type = owner is not None and owner.is_type
         if is_type and unit.facts.rules.names.implicit_self:
             return list(self.member(SymbolId(unit.facts.path, scope), name))
-        # What a variable or a table holds is written behind its name.
+        # What a variable or a table holds is written after its name.
         is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
         if inner in unit.by_qualified and not is_type and not is_held:
             return [SymbolId(unit.facts.path, inner)]
         return []
 
     def _imported_in(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
-        """What an import inside of a function brings, before what the file defines."""
+        """What an import inside a function brings in, before the file's own definitions."""
         owner = unit.by_qualified.get(scope) if name in unit.by_qualified and name in unit.by_shown else None
         lines = range(owner.start_line, owner.end_line + 1) if owner is not None and owner.is_function else ()
         inside = [one for one in unit.by_shown.get(name, ()) if one.line in lines]
@@ -226,7 +226,7 @@ class Binder:
     # --- imports ---
 
     def renamed(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
-        """What a name means in the import that gives it another one."""
+        """What a name means in the import that renames it."""
         giving = [one for one in unit.by_shown.get(name, ()) if one.alias and name in one.names]
         on_line = [one for one in giving if one.line == line]
         above = [one for one in giving if one.line < line <= one.line + _MOST_IMPORT_LINES]
@@ -238,14 +238,14 @@ class Binder:
         key = (unit.facts.path, name)
         if key not in self._bound:
             brought = self._brought_as(unit, name)
-            self._bound[key] = []  # a file that imports itself in a circle ends here
+            self._bound[key] = []  # an import cycle ends here
             with self._in_circle():
                 found = [one for source in brought for one in (source() if callable(source) else (source,))]
             self._bound[key] = found
         return self._bound[key]
 
     def _brought_as(self, unit: Unit, name: str) -> Sequence[Source]:
-        """Where imports bring a name from. Where that can only be one that shows it, the others are not resolved."""
+        """Where imports bring a name from. If it can only be one that names it, the others are not resolved."""
         if not unit.facts.rules.names.imports_show:
             return self._brought_into(unit).get(name, ())
         found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
@@ -287,17 +287,17 @@ class Binder:
         return self.top_level(path, alias) if not found and name == "default" and alias else found
 
     def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
-        """A top-level name of a file, followed through what the file takes from others."""
+        """A top-level name of a file, followed through re-exports."""
         place = (path, name)
         if place not in self._offered:
             found, tried = self._follow(place)
             self._offered[place] = found
-            if not found:  # nothing was left untried, so no file on the way offers it either
+            if not found:  # nothing was left untried, so no file on the way exports it either
                 self._offered.update(dict.fromkeys(tried, found))
         return self._offered[place]
 
     def _follow(self, place: tuple[str, str]) -> tuple[list[SymbolId | ModuleId], set[tuple[str, str]]]:
-        """Where a name comes from, depth first in the order of the imports; and the places that were tried."""
+        """Where a name comes from, depth first in import order; and the places tried."""
         waiting: list[tuple[str, str] | ModuleId] = [place]
         tried: set[tuple[str, str]] = set()
         while waiting:
@@ -320,11 +320,11 @@ class Binder:
         return [], tried
 
     def _passed_on(self, unit: Unit, name: str) -> list[tuple[str, str] | ModuleId]:
-        """Where else a file may have a name from."""
+        """Where else a file may get a name from."""
         found: list[tuple[str, str] | ModuleId] = []
         for written in unit.taking(name):
             outcome = self._index.outcome(unit.facts, written)
-            for target in () if outcome.package else outcome.targets:  # a package is not passed on
+            for target in () if outcome.package else outcome.targets:  # a package is not re-exported
                 if not target.names and written.names != ("*",):
                     if _module_name(written, target.path) == name or written.alias == name:
                         found.append(ModuleId((target.path,), written.module))
@@ -418,7 +418,7 @@ class Binder:
 
 
 def _functions_around(unit: Unit, within: str) -> list[str]:
-    """The qualified names of the functions around a place, the innermost first."""
+    """The qualified names of the functions around a place, innermost first."""
     found = []
     while within:
         definition = unit.by_qualified.get(unit.without_namespace(within))
@@ -439,7 +439,7 @@ def _module_name(written: Import, target: str) -> str:
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
-    """Whether one of Rust's attributes stands on a line or directly above it."""
+    """Whether a Rust attribute stands on a line or directly above it."""
     above = line - 1
     while lines.get(above, "").lstrip().startswith("#["):
         above -= 1
@@ -450,14 +450,14 @@ def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
 
 
 class Foreign:
-    """Names that imports bind to something outside of the codebase: what stands behind their dot is none of its own."""
+    """Names that imports bind to something outside the codebase: their members are not ours either."""
 
     def __init__(self, index: CodeIndex) -> None:
         self._index = index
         self._names: dict[str, frozenset[str]] = {}
 
     def only(self, name: str) -> bool:
-        """Whether nothing of the codebase has the name, so that each use of it means something outside."""
+        """Whether nothing in the codebase has the name, so that every use of it means something outside."""
         return not self._index.defining(name)
 
     def has(self, unit: Unit, name: str) -> bool:
@@ -469,7 +469,7 @@ class Foreign:
         return name in self._names[unit.facts.path]
 
     def _bound(self, unit: Unit) -> frozenset[str]:
-        """A name that another import brings from here, as behind a `try`, is left out."""
+        """A name that another import brings from here, as after a `try`, is left out."""
         outside: set[str] = set()
         inside: set[str] = set()
         for written in unit.imports:
@@ -480,7 +480,7 @@ class Foreign:
 
 # --- whole names of modules -----------------------------------------------------------------------------------------
 
-_CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stands before a name, up to its dot
+_CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what precedes a name, up to its dot
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
 _LONGER = re.compile(r"\.[A-Z]")
 _WORD = re.compile(r"\s*(\w+)")
@@ -493,24 +493,24 @@ _MODULES = frozenset({"module", "protocol", "impl"})
 
 
 def _is_command(before: str, after: str) -> bool:
-    """Whether what stands around a name makes it a call without brackets: `scope "/", Shop do`, `|> run`."""
+    """Whether the context of a name makes it a call without brackets: `scope "/", Shop do`, `|> run`."""
     has_argument = _ARGUMENT.match(after) or (not before.strip() and _BLOCK.match(after))
     return bool(has_argument and _STATEMENT.fullmatch(before)) or before.rstrip().endswith("|>")
 
 
 class ModuleNames:
-    """For languages in which every module is known by its whole name, which an alias, a nested module or `__MODULE__`
-    shortens; functions stand behind their module's name, or are the own or imported ones (Elixir)."""
+    """For languages in which every module is known by its full name, shortened by an alias, a nested module or
+    `__MODULE__`; functions follow their module's name, or are the module's own or imported ones (Elixir)."""
 
     def __init__(self, index: CodeIndex) -> None:
         self._index = index
         self._short: dict[str, Mapping[str, str]] = {}
 
     def meaning(self, unit: Unit, use: Reference, before: str, after: str) -> tuple[SymbolId, ...] | None:
-        """The symbols meant, none where something else is, None where that is unknown."""
+        """The symbols meant, empty if something else is, None if unknown."""
         chain = _CHAIN.search(before)
         if chain is None and before.endswith((".", "@")):
-            return None if before.endswith(".") and after.startswith("(") else ()  # else it is a field or an attribute
+            return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
         parts = chain.group().split(".")[:-1] if chain else []
         if use.name[:1].isupper():
             return () if _LONGER.match(after) else self._module(unit, [*parts, use.name], use)
@@ -523,7 +523,7 @@ class ModuleNames:
         return tuple(SymbolId(path, whole) for path in self._files(unit, whole))
 
     def _function(self, source: Unit, module: str, name: str) -> tuple[SymbolId, ...] | None:
-        """A module from outside has none of ours; one of ours may have what a macro makes."""
+        """A module from outside has none of ours; one of ours may have functions made by a macro."""
         files = [unit for path in self._files(source, module) if (unit := self._index.unit(path))]
         found = [SymbolId(unit.facts.path, f"{module}.{name}") for unit in files]
         known = tuple(one for one, unit in zip(found, files, strict=True) if one.qualified in unit.by_qualified)
@@ -543,7 +543,7 @@ class ModuleNames:
         return None
 
     def _brought_by(self, unit: Unit, module: str) -> list[str]:
-        """The modules that `use` imports: those whose import the used one writes inside of its functions."""
+        """The modules that `use` imports: those whose import the used module writes inside its functions."""
         found = []
         for other in filter(None, map(self._index.unit, self._files(unit, module))):
             callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]

@@ -1,4 +1,4 @@
-"""A codebase at a glance: its areas and their layers, where it starts, what all of it stands on, and that drawn."""
+"""A codebase at a glance: its areas and layers, its entry points, what everything depends on, and a drawing of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _STARTS = re.compile(
 )
 LARGEST_SHARE = 0.25  # of the files in one area…
 SMALL_PROJECT = 12  # …unless there are fewer than this
-_PICTURE_AREAS = 24  # more boxes than this are no picture any more
+_PICTURE_AREAS = 24  # more boxes make no readable picture
 
 
 def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
-    """Of a project, or of a part of it as if nothing else were there, without what its history tells."""
+    """The map of a project, or of a part of it as if nothing else existed, without history."""
     graph, root = part_of(index.graph, below), index.root / below
     cut = _cut(graph, request)
     external, unresolved = graph.loose
@@ -67,7 +67,7 @@ def _cut(graph: Graph, request: MapRequest) -> list[Area]:
 
 
 def area_files(graph: Graph, request: MapRequest) -> tuple[MapFile, ...]:
-    """The files of the area that was asked for, the most central first."""
+    """The files of the requested area, the most central first."""
     area = next((area for area in _cut(graph, request) if area.name == request.area), None)
     if area is None:
         raise NotFound(f"the map has no area {request.area}", next_step="Name one as the map does; it may have changed")
@@ -92,7 +92,7 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     """The types that most others extend or implement."""
     subtypes: Counter[str] = Counter()
     implemented: set[str] = set()  # by an `impl`, which only takes what is made for it
-    paths: set[str] = set()  # bases as they are written
+    paths: set[str] = set()  # bases as written
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
@@ -101,7 +101,7 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         written = {base.replace("::", ".").replace("\\", ".") for base in definition.bases}
         bases = {base.rpartition(".")[2] for base in written} - {
             definition.name
-        }  # else another name of something outside
+        }  # otherwise an alias of something outside
         paths.update(written)
         subtypes.update(bases)
         implemented.update(bases if definition.kind == "impl" else ())
@@ -110,12 +110,12 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     found = []
     for name, _ in subtypes.most_common():
         defined = types.get(name, [])
-        if len(defined) == 1:  # a name that several files define is ambiguous by name alone
+        if len(defined) == 1:  # a name defined in several files is ambiguous
             file_id, definition = defined[0]
             *_, outer, _ = ("", *definition.qualified.split("."))
             is_inside = any(one.kind != "module" for _, one in types.get(outer, ()))
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
-                continue  # inside of a type: by its plain name, something outside is meant
+                continue  # inside a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or name not in implemented:
                 found.append(symbol_info(index.by_id[file_id].path, definition))
         if len(found) == limit:
@@ -129,15 +129,15 @@ def is_source(facts: FileFacts) -> bool:
 
 # --- where it starts -----------------------------------------------------------------------------------------------
 
-_BUILT = frozenset("dist lib build out esm cjs es".split())  # folders of what is built from the sources
+_BUILT = frozenset("dist lib build out esm cjs es".split())  # build output folders
 _CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue", "/index.ts", "/index.js")
 _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
-    """What the manifests offer to users: commands, and the public module of each package. Where they name nothing,
-    the files that start something: nothing imports them, but they import others; well-known names first. Where a file
-    is compiled with all others, it must be called so or have a `main`. `graph` is that of the index or a part of it."""
+    """What the manifests offer to users: commands, and the public module of each package. If they name nothing, the
+    files that start something: nothing imports them, but they import others; well-known names first. For compiled
+    languages, a file must have such a name or a `main`. `graph` is that of the index or a part of it."""
     offered: dict[str, None] = {}
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
@@ -179,7 +179,7 @@ def _pyproject(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _python_packages(index: CodeIndex, folder: str, name: str = "") -> list[str]:
-    """The package of the project's name, else every one directly below the folder or its `src`."""
+    """The package with the project's name, otherwise every one directly below the folder or its `src`."""
     own = [_joined(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
     if name and (named := [path for path in own if path in index.graph.files]):
         return named
@@ -199,7 +199,7 @@ def _package_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _project_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """Of an Nx or Angular application: paths begin at the workspace."""
+    """For an Nx or Angular application: paths are relative to the workspace."""
     targets = json.loads(text).get("targets", {})
     options = targets.get("build", {}).get("options", {})
     yield from (str(options[key]) for key in ("main", "browser") if key in options)
@@ -214,7 +214,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
-    """The file that a manifest names, or the source that it is built from."""
+    """The file a manifest names, or the source it is built from."""
     parts = _BUILT_ENDING.sub("", posixpath.normpath(target)).split("/")
     stems = [target, "/".join(parts)]
     if parts[0] in _BUILT and len(parts) > 1:
@@ -236,7 +236,8 @@ def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The programs, and of the module's own package the file of its name, else the one that brings most together."""
+    """The programs and, for the module's own package, the file with its name, otherwise the one with the most
+    imports."""
     graph = index.graph
     inside = [
         f for path, f in graph.files.items() if path.endswith(".go") and path.startswith(f"{folder}/".lstrip("/"))
@@ -254,7 +255,7 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The pages and commands of an application; of a library its commands, and the files that are always loaded."""
+    """The pages and commands of an application; for a library its commands and the files that are always loaded."""
     parsed = json.loads(text)
     pages = [_joined(folder, path) for path in ("public/index.php", "index.php", "artisan", "bin/console")]
     if any(path in index.graph.files for path in pages):
@@ -265,7 +266,7 @@ def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _django(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The command of a project, and its addresses, which lie beside its settings."""
+    """The command of a project, and its URLs, which lie beside its settings."""
     yield _joined(folder, "manage.py")
     for package in re.findall(r"DJANGO_SETTINGS_MODULE[\"'],\s*[\"']([\w.]+?)\.settings[\w.]*[\"']", text):
         yield _joined(folder, f"{package.replace('.', '/')}/urls.py")
@@ -287,7 +288,7 @@ def _gemspec(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The module that an application starts with, that of its name, and its commands."""
+    """The module an application starts with, the one with its name, and its commands."""
     for module in _MIX_STARTED.findall(text):
         yield from (path for path, facts in index.graph.files.items() if module in facts.packages)
     yield from (_joined(folder, f"lib/{name}.ex") for name in _MIX_APPLICATION.findall(text))
@@ -320,11 +321,11 @@ def hubs(graph: Graph, limit: int) -> list[str]:
 
 
 def areas(graph: Graph, limit: int) -> list[Area]:
-    """The codebase cut into at most `limit` folders of comparable size, in layers."""
+    """The codebase split into at most `limit` folders of comparable size, in layers."""
     groups = _grouped([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
     area_of = {path: name for name, files in groups.items() for path in files}
     needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
-    loaded: dict[str, list[str]] = {name: [] for name in groups}  # files of one package, and types alone, are no cycle
+    loaded: dict[str, list[str]] = {name: [] for name in groups}  # within a package, or of types alone: no cycle
     for path, name in area_of.items():
         for edge in graph.edges_from(path):
             other = area_of.get(edge.target, name)
@@ -350,7 +351,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
 
 
 def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[str]]:
-    """Split the largest folder into those below it as long as the number of areas allows, and beyond that while one
+    """Split the largest folder into its subfolders as long as the number of areas allows, and beyond that while one
     has more than its share of the files."""
     linked = [path for path in paths if graph.edges_from(path) or graph.edges_to(path)]
     most = len(linked) * LARGEST_SHARE if len(linked) >= SMALL_PROJECT else len(linked)
@@ -379,7 +380,7 @@ def _is_flat(folder: str) -> bool:
 
 
 def _joined_small(parts: Mapping[str, list[str]], room: int, most: float) -> dict[str, list[str]]:
-    """Parts of a folder: the largest by themselves as far as there is room, neighbours among the others together."""
+    """Parts of a folder: the largest on their own while there is room, neighbouring smaller ones together."""
     by_size = sorted(parts, key=lambda name: (-len(parts[name]), name))
     alone = max(room - 2, 2)
     groups = {name: parts[name] for name in by_size[:alone]}
@@ -396,8 +397,8 @@ def _joined_small(parts: Mapping[str, list[str]], room: int, most: float) -> dic
 
 
 def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> dict[str, list[str]]:
-    """The files of one folder in parts of comparable size, those that need others apart from those they need; each
-    part is named after its most central files."""
+    """The files of one folder in parts of comparable size, dependents apart from their dependencies; each part is
+    named after its most central files."""
     inside = set(paths)
     needs = {path: {e.target: 1 for e in graph.edges_from(path) if e.target in inside} for path in paths}
     weight = {path: graph.centrality.get(path, 0.0) for path in paths}
@@ -414,7 +415,7 @@ def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> 
 
 
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
-    """By the next folder; files that lie in `folder` itself become `folder/*`, and that falls apart into its files."""
+    """By the next folder; files in `folder` itself become `folder/*`, which is split into its files."""
     parts: dict[str, list[str]] = {}
     if _is_flat(folder):
         return {path: [path] for path in paths}
@@ -427,7 +428,7 @@ def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
-    """Layer of each area. In a cycle, what is needed more counts as lower, and edges upwards are ignored."""
+    """The layer of each area. In a cycle, what is needed more is lower, and upward edges are ignored."""
     groups = components({name: list(targets) for name, targets in needs.items()})
     group_of = {name: number for number, group in enumerate(groups) for name in group}
 
@@ -456,7 +457,7 @@ _PASSES = 4  # of ordering each layer by its neighbours
 
 
 class Box(Struct):
-    """An area in a picture; `lay_out` finds its place."""
+    """An area in a drawing; `lay_out` positions it."""
 
     area: Area | MapArea
     width: int
@@ -471,8 +472,8 @@ class Box(Struct):
 
 
 def lay_out(boxes: Mapping[str, Box], widest: int, *, top: int = _MARGIN, least: int = 0) -> tuple[int, int]:
-    """Places boxes, by their area's name, so that what needs the others is above. Returns the width and height of the
-    picture, which is at least `least` wide; a row is at most `widest`, and a wider layer continues below."""
+    """Position boxes, by their area's name, with dependents above. Returns the width and height of the drawing,
+    which is at least `least` wide; a row is at most `widest`, and a wider layer continues below."""
     rows = _rows(boxes, widest)
     widths = [sum(box.width for box in row) + GAP * (len(row) - 1) for row in rows]
     page = max([*widths, least - 2 * _MARGIN]) + 2 * _MARGIN
@@ -488,7 +489,7 @@ def lay_out(boxes: Mapping[str, Box], widest: int, *, top: int = _MARGIN, least:
 
 
 def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
-    """Layers from the top down, each in an order that keeps edges short, cut where they get too wide."""
+    """Layers from the top down, ordered to keep edges short, wrapped where they get too wide."""
     by_layer: dict[int, list[Box]] = {}
     for box in boxes.values():
         by_layer.setdefault(box.area.layer, []).append(box)
@@ -515,8 +516,8 @@ def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
 
 
 def curve(source: Box, target: Box) -> str:
-    """The path of an edge: between two rows, or an arc above both, since a line would pass behind what stands between
-    them."""
+    """The path of an edge: between two rows, or an arc above both, since a line would pass behind the boxes in
+    between."""
     if source.row == target.row:
         start, end, bend = source.y, target.y - 2, source.y - _ARC
     else:
@@ -527,7 +528,7 @@ def curve(source: Box, target: Box) -> str:
 
 
 def closes_cycle(source: Area | MapArea, target: Area | MapArea) -> bool:
-    """Inside of a cycle, the edges that do not lead down make it one."""
+    """Within a cycle, the edges that do not lead down close it."""
     return source.in_cycle and target.in_cycle and target.layer >= source.layer
 
 
@@ -560,7 +561,7 @@ class _Arrow(Struct, frozen=True):
 
 
 def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
-    """The edges worth drawing: the heaviest of each area, and all inside of a cycle."""
+    """The edges worth drawing: the heaviest of each area, and all within a cycle."""
     by_name = {area.name: area for area in areas}
     arrows = []
     for area in areas:
@@ -604,7 +605,7 @@ def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
 
 
 def _font(area: Area) -> float:
-    """The more depends on an area, the larger it is."""
+    """The more depends on an area, the larger its label."""
     return 12 + 7 * sqrt(area.centrality)
 
 

@@ -1,4 +1,4 @@
-"""Reading packed references (see `index/parse.py`), mostly in part: one question needs few of them."""
+"""Reads packed references (see `index/parse.py`), mostly in part: one question needs few of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from codeinfo.model import Import, Reference
 
 _BEFORE, _AFTER = "\t .", (" ", "\n", "(", ".", "")
 _SELF = frozenset({"self", "this", "cls", "super", "Self", "static", "parent", "base"})
-_FIRST_BYTES = 1000  # of the text, that have when imports take effect
+_FIRST_BYTES = 1000  # of the text, which hold the import timings
 
 
 class UsedNames(Mapping[str, int]):
-    """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
-    looked up when it is asked for, which is rare. What stands on the lines `without`, as imports do, is no use;
-    what follows one of the `qualifiers`, as a package's name, is known by both (`errors.New`)."""
+    """Every name used in a file, with its first line. The names are known at once; a line is looked up on demand,
+    which is rare. Lines in `without`, such as imports, are no uses; a name after one of the `qualifiers`, such as a
+    package's name, is known by both (`errors.New`)."""
 
     def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:
         self._text = unpack(packed)[0]
@@ -28,7 +28,7 @@ class UsedNames(Mapping[str, int]):
         _, _, rows = self._text.partition("\n")
         if self._without:
             rows = _rows_without(rows, self._without)
-        words = rows.replace("(", " ").replace(".", " ").replace("|", " ").split()  # numbers of lines among them
+        words = rows.replace("(", " ").replace(".", " ").replace("|", " ").split()  # including line numbers
         if qualifiers:
             before = ["", *words]
             words = [
@@ -57,7 +57,7 @@ class UsedNames(Mapping[str, int]):
 
 
 def _rows_without(rows: str, lines: Collection[int]) -> str:
-    """Only the rows up to the last of those lines are looked at: imports stand at the beginning."""
+    """Only the rows up to the last of those lines are examined: imports stand at the beginning."""
     kept, start, last = [], 0, max(lines)
     while start < len(rows):
         end = rows.find("\n", start)
@@ -72,7 +72,7 @@ def _rows_without(rows: str, lines: Collection[int]) -> str:
 
 
 def unpack(packed: bytes) -> tuple[str, str]:
-    """The uses, under the names of the scopes they are in, and what names are bound to."""
+    """The uses, by the names of their scopes, and what names are bound to."""
     if not packed:
         return "", ""
     _, _, text = zlib.decompress(packed).decode("utf-8").partition("\n")
@@ -84,7 +84,8 @@ def unpack(packed: bytes) -> tuple[str, str]:
 
 
 def import_timing(packed: bytes) -> dict[int, str]:
-    """When the imports on some lines take effect: `lazy`, or for `types` only. All others do when a file is loaded."""
+    """When the imports on some lines take effect: `lazy`, or for `types` only. All others do when the file is
+    loaded."""
     if not packed:
         return {}
     first, _, _ = zlib.decompressobj().decompress(packed, _FIRST_BYTES).partition(b"\n")
@@ -93,8 +94,8 @@ def import_timing(packed: bytes) -> dict[int, str]:
 
 
 def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
-    """Names of capitalised parts, as Elixir writes its modules, each with the first line that has it. What stands on a
-    line of `imports` is an import's own: `alias Shop.Store.{Price, Tax}` uses no `Shop.Store`."""
+    """Names of capitalised parts, as Elixir writes its modules, each with its first line. Names on a line of
+    `imports` belong to the import: `alias Shop.Store.{Price, Tax}` does not use `Shop.Store`."""
     found: dict[str, int] = {}
     for row in text.split("\n")[1:]:
         line, _, words = row.split("\t", 2)
@@ -112,9 +113,9 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
 
 
 def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
-    """Paths to other modules, each as the import it stands for: `grep::printer::Sink::new()` takes `Sink` of
-    `grep::printer`, or what follows the last module where nothing has a capital. One that starts with `self` may be a
-    field; lines of `imports` say the same already."""
+    """Paths to other modules, each as the equivalent import: `grep::printer::Sink::new()` takes `Sink` from
+    `grep::printer`, or what follows the last module if nothing is capitalised. A path that starts with `self` may be
+    a field; lines of `imports` are covered already."""
     found: dict[tuple[str, str], int] = {}
     for row in text.split("\n")[1:]:
         line, _, words = row.split("\t", 2)
@@ -128,7 +129,7 @@ def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
 
 
 def all_references(text: str) -> Iterator[Reference]:
-    """One reference for each name, receiver and line."""
+    """One reference per name, receiver and line."""
     header, *rows = text.split("\n")
     qualified = header.split("\t")
     for row in rows:
@@ -149,10 +150,10 @@ def all_references(text: str) -> Iterator[Reference]:
 
 
 def references_to(text: str, name: str) -> list[Reference]:
-    """The references to one name in an unpacked text, one for each line and receiver; rows without it are skipped."""
+    """The references to one name in an unpacked text, one per line and receiver; rows without it are skipped."""
     found: dict[tuple[int, str], Reference] = {}
     body = text.find("\n")
-    at = text.find(name, body) if name and body >= 0 else -1  # nothing is found everywhere, without end
+    at = text.find(name, body) if name and body >= 0 else -1  # an empty name would be found everywhere, endlessly
     qualified: list[str] = []
     while at >= 0:
         end = at + len(name)
@@ -162,7 +163,7 @@ def references_to(text: str, name: str) -> list[Reference]:
         row = text.rfind("\n", 0, at) + 1
         start = max(text.rfind(" ", row, at), text.rfind("\t", row, at)) + 1
         stop = min(place for place in (text.find(" ", end), text.find("\n", end), len(text)) if place >= 0)
-        if text.find("|", end, stop) < 0:  # else it only says whose the rest is
+        if text.find("|", end, stop) < 0:  # otherwise it only says whose the rest is
             line, position, _ = text[row:at].split("\t", 2)
             qualified = qualified or text[:body].split("\t")
             within = qualified[int(position)] if position != "-1" else ""
@@ -182,14 +183,14 @@ RETURNS, EMBEDS, UNDERLYING, DECORATOR, FIELD = "()", "*", "=", "@", "this."
 
 
 class Row(NamedTuple):
-    """What a name is bound to, as it was found when the file was parsed. The mark says what `text` is:
+    """What a name is bound to, as found when the file was parsed. The mark says what `text` is:
 
         `:` a type          `=` a value         `@` the elements of a value      `^` what `with` makes of a value
-        `~` what a method gives to a function that it is called with
+        `~` what a method passes to the function it is called with
         nothing: only bound                     `!` the name of an outer scope
 
     The name is `this.x` for a field, `()` for what a function returns, `*` for a type whose members another one has,
-    `=` for what a type is another name of, and `@` for a decorator.
+    `=` for what a type is an alias of, and `@` for a decorator.
     """
 
     line: int
@@ -201,7 +202,7 @@ class Row(NamedTuple):
 
 
 class Bindings(Struct, frozen=True, dict=True):
-    """The rows of one file, read when they are first asked for."""
+    """The rows of one file, read on first use."""
 
     packed: str
     header: str  # the names of the scopes
@@ -224,8 +225,8 @@ class Bindings(Struct, frozen=True, dict=True):
         return [row for row in self.of(name) if row.scope == scope]
 
     def visible(self, name: str, line: int, scopes: Sequence[str], *, before: bool = False) -> list[Row]:
-        """The rows of a name in the innermost of some scopes and blocks, where it has any. `scopes`: innermost first.
-        `before`: what a block of several lines binds on its first one does not hold there yet."""
+        """The rows of a name in the innermost of some scopes and blocks that has any. `scopes`: innermost first.
+        `before`: what a multi-line block binds on its first line is not yet valid there."""
         rows = self._by_name.get(name)
         if rows is None:
             return []
@@ -261,7 +262,7 @@ _CASTS = re.compile(r"\s+(?:as[?!]?|satisfies)\s+")
 _EITHER = re.compile(r"\s+(?:or|\|\||\?\?)\s+")
 _CONDITION = re.compile(r"\s+if\s+.*?\s+else\s+")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
-# Types that stand for what they wrap, with the place of it among their arguments.
+# Wrapper types that stand for one of their arguments, with its position.
 _WRAPPERS = {
     **dict.fromkeys(
         "Optional Awaitable Promise PromiseLike Readonly Partial Required Type type Annotated Final ClassVar "
@@ -280,7 +281,7 @@ _ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
 
 
 def value_links(text: str) -> list[Links]:
-    """The chains of names that a value may come from; none where it is computed in another way."""
+    """The chains of names a value may come from; none if it is computed in another way."""
     text = text.strip()
     pieces = [piece for part in _EITHER.split(text) for piece in _CONDITION.split(part)]
     if len(pieces) > 1:
@@ -304,13 +305,13 @@ def value_links(text: str) -> list[Links]:
 
 
 def cast_type(text: str) -> str:
-    """The type that a value is said to have: `value as Type`."""
+    """The type a value is cast to: `value as Type`."""
     parts = _CASTS.split(text.strip("() "))
     return parts[-1] if len(parts) > 1 and parts[-1] != "const" else ""
 
 
 def _links(text: str, at: int, links: Links) -> Links | None:
-    """The rest of a chain, up to the end of the text; None where an operator follows."""
+    """The rest of a chain, up to the end of the text; None if an operator follows."""
     while at < len(text):
         sign = text[at]
         if sign in "!?" and text[at + 1 : at + 2] not in (".", ":", "-"):
@@ -338,7 +339,7 @@ def _links(text: str, at: int, links: Links) -> Links | None:
 
 
 def _closed(text: str, at: int) -> int:
-    """Behind the bracket that closes the one at a place; the end of the text where it was cut off."""
+    """The position after the bracket that closes the one given; the end of the text if it was cut off."""
     depth = 0
     for place in range(at, len(text)):
         if text[place] in "([{" or (text[place] == "<" and text[at] == "<"):
@@ -351,7 +352,7 @@ def _closed(text: str, at: int) -> int:
 
 
 class Written(NamedTuple):
-    """A type as it is written: its name, or what it holds many of."""
+    """A type as written: its name, or its element type for a container."""
 
     name: str = ""
     element: str = ""  # of a container: the type of its elements
@@ -359,7 +360,7 @@ class Written(NamedTuple):
 
 
 def written_types(text: str) -> list[Written]:
-    """The types that a written one stands for, without what only wraps them."""
+    """The types a written one stands for, without wrappers."""
     text = text.strip().strip("'\"").strip()
     while prefix := _TYPE_PREFIX.match(text):
         text = text[prefix.end() :]
@@ -396,7 +397,7 @@ def written_types(text: str) -> list[Written]:
 
 
 def parted(text: str, signs: str) -> list[str]:
-    """Cut at signs that stand outside of brackets."""
+    """Split at signs outside brackets."""
     parts, depth, start = [], 0, 0
     for at, sign in enumerate(text):
         if sign in "([{<":

@@ -1,7 +1,7 @@
 """Chunks: spans of lines that hold whole definitions where they fit.
 
 A syntax tree is walked from the top and entered only where a node is too large for one chunk; the nodes met this way
-become units (spans of lines), units are joined up to the target size. Without a tree, lines are the units.
+become units (spans of lines), and units are merged up to the target size. Without a tree, lines are the units.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOSER = re.compile(r"[\W_]*(?:end[\W_]*)?")
 
 
 class ChunkSettings(Struct, frozen=True):
-    """Sizes of chunks and bounds of parsing; another fingerprint makes an index stale."""
+    """Chunk sizes and parsing limits; a different fingerprint makes an index stale."""
 
     code_chars: int = 1200  # small siblings are merged up to this size
     code_max_chars: int = 2000  # a definition up to this size is never cut
@@ -44,7 +44,7 @@ class ChunkSettings(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """Lines (1-based, inclusive) of a chunk; columns only where one giant line had to be cut."""
+    """Lines (1-based, inclusive) of a chunk; columns only where one giant line had to be split."""
 
     first: int
     last: int
@@ -56,8 +56,8 @@ class _Unit(Struct):
     last: int
     scope: int  # which entered node it came from: siblings share it
     leading: bool = False
-    header: bool = False  # what stands before the body of a definition that is entered
-    opens: bool = False  # begins with such a header
+    header: bool = False  # precedes the body of a definition that is entered
+    opens: bool = False  # starts with such a header
 
 
 def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
@@ -109,7 +109,7 @@ def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
         if current is not None and first <= current.last:
             current.leading = False
             goes_on = current.header and (is_header or last <= current.last)
-            current.header = goes_on or (is_header and first == current.first)  # `export` stands before a head
+            current.header = goes_on or (is_header and first == current.first)  # `export` precedes a head
             current.last = max(current.last, last)
             continue
         if current is not None:
@@ -128,7 +128,7 @@ def _head_end(node: Node) -> int:
 
 
 def _without_gaps(units: Iterator[_Unit], source: Source) -> Iterator[_Unit]:
-    """Blank edges trimmed; text that no node covers (hidden tokens of a grammar) becomes a unit of its own."""
+    """Blank edges trimmed; text that no node covers (hidden tokens of a grammar) becomes its own unit."""
     lines = source.lines
     covered = 0
     for unit in units:
@@ -148,11 +148,11 @@ def _stray_lines(first: int, last: int, scope: int, lines: Sequence[str]) -> Ite
 
 
 def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[_Unit]:
-    """Comments, decorators and attributes go with the definition right below them, the head of a class or function that
-    is too large for one chunk with what its body begins with.
+    """Comments, decorators and attributes go with the definition right below them; the head of a class or function that
+    is too large for one chunk goes with the start of its body.
 
-    Together they may be half as large again as one definition alone: a documented method stays whole. Above a large
-    definition a blank line may lie between.
+    Together they may be half as large again as a definition alone: a documented method stays whole. Above a large
+    definition a blank line is allowed in between.
     """
     limit = max_chars * 3 // 2
     attached: list[_Unit] = []
@@ -182,8 +182,8 @@ def _attach_closers(units: list[_Unit], source: Source) -> list[_Unit]:
 
 
 def _join(units: list[_Unit], source: Source, settings: ChunkSettings) -> Iterator[Span]:
-    """Neighbours up to the target size; across the border of a scope only when one of both is small. A definition that
-    is too large for one chunk begins one, unless little stands before it."""
+    """Merge neighbours up to the target size; across scopes only if one of them is small. A definition too large for
+    one chunk starts a new one, unless little precedes it."""
     small = settings.code_chars // 4
     current: _Unit | None = None
     for unit in units:
@@ -201,7 +201,7 @@ def _join(units: list[_Unit], source: Source, settings: ChunkSettings) -> Iterat
 
 
 def _cut(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
-    """One span where it fits; otherwise cut at lines, and giant lines anywhere."""
+    """One span if it fits; otherwise split at lines, and giant lines anywhere."""
     limit = settings.code_max_chars * 3 // 2
     if source.size(first, last) <= limit:
         yield Span(first, last)
@@ -230,13 +230,13 @@ def _trimmed(first: int, last: int, source: Source) -> Iterator[Span]:
         yield Span(first, last)
 
 
-COMMENT_WEIGHT = 0.7  # of a word of code; strings count as code: messages and keys are what people search for
+COMMENT_WEIGHT = 0.7  # relative to code; strings count as code: messages and keys are what people search for
 
 
 def weighted_terms(
     code: str, comments: str = "", type_names: Iterable[str] = (), other_names: Iterable[str] = ()
 ) -> dict[str, float]:
-    """Term → weighted count. Names defined here are fields of their own: the ranking decides what they are worth."""
+    """Term → weighted count. Names defined here are separate fields: the ranking decides their weight."""
     weights: dict[str, float] = dict(Counter(read_tokens(code, TERMS)))
     if comments:
         for term, count in Counter(read_tokens(comments, TERMS)).items():
@@ -270,7 +270,7 @@ class Layers:
         position = commented = code_from = 0
         for start, minus_end, layer in spans:
             if start < position:
-                continue  # inside of the one before: a string in a doc string, a name in a comment
+                continue  # inside the previous one: a string in a docstring, a name in a comment
             end = -minus_end
             lines = "\n" * text.count("\n", start, end)
             names.append(text[position:start])

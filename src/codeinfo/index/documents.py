@@ -1,7 +1,7 @@
-"""Documents: cut at headings, long sections at paragraphs, with a little overlap.
+"""Documents: split at headings, long sections at paragraphs, with a small overlap.
 
-A fenced code block or a table that fits into a chunk is never cut. The overlap repeats whole lines, so that a chunk is
-always the lines it says it is.
+A fenced code block or a table that fits into a chunk is never split. The overlap repeats whole lines, so that a chunk
+is always exactly the lines it claims to be.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
 
 
 def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
-    levels: dict[str, int] = {}  # of reStructuredText adornments, in the order they appear
+    levels: dict[str, int] = {}  # levels of reStructuredText adornments, in order of appearance
     markup = named(language).markup or Markup()
     fences = re.compile(markup.fence) if markup.fence else None
     fence = ""
@@ -97,7 +97,7 @@ def _heading(lines: Sequence[str], number: int, markup: Markup, levels: dict[str
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:
-    """The number of lines that a block of metadata at the top takes."""
+    """The number of lines of a metadata block at the top."""
     if not lines or not _FRONT_MATTER.fullmatch(lines[0]):
         return 0
     for number in range(1, min(len(lines), 100)):
@@ -145,7 +145,7 @@ def _adorned_heading(lines: Sequence[str], number: int, levels: dict[str, int]) 
 
 
 def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[int, int, str]]:
-    """First line, last line and breadcrumb of what each heading starts, and of what stands before the first."""
+    """First line, last line and breadcrumb of the section each heading starts, and of the text before the first."""
     if not headings or headings[0].first > 1:
         yield 1, (headings[0].first - 1 if headings else line_count), ""
     above: list[Heading] = []
@@ -160,7 +160,7 @@ def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[in
 def _joined(
     sections: Sequence[tuple[int, int, str]], source: Source, settings: ChunkSettings
 ) -> Iterator[tuple[int, int, str]]:
-    """A heading with hardly a word of its own goes with its first subsection, where both fit into one chunk."""
+    """A heading with hardly any text of its own is merged with its first subsection, if both fit into one chunk."""
     start = 0
     for position, (first, last, crumb) in enumerate(sections):
         start = start or first
@@ -190,7 +190,7 @@ def _definitions(headings: Sequence[Heading], line_count: int) -> Iterator[Defin
 
 
 def _section_spans(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
-    """Paragraphs joined up to the target size; the end of one chunk is repeated at the start of the next."""
+    """Paragraphs merged up to the target size; the end of one chunk is repeated at the start of the next."""
     blocks = list(_blocks(first, last, source, settings))
     start = 0
     while start < len(blocks):
@@ -219,7 +219,7 @@ def _section_spans(first: int, last: int, source: Source, settings: ChunkSetting
 
 
 def _blocks(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
-    """Paragraphs, tables and fenced code, each whole where it fits, otherwise line by line."""
+    """Paragraphs, tables and fenced code, each whole if it fits, otherwise line by line."""
     lines = source.lines
     number = first
     while number <= last:
@@ -271,7 +271,7 @@ _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
 
 def document_parse(path: str, data: bytes, settings: ChunkSettings) -> ParsedFile:
-    """Raises Refused with a reason for people, or whatever a library does to a hostile file."""
+    """Raises Refused with a reason for people, or whatever a library raises on a hostile file."""
     text, language, title, notes = _read(path, data)
     source = Source(text)
     parsed = section_parse(source, language if named(language).markup else "text", settings)
@@ -292,7 +292,7 @@ def document_parse(path: str, data: bytes, settings: ChunkSettings) -> ParsedFil
 
 
 def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
-    """Text, language, title where the document says it, notes."""
+    """Text, language, title if the document has one, notes."""
     if format_of(path) is None:
         decoded = decode(data)
         if decoded is None:
@@ -308,8 +308,8 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:
-    """From the metadata at the top, else the first heading of the highest level where it opens the text, else the
-    file's name."""
+    """From the metadata at the top, otherwise the first heading of the highest level if it opens the text, otherwise
+    the file's name."""
     if lines and lines[0].strip() in ("---", "+++"):
         for line in lines[1:40]:
             if line.strip() == lines[0].strip():
@@ -346,7 +346,7 @@ def _table_headers(lines: Sequence[str]) -> list[tuple[int, int, str]]:
 
 
 def links(lines: Sequence[str]) -> Iterator[Import]:
-    """Links to other documents, by Markdown or wiki syntax, outside of code blocks. Addresses of the web are not."""
+    """Links to other documents, in Markdown or wiki syntax, outside code blocks. Web addresses are left out."""
     fence, count = "", 0
     for number, line in enumerate(lines, 1):
         mark = line.lstrip()[:3]

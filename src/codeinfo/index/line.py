@@ -1,4 +1,4 @@
-"""THE index line: walk → diff → read → parse → embed → apply. Only what changed is done again.
+"""The index pipeline: walk → diff → read → parse → embed → apply. Only what changed is processed.
 
 A source walks (`engine/index_manager.py`), `compare` and `add_edited` find what changed, `update` does the rest.
 """
@@ -22,16 +22,16 @@ from codeinfo.tokens import path_terms
 if TYPE_CHECKING:
     from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 
-BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
+BATCH_CHUNKS = 8192  # one transaction and one segment: most trees fit into a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
-EMBED_CHUNKS = 512  # handed to the embedder at once: small files share its round trips, a failure costs little
-_SETTLED_NS = 100_000_000  # a file younger than this may still change within the clock's tick: look again next time
+EMBED_CHUNKS = 512  # per call of the embedder: small files share its round trips, a failure costs little
+_SETTLED_NS = 100_000_000  # a younger file may change again within the clock's resolution: check it next time
 
 ProgressSink = Callable[[Progress], None]
 
 
 class Changes(Struct, frozen=True):
-    """What differs between an index and its files."""
+    """The differences between an index and its files."""
 
     added: tuple[SourceFile, ...]
     suspects: tuple[SourceFile, ...]  # size or time differ: the content decides
@@ -43,7 +43,7 @@ class Changes(Struct, frozen=True):
 
 
 class Outcome(Struct):
-    """What an update did; filled as it goes, so that an interrupted one can still be reported."""
+    """What an update did; filled in as it goes, so that an interrupted one can still be reported."""
 
     added: int = 0
     changed: int = 0
@@ -53,9 +53,9 @@ class Outcome(Struct):
 
 
 def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
-    """By size and time. `known` are the files as they were when they were indexed; `alike` counts further files that
-    are known to be unchanged."""
-    if len(files) == len(known) and known.issuperset(files):  # as nearly always
+    """By size and time. `known` holds the files as they were indexed; `alike` counts further files known to be
+    unchanged."""
+    if len(files) == len(known) and known.issuperset(files):  # the usual case
         return Changes((), (), (), len(files) + alike)
     before = {file.path for file in known.difference(files)}
     doubtful = [file for file in files if file not in known]
@@ -66,14 +66,14 @@ def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[Sour
 
 
 def edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Those whose content is not what the index has, which may be although their size and time are."""
+    """The files whose content differs from the index, even if size and time are equal."""
     known = store.hashes([file.path for file in files])
     read = source.load(files)
     return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
 
 
 def add_edited(source: Files, store: IndexTarget, changes: Changes, files: Iterable[SourceFile]) -> Changes:
-    """`changes` and those of `files` that differ by content alone."""
+    """`changes` plus those of `files` that differ by content alone."""
     differ = {*changes.added, *changes.suspects}
     found = edited(source, store, [file for file in files if file not in differ])
     return replace(changes, suspects=(*changes.suspects, *found), unchanged=changes.unchanged - len(found))
@@ -91,10 +91,10 @@ def update(
     progress: ProgressSink | None = None,
 ) -> Outcome:
     """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays. A file
-    that the store has, for another tree or from an earlier checkout, is not parsed again, and not even read where
-    `contents` has its hash.
+    that the store already has, for another tree or from an earlier checkout, is not parsed again, and not even read if
+    `contents` knows its hash.
 
-    With `documents` every file is one: converted where its format asks for it, and cut into passages.
+    With `documents` every file is a document: converted if its format requires it, and split into passages.
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
@@ -106,18 +106,18 @@ def update(
     if files:
         store.warm_up()
         if embedder is not None:
-            embedder.embed_documents(())  # a model that must be loaded is loaded while the first files are parsed
+            embedder.embed_documents(())  # loads the model while the first files are parsed
     indexed = reader.assemble(_report(parsed, reader, len(files), progress))
     for batch in _batches(_embed_all(indexed, store, embedder, edited)):
         store.apply(batch, (), ())
-        batch.clear()  # not held while the next one is collected
+        batch.clear()  # free it while the next one is collected
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
 
 
 class _Candidate(Struct, frozen=True):
-    """A file that was read and whose content is new to the index."""
+    """A file whose content is new to the index."""
 
     source: SourceFile
     sha256: str
@@ -128,7 +128,7 @@ class _Candidate(Struct, frozen=True):
 
 
 class _Reader:
-    """Reads candidates, drops those whose content is stored already, and joins parses with what was read."""
+    """Reads candidates, drops those whose content is already stored, and joins parses with what was read."""
 
     def __init__(
         self,
@@ -140,18 +140,18 @@ class _Reader:
     ) -> None:
         self._source = source
         self._documents = documents
-        self._hashes = hashes  # of what is in the tree already
+        self._hashes = hashes  # of the tree's current content
         self._stored = stored
         self.outcome = outcome
         self._waiting: dict[str, _Candidate] = {}
         self.touched: list[SourceFile] = []
         self.reused: list[tuple[SourceFile, int]] = []
-        self.left_out: list[IndexedFile] = []  # read, and not for the index
-        self.lost: list[str] = []  # indexed before, not readable as text now
+        self.left_out: list[IndexedFile] = []  # read, but not indexed
+        self.lost: list[str] = []  # indexed before, now unreadable as text
         self.new_content: set[str] = set()
 
     def take_stored(self, files: Iterable[SourceFile], contents: Mapping[str, str]) -> Iterator[SourceFile]:
-        """Reuse those whose content is known and stored; what is left must be read."""
+        """Reuse files whose content is known and stored; the rest must be read."""
         for source in files:
             sha256 = contents.get(source.path, "")
             if sha256 and (known := self._stored_as(source.path, sha256)) is not None:
@@ -160,7 +160,7 @@ class _Reader:
                 yield source
 
     def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
-        from codeinfo.index.pool import ParseTask  # late: to find that nothing changed takes no parser
+        from codeinfo.index.pool import ParseTask  # imported late: finding that nothing changed takes no parser
 
         for source, loaded in self._source.load(files):
             if isinstance(loaded, Skip):
@@ -192,7 +192,7 @@ class _Reader:
             yield ParseTask(source.path, text.content, name, kind)
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
-        """The stored file that parsing this one again would give."""
+        """The stored file that parsing this one again would produce."""
         for known in self._stored.get((path, sha256), ()):
             depends = known.brought_back or known.skip in CONTENT_RULES  # on the ignore files of its tree
             if not depends or known.brought_back == self._source.brings_back(path):
@@ -205,7 +205,7 @@ class _Reader:
             self._count(source.path, sha256)
 
     def _document(self, source: SourceFile, loaded: Loaded) -> str:
-        """Its format, as the language of what it is parsed to."""
+        """Its format, used as the language of its parse."""
         from codeinfo.sources.documents import document_language
 
         name = document_language(source.path) or "text"
@@ -258,7 +258,7 @@ class _Reader:
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """What a chunk is embedded as: where it stands, then what it says. A pure function of the file's content."""
+    """The text a chunk is embedded as: its location, then its content. A pure function of the file's content."""
     if chunk.kind == PASSAGE:
         return passage_text(chunk)
     return f"{chunk.breadcrumb}\n{chunk.text}" if chunk.breadcrumb else chunk.text
@@ -279,7 +279,7 @@ def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: Pro
 
 
 def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
-    """Files to commit together. What was done when a provider fails or the user interrupts is handed on first."""
+    """Files to commit together. When a provider fails or the user interrupts, finished work is handed on first."""
     batch, chunks, due = list[IndexedFile](), 0, time.monotonic() + BATCH_SECONDS
     try:
         for file in files:
@@ -315,8 +315,8 @@ def _embed_all(
 def _embed(
     files: Sequence[IndexedFile], store: IndexTarget, embedder: Embedder, edited: Collection[str]
 ) -> list[IndexedFile]:
-    """Vectors for a group in one go. Content that the store knows already, as after a rename, is not embedded again,
-    nor are chunks that an edit left as they were: the store has other versions of the paths `edited`."""
+    """Vectors for a group in one call. Content already in the store, as after a rename, is not embedded again, nor
+    are chunks that an edit left unchanged: the store has other versions of the paths `edited`."""
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if not _fits(reused[file.sha256], file)]
     earlier = [store.earlier_version(file.source.path) for file in fresh if file.source.path in edited]
@@ -330,7 +330,7 @@ def _embed(
     new = [text for text in texts if text not in known]
     vectors = embedder.embed_documents(new) if new else None
     if len(new) < len(texts):
-        import numpy as np  # whatever made the vectors has loaded it
+        import numpy as np  # already loaded by whatever made the vectors
 
         rest = iter(() if vectors is None else vectors)
         vectors = np.array([known[text] if text in known else next(rest) for text in texts])

@@ -1,4 +1,5 @@
-"""One file in, chunks, definitions, imports, references and terms out. Runs where it can be killed (see pool)."""
+"""One file in; chunks, definitions, imports, references and terms out. Runs in a process that can be killed (see
+pool)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 # --- symbols ----------------------------------------------------------------------------------------------------------
 
-# What is only worth a definition outside of functions: inside, it is a local variable.
+# Only worth a definition outside functions: inside, it is a local variable.
 _LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
 _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
 _ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
@@ -37,22 +38,22 @@ _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
-_CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost its way, as between `#if` and `#endif`
+_CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
 class Symbol(Struct):
-    """A definition with what chunks and references need of it besides."""
+    """A definition plus what chunks and references need."""
 
     definition: Definition
     first_line: int  # of the whole node; the definition itself starts at the line of its name
-    name_spans: list[tuple[int, int]]  # one for each clause
-    parent: int  # position in the list, -1 at the top
+    name_spans: list[tuple[int, int]]  # one per clause
+    parent: int  # position in the list, -1 at the top level
     is_scope: bool
 
 
 class _Reader:
-    """Walks the candidates in order, with a stack of what is open around them."""
+    """Walks the candidates in order, with a stack of enclosing ones."""
 
     def __init__(self, found: Scan, source: Source, language: str) -> None:
         self.source = source
@@ -70,7 +71,7 @@ class _Reader:
         self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
 
     def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
-        """Comments that have their lines for themselves, by their last line."""
+        """Comments on lines of their own, by their last line."""
         source = self.source
         spans = found.comments + found.docs if self.syntax.doc_attribute else found.comments
         ending = {}
@@ -106,14 +107,14 @@ class _Reader:
         self._add(candidate, kind, span, (*qualifier, name), parent)
 
     def _repeats(self, name: str, parent: int, name_start: int) -> bool:
-        """`app.use = function use() {}`: the second name is the first one again."""
+        """`app.use = function use() {}`: the second name repeats the first."""
         outer = self.symbols[parent].definition if parent >= 0 else None
         if outer is None or not symbol_kind(outer.kind).is_callable or outer.name != name:
             return False
         return outer.start_line == self.source.line_of(name_start)
 
     def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
-        """`alias_method :new, :old` defines the first of its names only."""
+        """`alias_method :new, :old` defines only the first of its names."""
         keyword = candidate.captures.get("keyword")
         return (
             keyword is not None and "," in self.source.text[keyword[0].end_byte // self.source.unit_bytes : name_start]
@@ -152,7 +153,7 @@ class _Reader:
             self.open.append((end, len(symbols) - 1))
 
     def rescue(self, pattern: re.Pattern[str], found: Scan) -> None:
-        """Functions that only their first line gives away; they end where a brace stands alone."""
+        """Functions recognised only by their first line; they end where a brace stands alone."""
         source = self.source
         for match in pattern.finditer(source.text):
             span = match.span(1)
@@ -198,7 +199,7 @@ class _Reader:
 
 
 def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
-    """All definitions, enclosing ones before what they enclose."""
+    """All definitions, enclosing ones before enclosed ones."""
     reader = _Reader(found, source, language)
     for candidate in found.candidates:
         reader.read(candidate)
@@ -251,7 +252,7 @@ def _continues(previous: Definition, definition: Definition) -> bool:
 
 
 def _first_words(comment: str) -> str:
-    """The first line of a comment that says something, without its marks."""
+    """The first meaningful line of a comment, without its markers."""
     for line in comment.splitlines():
         words = "" if line.startswith("#!") else _COMMENT_MARKS.sub("", _MARKUP.sub("", line))
         if words and not words.startswith(("@", "doc ", "moduledoc")):
@@ -268,11 +269,11 @@ _MAX_HEADER = 1000  # characters looked at
 _BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
 _TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
-_TAIL_SIGNS = " {:=>dowher,"  # nothing else is in a tail: it cannot start before the last of them
+_TAIL_SIGNS = " {:=>dowher,"  # a tail has no other characters: it cannot start before the last of them
 
 
 def header_end(node: Node, kind: str, source: Source) -> int | None:
-    """Where the body starts, or None when there is none."""
+    """Where the body starts, or None if there is none."""
     body = node.child_by_field_name("body")
     if body is None:
         value = node.child_by_field_name("value") or node.child_by_field_name("right")
@@ -315,7 +316,7 @@ def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer
 _BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _SEPARATOR = re.compile(r"::|\.|\\|->|:")
 _REFERENCE_MARKS = re.compile(r"^(?:[&*?!\s]|'\w+\s|(?:mut|dyn|const|static|extern)\s)+")
-# Objects that only stand for "what this module offers" or "the thing itself".
+# Objects that merely stand for "the exports of this module" or "the thing itself".
 _TRANSPARENT = frozenset({"exports", "module", "prototype", "this", "self", "Self", "window", "global", "_G"})
 _MAX_NAME = 200
 
@@ -371,11 +372,11 @@ _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
 def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
-    """The imports of a file, as written: statements come from the syntax tree, and languages that import by calling a
-    function (`require`, `@import`, `source`) are searched in their code, comments left out.
+    """The imports of a file, as written: statements come from the syntax tree; for languages that import by calling a
+    function (`require`, `@import`, `source`), the code is searched, comments excluded.
 
-    Modules are without quotes. What the writing alone would lose is kept in the language's own way: a C system header
-    keeps its angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
+    Modules are without quotes. What this would lose is kept in the language's own notation: a C system header keeps its
+    angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
     """
     rules = named(language).imports
     imports: list[Import] = []
@@ -394,7 +395,7 @@ def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) 
 def timed_imports(
     imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
 ) -> tuple[Import, ...]:
-    """Imports with the time when they take effect. `scopes` has the definition around each line."""
+    """Imports with the time they take effect. `scopes` has the definition around each line."""
     timed = []
     for one in imports:
         scope = scopes[one.line - 1]
@@ -460,14 +461,14 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 _WORD = re.compile(r"[\w$@]+")
 _SIMPLE = re.compile(r"(?:(?:await|new|yield)\s+|[&*])?([\w$.]+(?:\([\w$.]*\))?)(?:\{.*\})?", re.DOTALL)
 _MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
-_BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # no function is called so
+_BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # none of these is a function
 _UNKNOWN_RECEIVER = "?"
-_BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of what is no plain name
+_BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of something that is not a plain name
 
 
 @lru_cache(maxsize=64)
 def _uses(language: str) -> re.Pattern[str]:
-    """Whole names are given back, never parts of one: `point.x` is a use of `point` alone."""
+    """Whole names are returned, never parts of one: `point.x` is a use of `point` alone."""
     return re.compile(rf"\.?(?:[\w$]++\.)*{GRAMMARS[language].word}\(?")
 
 
@@ -477,24 +478,25 @@ def _ignored(language: str) -> frozenset[str]:
     return keywords | {f"{keyword}(" for keyword in keywords}
 
 
-_TOKENS_KNOWN = 50_000  # of each language, some 10 MB
+_TOKENS_KNOWN = 50_000  # per language, some 10 MB
 
 
 @lru_cache(maxsize=64)
 def _token_uses(language: str) -> Readings[str]:
-    """The uses in each token of a text with `_gaps`; empty in the place of a keyword: it is none, but stands there."""
+    """The uses in each token of a text with `_gaps`; empty in place of a keyword, which is not a use but takes a
+    position."""
     find, ignored = _uses(language).findall, _ignored(language)
     return Readings(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
 
 
 @lru_cache(maxsize=64)
 def _gaps(language: str) -> bytes:
-    """For signs that no use can go across."""
+    """Placeholders for signs that no use can cross."""
     return gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in GRAMMARS[language].word))
 
 
 def _header(qualified: Iterable[str]) -> str:
-    """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
+    """Names in a row. A name written over two lines, as C++ operators are, must not look like a row of its own."""
     return "\t".join(" ".join(name.split()) for name in qualified)
 
 
@@ -507,20 +509,20 @@ def pack_code(
     bound: Sequence[str] = (),
     imports: Sequence[Import] = (),
 ) -> bytes:
-    """The packed references of a file, whose comments, strings and names of definitions are masked.
-    `within[line - 1]` is a position in `qualified`, -1 outside of any. `keys`: further uses by line."""
+    """The packed references of a file, whose comments, strings and names of definitions are masked. `within[line -
+    1]` is a position in `qualified`, -1 outside any. `keys`: further uses by line."""
     uses_in = _token_uses(language).__getitem__
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     rows = [" ".join(timing), _header(qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
-    lengths = list(accumulate(map(len, lines), initial=0))  # of the lines before each, without their ends
+    lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
     for at, words in enumerate(spaced(text.replace("(", "( "), _gaps(language)).split("\n")):
         tokens = words.split()
         found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
         if found:
-            # Only what has a token that begins with a dot can stand behind something that is no plain name.
+            # Only a token that begins with a dot can follow something that is not a plain name.
             if goes_on or " ." in words or words[0] == ".":
                 found = _received(text, lines[at], lengths[at] + at, language, goes_on) or found
             if has_typed_calls and ">(" in lines[at]:
@@ -541,8 +543,8 @@ def pack_code(
 
 
 def _without_gaps(text: str) -> str:
-    """A name and the bracket behind it next to each other: `call (x)` is a call. Five times as quick as an expression,
-    which would stop at every space of an indentation."""
+    """Remove the space between a name and its bracket: `call (x)` is a call. Five times as fast as a regular
+    expression, which would stop at every space of an indentation."""
     *before, last = text.split("(")
     for at, part in enumerate(before):
         if part[-1:] in (" ", "\t"):
@@ -553,7 +555,7 @@ def _without_gaps(text: str) -> str:
 
 
 def _with_dots(text: str, members: Sequence[str]) -> str:
-    """Whatever stands between a thing and its member as a dot; ranges and spreads are none."""
+    """Normalise member operators to a dot; ranges and spreads are not members."""
     if ".." in text:
         text = text.replace("...", "   ").replace("..", "  ")
     if "?.(" in text:
@@ -565,8 +567,8 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
 
 
 def _received(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
-    """The uses of a line, those behind a call or an index with what they belong to; empty in the place of a keyword.
-    Nothing where there is nothing that a use could stand behind."""
+    """The uses of a line, those after a call or an index with what they belong to; empty in place of a keyword.
+    Nothing if there is nothing that a use could follow."""
     if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
         return []
     found, ignored = [], _ignored(language)
@@ -582,7 +584,7 @@ def _received(text: str, line: str, offset: int, language: str, goes_on: bool) -
 
 
 def _receiver(text: str, end: int) -> str:
-    """What stands before a dot, without the arguments of its calls; a lone name in brackets is kept."""
+    """What precedes a dot, without the arguments of its calls; a lone name in brackets is kept."""
     parts: list[str] = []
     while True:
         while end and text[end - 1].isspace():
@@ -621,11 +623,11 @@ def _receiver(text: str, end: int) -> str:
 
 
 def _opened(text: str, close: int) -> int:
-    """Where the bracket was opened that closes there; -1 where that is too far off."""
+    """The position of the bracket closed here; -1 if that is too far away."""
     sign, opening = text[close], _CLOSING[text[close]]
     first, at, inner = max(0, close - _MAX_BRACKETS), close, close
     while (at := text.rfind(opening, first, at)) >= 0:
-        inner = text.rfind(sign, at, inner)  # each that closes in between takes one that opens
+        inner = text.rfind(sign, at, inner)  # each closing bracket in between takes an opening one
         if inner < 0:
             return at
     return -1
@@ -642,7 +644,7 @@ def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
 
 
 def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
-    """Fields that are named where a value of their type is written: `Pool{size: 3}`."""
+    """Fields named where a value of their type is written: `Pool{size: 3}`."""
     uses: dict[int, list[str]] = {}
     names: dict[str, str] = {}
     for start, end, owner in found.keys:
@@ -657,7 +659,7 @@ def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
 # --- a whole file -----------------------------------------------------------------------------------------------------
 
 _MAX_BREADCRUMB = 200
-# Definitions whose names weigh more than their mere occurrence.
+# Definitions whose names count more than their mere occurrence.
 _CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
 _NAMED_KINDS = frozenset({"constant", "prototype"})
 
@@ -665,7 +667,7 @@ _NAMED_KINDS = frozenset({"constant", "prototype"})
 def parse_file(
     path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
 ) -> ParsedFile:
-    """Everything a file has; without `syntax` it is cut as plain text."""
+    """Everything in a file; without `syntax` it is split as plain text."""
     parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
     return replace(parsed, references=tuple(all_references(unpack(references)[0])))
 
@@ -673,7 +675,7 @@ def parse_file(
 def parse_packed(
     path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
-    """The same with packed references, which are many: `ParsedFile.references` stays empty."""
+    """The same with packed references, since there are many: `ParsedFile.references` stays empty."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
@@ -708,7 +710,7 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
     chunks: list[Chunk] = []
     terms: list[dict[str, float]] = []
     for span in spans:
-        # A piece of one giant line names nothing: it would name everything on that line.
+        # A piece of one giant line gets no name: it would name everything on that line.
         there = order[bisect_left(starts, span.first) : bisect_right(starts, span.last)] if span.columns is None else ()
         inside = [symbols[position] for position in there]
         chunks.append(_chunk(span, source, inside, symbols, within[span.first - 1]))
@@ -736,7 +738,7 @@ def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:
 
 
 def _enclosing(symbols: Sequence[Symbol], line_count: int) -> list[int]:
-    """For each line the position of the innermost scope around it, -1 outside of any."""
+    """For each line the position of the innermost scope around it, -1 outside any."""
     within = [-1] * line_count
     for position, symbol in enumerate(symbols):
         if symbol.is_scope:
@@ -785,7 +787,7 @@ def _chunk(span: Span, source: Source, inside: Sequence[Symbol], symbols: Sequen
 
 
 def _worth(symbol: Symbol, span: Span) -> tuple[int, bool]:
-    """How much of the chunk a definition takes; among equals a function is worth more than a variable."""
+    """How much of the chunk a definition takes; among equals a function ranks above a variable."""
     return min(symbol.definition.end_line, span.last) - symbol.definition.start_line, symbol.is_scope
 
 

@@ -1,10 +1,10 @@
-"""Parsing in worker processes: whatever a file does to a parser never reaches the process that asked.
+"""Parsing in worker processes: nothing a file does to a parser reaches the calling process.
 
-Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first one in holds the settings
+Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first request holds the settings
 and is answered by `READY`; each further one is (path, text, language, kind, syntax), answered by (True, the parse) or
-(False, the reason). Bytes in the place of a text are a document to convert; a tuple of queries in the place of syntax
-asks for the lines that each of them matches; with EXPRESSIONS as the kind they are regular expressions. (REST, seconds)
-has no answer: a worker that is asked nothing for so long ends by itself.
+(False, the reason). Bytes in place of a text are a document to convert; a tuple of queries in place of syntax asks for
+the lines that each of them matches; with EXPRESSIONS as the kind they are regular expressions. (REST, seconds) has no
+answer: a worker that stays idle for so long exits by itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXPRESSIONS = "expressions"
 
 
 def time_limit_s(text: str | bytes, settings: ChunkSettings) -> float:
-    """How long one file may take."""
+    """The time limit for one file."""
     if isinstance(text, bytes):
         from codeinfo.index.documents import CONVERT_TIMEOUT_S
 
@@ -46,7 +46,7 @@ def time_limit_s(text: str | bytes, settings: ChunkSettings) -> float:
 
 
 def worker_command(module: str, function: str = "main") -> list[str]:
-    """How a process is started that runs a function of a module of ours."""
+    """The command that starts a process running a function of one of our modules."""
     # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
     package_root = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.append({package_root!r}); from {module} import {function}; {function}()"
@@ -54,7 +54,7 @@ def worker_command(module: str, function: str = "main") -> list[str]:
 
 
 class PipedProcess:
-    """A process in a session of its own and the messages to and from it; nothing here waits longer than it may."""
+    """A process in its own session and the messages to and from it; no call here waits without a limit."""
 
     def __init__(self, command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
@@ -65,7 +65,7 @@ class PipedProcess:
             bufsize=0,
             cwd=cwd,
             env=env,
-            start_new_session=True,  # it gets no signals from the terminal
+            start_new_session=True,  # no signals from the terminal
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -84,12 +84,12 @@ class PipedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """It is not collected by asking: until then its number and that of its group stay its own."""
-        can_tell = hasattr(os, "waitid")  # macOS has it from Python 3.13 on; elsewhere its pipes tell, when they close
+        """Asking does not reap it: until it is reaped, its process and group ids stay its own."""
+        can_tell = hasattr(os, "waitid")  # on macOS only from Python 3.13; otherwise its pipes tell, when they close
         return can_tell and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def flush(self) -> bool:
-        """Write what the pipe takes; False where nobody reads any more."""
+        """Write what the pipe accepts; False if nobody reads any more."""
         try:
             sent = os.write(self._stdin, memoryview(self._outgoing)[: 1 << 20])
         except BlockingIOError:
@@ -100,7 +100,7 @@ class PipedProcess:
         return True
 
     def receive(self, deadline: float) -> Any:
-        """The next message, None where it does not come in time; EOFError where it never will."""
+        """The next message, None if it does not arrive in time; EOFError if it never will."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         while (message := self._whole_message()) is None:
@@ -123,17 +123,17 @@ class PipedProcess:
         return message
 
     def _whole_message(self) -> Any:
-        """The first message that has arrived in full, taken off `_incoming`; None where there is none yet."""
+        """Remove the first complete message from `_incoming` and return it; None if there is none yet."""
         raise NotImplementedError
 
     def kill(self) -> None:
-        """With all that it started, as far as that stayed in its session."""
+        """Kill it and everything it started, as far as that stayed in its session."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self, patience_s: float = 0.0) -> int:
-        """Kill and collect it; its status. One that is about to end by itself may, since its status says why."""
+        """Kill and reap it; returns its status. One that is about to exit may do so, since its status says why."""
         if patience_s:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience_s)
@@ -151,7 +151,7 @@ class Worker(PipedProcess):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way in either direction."""
+        """Whether nothing is in flight in either direction."""
         return not self._outgoing and not self._incoming
 
     def begin(self, settings: ChunkSettings) -> bool:
@@ -164,7 +164,7 @@ class Worker(PipedProcess):
         return bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(self._stdout, 1) == READY
 
     def send(self, values: tuple[Any, ...]) -> None:
-        """On its way with the next `flush` or `receive`."""
+        """Queue a message; the next `flush` or `receive` sends it."""
         message = marshal.dumps(values)
         self._outgoing += len(message).to_bytes(HEADER, "little")
         self._outgoing += message
@@ -180,10 +180,10 @@ class Worker(PipedProcess):
         return done, value
 
 
-KEPT_S = 120.0  # an editing session asks again within that
-_SAFE_SHARE = 0.8  # of that time: one that is about to end is not taken, or a file would be lost with it
+KEPT_S = 120.0  # an editing session asks again within this time
+_SAFE_SHARE = 0.8  # of that time: one that is about to exit is not taken, or a file would be lost with it
 _MOST = 2
-_RESTING_BYTES = 100 << 20  # one in which files and grammars left more behind is replaced by a fresh one
+_RESTING_BYTES = 100 << 20  # a worker that grew beyond this is replaced by a fresh one
 
 
 class _Spare(NamedTuple):
@@ -203,7 +203,7 @@ class Spares:
         self._closed = False
 
     def take(self, settings: ChunkSettings) -> Worker | None:
-        """The one that was kept last and was started with these settings."""
+        """The most recently kept worker with these settings."""
         with self._lock:
             chosen = next((spare for spare in reversed(self._waiting) if spare.serves(settings)), None)
             if chosen is not None:
@@ -211,7 +211,7 @@ class Spares:
         return chosen.worker if chosen is not None else None
 
     def keep(self, settings: ChunkSettings, worker: Worker) -> None:
-        # Asked here and not of the worker: one that ends by itself might be taken before it does.
+        # Checked here rather than by the worker: one that exits by itself might be taken just before.
         if resident_bytes(worker.pid) > _RESTING_BYTES:
             worker.end()
             return
@@ -231,7 +231,7 @@ class Spares:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory of a process; 0 where the system does not tell."""
+    """The memory of a process; 0 if the system does not say."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as status:
             return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -239,17 +239,17 @@ def resident_bytes(pid: int) -> int:
         return 0
 
 
-_AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
+_AHEAD = 3  # files per worker: one in progress, the others in its pipe
 _QUEUED_FILES = 32  # per worker, waiting in this process…
-_QUEUED_CHARS = 2_000_000  # …and as much text in all, unless a single file is larger
-_SECOND_WORKER_CHARS = 200_000  # below, one worker is done before another one has started
+_QUEUED_CHARS = 2_000_000  # …and as much text in total, unless a single file is larger
+_SECOND_WORKER_CHARS = 200_000  # below this, one worker finishes before another has started
 _START_TIMEOUT_S = 60.0
-_LAST_RESORT_CHARS = 1_000_000  # what this process itself cuts into lines when no worker could
+_LAST_RESORT_CHARS = 1_000_000  # what this process itself splits into lines when no worker could
 
 
 class ParseTask(NamedTuple):
     path: str
-    text: str | bytes  # bytes are a document's: the worker converts them
+    text: str | bytes  # bytes are a document for the worker to convert
     language: str
     kind: FileKind
 
@@ -267,7 +267,7 @@ class _Job(NamedTuple):
     task: ParseTask
     syntax: bool = True
     note: str = ""
-    crashed: bool = False  # the worker that it was given to before is gone
+    crashed: bool = False  # a previous worker died while it had this job
 
     @property
     def is_document(self) -> bool:
@@ -275,7 +275,7 @@ class _Job(NamedTuple):
 
 
 class _Feed:
-    """The tasks of one run, and how much of them is handed over and not yet back."""
+    """The tasks of one run, and how much of them is in flight."""
 
     def __init__(self, tasks: Iterator[ParseTask]) -> None:
         self.tasks = tasks
@@ -287,10 +287,10 @@ _Result = tuple[_Job, Parsed] | BaseException
 
 
 class ParsePool:
-    """Use as a context manager. `run` yields results in the order they are done."""
+    """Use as a context manager. `run` yields results as they finish."""
 
     def __init__(self, settings: ChunkSettings, workers: int = 2, spares: Spares | None = None) -> None:
-        """Workers are taken from `spares` and kept there; without them they end with the pool."""
+        """Workers are taken from `spares` and returned there; without it they end with the pool."""
         self._settings = settings
         self._limit = max(1, workers)
         self._spares = spares
@@ -305,13 +305,13 @@ class ParsePool:
         self.close()
 
     def warm_up(self) -> None:
-        """Let a worker start while the caller still has other things to do."""
+        """Start a worker while the caller is still busy with other things."""
         self._grow(0)
 
     def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
         """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are.
 
-        The first ones are on their way when this returns.
+        The first ones are in flight when this returns.
         """
         feed = _Feed(iter(tasks))
         self._fill(feed)
@@ -328,7 +328,7 @@ class ParsePool:
                 yield parsed
                 self._fill(feed)
         finally:
-            if feed.files:  # given up midway: what is in work must not turn up in the next run
+            if feed.files:  # abandoned midway: jobs in progress must not turn up in the next run
                 self.close()
 
     def _fill(self, feed: _Feed) -> None:
@@ -356,7 +356,7 @@ class ParsePool:
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
             self._feeders.append(_Feeder(self._settings, self._jobs, self._results, self._spares))
-            self._feeders[-1].start()  # known before it has a process: an interrupt in between loses none
+            self._feeders[-1].start()  # registered before it has a process: an interrupt in between loses nothing
 
 
 class _Feeder:
@@ -404,14 +404,14 @@ class _Feeder:
                 reason = self._converse()
                 if reason and not self._stopping:
                     self._degrade(reason)
-        except BaseException as error:  # the caller's thread raises it
+        except BaseException as error:  # raised in the caller's thread
             self._results.put(error)
         finally:
             if not self._is_kept():
                 self._end_worker()
 
     def _is_kept(self) -> bool:
-        """Whether the worker, which has nothing to do, was put by for the next run."""
+        """Whether the idle worker was set aside for the next run."""
         worker = self._worker
         if self._spares is None or worker is None or not self._is_ready or self._at_hand or not worker.is_idle:
             return False
@@ -423,7 +423,7 @@ class _Feeder:
         return True
 
     def _take_jobs(self) -> None:
-        """Wait for a job when there is none at hand; otherwise take what is there, up to the limit."""
+        """Wait for a job if there is none; otherwise take what is there, up to the limit."""
         while len(self._at_hand) < _AHEAD:
             try:
                 job = self._jobs.get(block=not self._at_hand)
@@ -437,7 +437,7 @@ class _Feeder:
             self._send(job)
 
     def _converse(self) -> str:
-        """Wait until the first job at hand is answered; otherwise why it never will be."""
+        """Wait until the first job is answered; otherwise return why it never will be."""
         worker = self._worker or self._start_worker()
         timeout = time_limit_s(self._at_hand[0].task.text, self._settings)
         try:
@@ -456,8 +456,8 @@ class _Feeder:
         return ""
 
     def _lose_worker(self) -> str:
-        """Why the first job at hand cannot be done: a second worker is lost over it. The first may have been ended for
-        another reason, such as memory that other processes took, which must not cost the file its syntax."""
+        """Why the first job cannot be done: it has lost a second worker. The first may have ended for another
+        reason, such as memory taken by other processes, which must not cost the file its syntax."""
         reason, job = self._end_worker(), self._at_hand[0]
         if job.crashed:
             return reason
@@ -465,7 +465,7 @@ class _Feeder:
         return ""
 
     def _degrade(self, reason: str) -> None:
-        """The worker is lost: the file it was at goes on as text, those behind it as they are."""
+        """The worker is lost: its current file continues as text, those queued behind it as they are."""
         self._end_worker()
         self._retry(self._at_hand.popleft(), reason)
 
@@ -481,17 +481,17 @@ class _Feeder:
 
     def _send(self, job: _Job) -> None:
         task = job.task
-        if self._worker is not None:  # else all jobs at hand are sent to the next one
+        if self._worker is not None:  # otherwise all jobs are sent to the next one
             self._worker.send((task.path, task.text, task.language, task.kind.value, job.syntax))
 
     def _start_worker(self) -> Worker:
-        """A worker with the settings and all jobs at hand: a spare one, or else a fresh one.
+        """Start a worker with the settings and all current jobs: a spare one if possible.
 
-        Called in the feeder's thread only: a signal interrupts the main one, which could lose what it just started.
+        Called only in the feeder's thread: a signal interrupts the main thread, which could lose what it just started.
         """
         spare = self._spares.take(self._settings) if self._spares is not None else None
         worker = self._worker = spare or Worker()
-        if self._stopping:  # asked for before there was a process to kill
+        if self._stopping:  # stopped before there was a process to kill
             worker.kill()
         self._is_ready = spare is not None or worker.begin(self._settings)
         if not self._is_ready and not self._stopping:
@@ -504,7 +504,7 @@ class _Feeder:
         return worker
 
     def _end_worker(self) -> str:
-        """Says how it ended."""
+        """Returns how it ended."""
         worker, self._worker, self._is_ready = self._worker, None, False
         if worker is None:
             return ""
@@ -525,7 +525,7 @@ def _rebuilt(job: _Job, value: tuple[Any, ...]) -> Parsed:
 
 
 def _last_resort(job: _Job, settings: ChunkSettings) -> Parsed:
-    """Lines only, of a bounded part of the text, in this process."""
+    """Lines only, from a bounded part of the text, in this process."""
     from codeinfo.index.parse import text_parse
     from codeinfo.index.syntax import Source
 

@@ -1,7 +1,7 @@
-"""Syntax queries and regular expressions that a project wrote itself, run in a process that can be killed.
+"""Syntax queries and regular expressions from a project, run in a process that can be killed.
 
-Neither the query nor the code is to be trusted: a query may match in more ways than anyone can wait for, and an
-expression, alone or in a query's predicate, may never end.
+Neither the query nor the code is trusted: a query may match in more ways than anyone can wait for, and an expression,
+alone or in a query's predicate, may never finish.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tree_sitter import Query
 
 
-USE = "use"  # the capture whose line counts; the first of a match where none is called so
+USE = "use"  # the capture whose line counts; without it, the first of a match
 MOST_CHARACTERS = 4000  # of a query
 MOST_EXPRESSION_CHARACTERS = 1000
 EXPRESSION_LINE_CHARACTERS = 200  # of a line that an expression sees
-MOST_MATCHES = 2000  # that are in progress at once: more ways to match mean a query that is not specific
+MOST_MATCHES = 2000  # in progress at once: more ways to match mean an unspecific query
 FILE_SECONDS = 2.0
 ALL_SECONDS = 20.0  # for one report: parsing 5,000 files takes about as long
 _PREDICATE = re.compile(r"#([\w-]+[?!]?)|\"(?:\\.|[^\"\\])*\"|;[^\n]*")
@@ -56,7 +56,7 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
 
 
 def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[int, int]]]:
-    """The lines where each expression matches, each with the offset in the text where the match has its first word."""
+    """The lines where each expression matches, each with the offset of the match's first word in the text."""
     found: list[list[tuple[int, int]]] = []
     for expression in map(re.compile, expressions):
         places, offset = [], 0
@@ -80,8 +80,8 @@ def _compiled(name: str, text: str) -> Query:
 
 
 class OwnPatterns:
-    """Runs queries and expressions, within a time for each file and for all of them together. The process starts when
-    it is needed."""
+    """Runs queries and expressions, with a time limit per file and for all of them together. The process starts on
+    demand."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
@@ -89,18 +89,18 @@ class OwnPatterns:
         self.gave_up = False
 
     def begin(self) -> None:
-        """Time for another report."""
+        """Reset the time limit for another report."""
         self._left = ALL_SECONDS
         self.gave_up = False
 
     def expression_complaint(self, expression: str) -> str:
-        """What is wrong with an expression; "" for one that can be run."""
+        """What is wrong with an expression; "" if it can be run."""
         if len(expression) > MOST_EXPRESSION_CHARACTERS:
             return f"longer than {MOST_EXPRESSION_CHARACTERS} characters"
         return self._tried(("", "", "", EXPRESSIONS, (expression,)))
 
     def query_complaint(self, name: str, query: str) -> str:
-        """What is wrong with a query, and where; "" for one that can be run."""
+        """What is wrong with a query, and where; "" if it can be run."""
         if name not in GRAMMARS:
             return f"there is no syntax tree for {name!r}, but for {', '.join(sorted(GRAMMARS))}"
         if len(query) > MOST_CHARACTERS:
@@ -120,11 +120,11 @@ class OwnPatterns:
         return "" if done else _explained(str(value))
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
-        """The lines that each query matches; none, and `gave_up`, where that took too long."""
+        """The lines that each query matches; none, and `gave_up`, if that took too long."""
         return self._found(("", text, name, "code", tuple(queries)))
 
     def places(self, expressions: Sequence[str], text: str) -> list[list[tuple[int, int]]]:
-        """The lines and offsets that each expression matches; none, and `gave_up`, where that took too long."""
+        """The lines and offsets that each expression matches; none, and `gave_up`, if that took too long."""
         return self._found(("", text, "", EXPRESSIONS, tuple(expressions)))
 
     def _found(self, request: tuple[Any, ...]) -> list[list[Any]]:
@@ -144,7 +144,7 @@ class OwnPatterns:
             worker.end()
 
     def _ask(self, request: tuple[Any, ...], seconds: float) -> tuple[bool, Any] | None:
-        """The answer, or None when it did not come in time: the process is then lost."""
+        """The answer, or None if it did not come in time: the process is then lost."""
         try:
             if self._worker is None:
                 self._worker = Worker()
@@ -165,7 +165,7 @@ def _where(query: str, offset: int) -> str:
 
 
 def _explained(error: str) -> str:
-    """`Invalid node type at row 0, column 17: identifir`, counted as people count."""
+    """`Invalid node type at row 0, column 17: identifir`, counted from 1."""
     match = _PLACE.match(error)
     if match is None:
         return error

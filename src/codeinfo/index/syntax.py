@@ -1,5 +1,5 @@
-"""The syntax tree of one file: its text with the way from byte offsets back to lines, the parser and the query of its
-language, and one run of that query. This is the raw material for definitions, imports and references."""
+"""The syntax tree of one file: its text with a mapping from byte offsets back to lines, the parser and the query of
+its language, and one run of that query. This is the raw material for definitions, imports and references."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff\ud800-\udfff]")
 class Source:
     """Offsets are characters of `text`; a parser sees `data`, where each character takes `unit_bytes` bytes.
 
-    ASCII text is given to the parser as it is. Other text goes as UTF-16, with characters beyond its first plane
-    replaced, so that an offset is found by a division instead of a table.
+    ASCII text is passed to the parser as it is. Other text is passed as UTF-16, with characters beyond the basic plane
+    replaced, so that an offset is a division instead of a table lookup.
     """
 
     __slots__ = ("_starts", "data", "encoding", "lines", "text", "unit_bytes")
 
     def __init__(self, text: str, seen: str | None = None) -> None:
-        """`seen` is what the parser is given instead, when that differs; its offsets are the same."""
+        """`seen` is what the parser is given instead, if that differs; its offsets are the same."""
         self.text = text
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
@@ -93,13 +93,13 @@ def query(name: str) -> Query:
 
 
 def query_text(name: str) -> str:
-    """The patterns of a language, from the files that it may share with others."""
+    """The patterns of a language, from files it may share with others."""
     syntax, folder = GRAMMARS[name], Path(languages.__file__).with_name("queries")
     return "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in syntax.queries or (syntax.grammar,))
 
 
 def _binding(syntax: Syntax) -> object:
-    """The grammar's pointer. The extension module is loaded by itself: the packages around it import more than that."""
+    """The grammar's pointer. The extension module is loaded directly: the packages around it import more."""
     package = syntax.package or f"tree_sitter_{syntax.grammar}"
     module = f"{package}._binding"
     found = importlib.util.find_spec(package)
@@ -115,13 +115,13 @@ def _binding(syntax: Syntax) -> object:
 
 Spans = list[tuple[int, int]]  # character offsets, end excluded
 
-_MOST_OPEN = 1000  # matches that wait for their end: more than that have only calls within calls within calls…
+_MOST_OPEN = 1000  # open matches: only deeply nested calls have more
 # Captures that describe a definition; any other capture beside them names its kind.
 _PARTS = frozenset({"name", "declarator", "scope", "base", "keyword"})
 
 
 class Candidate(NamedTuple):
-    """A node that may define something; sorts by position, the enclosing and the more specific first."""
+    """A node that may define something; sorts by position, enclosing and more specific ones first."""
 
     start: int
     minus_end: int
@@ -132,8 +132,8 @@ class Candidate(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A name that code gives a meaning to: a variable, a field, what a function returns. `mark` says what `text` is,
-    see `graph/uses.py`; `offset` is where the name stands, `end` where its block ends, -1 for that of its scope."""
+    """A name that code binds: a variable, a field, what a function returns. `mark` says what `text` is, see
+    `graph/uses.py`; `offset` is the position of the name, `end` the end of its block, -1 for its scope's."""
 
     offset: int
     end: int
@@ -152,7 +152,7 @@ class Scan(Struct):
     quoted: set[int] = field(default_factory=set)  # where strings begin that are types
     bound: list[Bound] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
-    has_errors: bool = False  # the grammar could not read all of it
+    has_errors: bool = False  # the grammar could not parse all of it
 
 
 def scan(root: Node, language: str, source: Source) -> Scan:
@@ -168,9 +168,9 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "import": found.imports,
         "exports": found.exports,
     }
-    owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by where they are written
+    owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by position
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):
-        if len(captures) == 1:  # as most are: strings and comments
+        if len(captures) == 1:  # the common case: strings and comments
             ((role, nodes),) = captures.items()
             if role in plain:
                 plain[role] += [node.byte_range for node in nodes]
@@ -221,7 +221,7 @@ _BOUND_ROLES = {
     "bind.with": "^",
     "bind.call": "~",
 }
-# Roles that stand for themselves → (name, mark) of the row that they make.
+# Roles that stand for themselves → (name, mark) of the row they make.
 _SPECIAL = {
     "returns": ("()", ":"),
     "returned": ("()", "="),
@@ -234,7 +234,7 @@ _SPECIAL = {
 }
 _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
-_MAX_TEXT = 160  # characters of a type or a value: further on there are arguments
+_MAX_TEXT = 160  # characters of a type or a value: arguments follow
 _PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<?\\]")  # how a type or a value begins that may lead to a definition
 _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
@@ -269,14 +269,14 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
     unit = source.unit_bytes
     node = captures[role][0]
     start = node.start_byte // unit
-    if role == "quoted":  # a type that is written as a string
+    if role == "quoted":  # a type written as a string
         found.quoted.add(start)
         return
     name, mark = _SPECIAL[role]
     text = _short_text(source, node)
     if role == "global":
         name, text = text, ""
-    elif role == "bind.field":  # a parameter that is a field at the same time
+    elif role == "bind.field":  # a parameter that is also a field
         written = _short_text(source, captures["bind.type"][0])
         found.bound.append(Bound(start, -1, text, mark, written))
         name, text = f"this.{text.lstrip('$')}", written

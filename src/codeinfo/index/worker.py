@@ -1,6 +1,6 @@
 """A process that parses files for a pool and may be killed at any moment: `python -m codeinfo.index.worker`.
 
-It speaks the messages of `pool` and ends when its input ends: it outlives its parent by one file at most.
+It speaks the protocol of `pool` and exits when its input ends: it outlives its parent by one file at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hos
 
 
 def main() -> None:
-    gc.set_threshold(200_000, 20, 20)  # a parse makes hundreds of thousands of objects, and next to no cycles
+    gc.set_threshold(200_000, 20, 20)  # a parse creates hundreds of thousands of objects, and hardly any cycles
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     _limit_memory()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -33,7 +33,7 @@ def main() -> None:
         if len(request) == 2 and request[0] == REST:
             signal.setitimer(signal.ITIMER_REAL, request[1])
             continue
-        # Ends us should the parent be gone: it would have given up before.
+        # Exits if the parent is gone: it would have given up before.
         signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(request[1], settings))
         reply = marshal.dumps(_answer(request, settings))
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -48,19 +48,19 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
         if isinstance(text, bytes):
             return _convert(path, text, settings)
         if isinstance(syntax, tuple):
-            from codeinfo.index.queries import expression_places, query_lines  # most runs have none
+            from codeinfo.index.queries import expression_places, query_lines  # imported late: most runs have none
 
             if kind == EXPRESSIONS:
                 return True, expression_places(text, syntax)
             return True, query_lines(text, language, syntax)
         parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
         return True, (*plain(parsed), references)
-    except Exception as error:  # whatever a hostile file provokes is an answer, the parent goes on without syntax
+    except Exception as error:  # whatever a hostile file provokes is an answer; the parent continues without syntax
         return False, f"{type(error).__name__}: {error}"[:200]
 
 
 def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
-    from codeinfo.index.documents import document_parse  # most runs have no document
+    from codeinfo.index.documents import document_parse  # imported late: most runs have no document
     from codeinfo.sources.documents import Refused
 
     try:

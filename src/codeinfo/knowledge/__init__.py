@@ -1,1 +1,1 @@
-"""What a team knows about its code: memories, patterns, style, metadata, and a card that says whether to go ahead."""
+"""What a team knows about its code: memories, patterns, style, metadata, and a card that says whether to proceed."""

@@ -1,5 +1,5 @@
-"""What surrounds the results of a search (who uses them, whether they are tested) and the card before a change: whether
-what was found is about the task, and enough to go ahead."""
+"""The context of search results (who uses them, whether they are tested) and the card before a change: whether the
+results are about the task, and enough to proceed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from codeinfo.tokens import identifiers, split_identifier, stem, terms
 MOST_LISTED = 3
 
 
-# What a file is, by a word of its name or of a folder, and the layer such files belong to.
+# The role of a file by a word in its name or folder, and the layer of such files.
 _ROLES = (
     ("controller controllers endpoint endpoints resource resources", "controller", "api"),
     ("route routes router routing urls", "route", "api"),
@@ -67,8 +67,8 @@ _KINDS = {
 
 
 def file_context(path: str, relations: Mapping[str, Relations]) -> HitContext:
-    """What surrounds a file, whichever part of it is a result. `relations` are those of the file and of the first files
-    that use it."""
+    """The context of a file, whichever part of it is a result. `relations` covers the file and the first files that
+    use it."""
     own = relations[path]
     return HitContext(
         imported_by_count=len({importer for importer, _ in own.imported_by}),
@@ -79,7 +79,7 @@ def file_context(path: str, relations: Mapping[str, Relations]) -> HitContext:
 
 
 def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[str, Relations]) -> tuple[str, ...]:
-    """Files that reach a file through those that use it, the ones that need most of these first."""
+    """Files that reach a file through its users, those that need most of these first."""
     direct = {user for user, _ in users} | {path}
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
@@ -95,14 +95,14 @@ def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[s
 def hit_context(
     hit: Hit, around: HitContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
 ) -> HitContext:
-    """`callers` are definitions that call the result; `hint` is how its way to write code is going, and a warning."""
+    """`callers` are definitions that call the result; `hint` is the trend of its pattern, and a warning."""
     (kind, layer), (trend, warning) = role(hit), hint
     listed = tuple(callers[:MOST_LISTED])
     return replace(around, type=kind, layer=layer, callers=listed, trend=trend, pattern_warning=warning)
 
 
 def role(hit: Hit) -> tuple[str, str]:
-    """Type and layer: by what the file is for, by the words of its path, else by the kind of definition alone."""
+    """Type and layer: by the purpose of the file, by the words of its path, otherwise by the kind of definition."""
     if hit.kind in _KINDS:
         return _KINDS[hit.kind]
     type_, layer = path_role(hit.path)
@@ -112,7 +112,7 @@ def role(hit: Hit) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
-    # `UserService.spec.ts` → user, service, spec: the extension says nothing.
+    # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
     words = (word for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1])
     return next((_ROLE_OF[word] for word in words if word in _ROLE_OF), ("", ""))
@@ -144,15 +144,15 @@ def add_context(
 
 CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
 NEEDED = 40.0
-# Relevance is a logistic model of what the first results have of the task. It was fitted on 201 commits of five
+# Relevance is a logistic model of how much of the task the first results cover. It was fitted on 201 commits of five
 # repositories, each asked of its own repository before it was made, and 300 asked of another one.
 WITH_VECTORS, WITH_VECTORS_FROM = {"meaning": 6.8, "words": 3.4, "names": 2.6}, -5.5
 WITHOUT_VECTORS, WITHOUT_VECTORS_FROM = {"words": 4.7, "names": 3.5}, -3.7
-RELEVANT = 0.45  # seven of ten tasks reach it at home, one of eight abroad
+RELEVANT = 0.45  # seven of ten tasks reach it in their own repository, one of eight in another
 SURE = 0.35  # confidence of the search: below, the first results are a guess
-THIN_BELOW = 2  # code results: one place alone may be the wrong one
+THIN_BELOW = 2  # code results: a single place may be the wrong one
 TARGETS = 3  # results that the change is likely to touch
-COVERED_AT = 0.5  # share of the callers that must be among the results where a change reaches them
+COVERED_AT = 0.5  # share of the callers that must be among the results if a change affects them
 MOST_HELP = 4
 
 Place = tuple[str, int]  # path and line
@@ -160,20 +160,20 @@ Key = tuple[str, str, str]  # language, question and name of a pattern
 
 
 class Evidence(Struct, frozen=True):
-    """What is known around a search on behalf of a change."""
+    """What is known around a search for a change."""
 
     query: str
     purpose: str
     hits: Sequence[Hit]
     quality: Quality
     patterns: PatternReport
-    used: Collection[Key]  # patterns that files of the area use
+    used: Collection[Key]  # patterns used in the area
     memories: Sequence[RelatedMemory]
-    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → calls of it; no tests
+    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → its calls; no tests
     files: Collection[str] = ()  # code of the project, to choose an example from
-    near: Collection[Key] = ()  # patterns that the files of the first results use
-    has_vectors: bool = False  # distances are those of the built-in model, whose scale is known
-    changed_since_index: int = 0  # files that the index does not know in their present state
+    near: Collection[Key] = ()  # patterns used in the files of the first results
+    has_vectors: bool = False  # distances are from the built-in model, whose scale is known
+    changed_since_index: int = 0  # files whose current state the index does not know
 
 
 class _Doubt(Struct, frozen=True):
@@ -217,7 +217,7 @@ def decide(evidence: Evidence) -> Card:
 
 # --- whether the results are about the task --------------------------------------------------------------------------
 
-# Words of a task that say nothing about its subject, besides those that no question is about.
+# Words of a task that say nothing about its subject, besides the usual stop words.
 _EMPTY = frozenset(
     """
     app application behavior behaviour bug bugs change changes feature issue issues new package problem problems
@@ -227,11 +227,11 @@ _EMPTY = frozenset(
 
 
 class Found(Struct, frozen=True):
-    """What the first results have of a task, each 0..1, and the words of it that none of them has."""
+    """How much of a task the first results cover, each 0..1, and its words that none of them has."""
 
     meaning: float = 0.0  # the nearest cosine
-    words: float = 0.0  # share of the task's words that one result has
-    names: float = 0.0  # share that one result has in its path and names
+    words: float = 0.0  # share of the task's words in one result
+    names: float = 0.0  # share in one result's path and names
     missing: tuple[str, ...] = ()
     vague: bool = False  # the task has no word about a subject
 
@@ -240,7 +240,7 @@ def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[fl
     """How likely it is, 0..1, that the first results are what the task is about."""
     found = _found(query, code[:TARGETS])
     if any(query.strip("`'\"() ") in (hit.symbol, hit.symbol.rpartition(".")[2]) for hit in code[:TARGETS] if query):
-        return 1.0, found  # it is asked for by its name
+        return 1.0, found  # requested by name
     if found.vague or not code:
         return 0.0, found
     weights, start = (WITH_VECTORS, WITH_VECTORS_FROM) if has_vectors else (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
@@ -264,7 +264,7 @@ def _found(query: str, code: Sequence[Hit]) -> Found:
 
 
 def _subject(query: str) -> list[str]:
-    """The words that say what is to be changed: without the verb in front, which says only that it is."""
+    """The words that say what is to be changed: without the leading verb, which only says that it is."""
     words = read_query(query).words
     after_verb = words[1:] if words and words[0] in CHANGE_VERBS else words
     return [word for word in after_verb if word not in _EMPTY]
@@ -310,7 +310,7 @@ _SWEEPING = re.compile(
     r"\b.*\b(?:all|every|each|any)\b",
     re.IGNORECASE | re.DOTALL,
 )
-# A change that begins with one of these reaches the callers.
+# A change that begins with one of these affects the callers.
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 
@@ -326,7 +326,7 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
     elif share < RELEVANT:
         reason = f"the results are hardly about the task ({share:.0%}){_lacking(found)}"
-        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is nothing to go on from
+        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is no basis for a change
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
         yield _Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))
@@ -341,8 +341,8 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
 def _doubts_around(
     evidence: Evidence, patterns: Sequence[PatternUse], callers: Sequence[Place], missing: Sequence[Place]
 ) -> Iterator[_Doubt]:
-    """Callers that were not seen (`missing`), ways that compete, memories that are old."""
-    # Callers need not be read before a change of what a function does, but before one of how it is called.
+    """Unseen callers (`missing`), competing patterns, old memories."""
+    # Callers need to be read before changing how a function is called, not before changing what it does.
     first = next(iter(identifiers(evidence.query.lower())), "")
     reaching = evidence.purpose != "edit" or first in _REACHING
     if reaching and callers and 1 - len(missing) / len(callers) < COVERED_AT:
@@ -350,7 +350,7 @@ def _doubts_around(
         yield _Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)
     subject = frozenset(terms(evidence.query))
     used = {(pattern.language, pattern.question, pattern.name) for pattern in patterns}
-    for conflict in evidence.patterns.conflicts:  # both ways are in the area: which one to follow is open
+    for conflict in evidence.patterns.conflicts:  # both are used in the area: which one to follow is open
         in_area = used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
         if in_area and any(subject.issuperset(terms(name)) for name in conflict.patterns):
             (one, other), (share, rest) = conflict.patterns, conflict.adoption
@@ -364,7 +364,7 @@ def _doubts_around(
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
-    """Searches that could bring more: what the best result is called, or the plain words without restrictions."""
+    """Searches that could find more: the name of the best result, or the plain words without filters."""
     named = next((hit.symbol for hit in code if hit.symbol), "")
     if named:
         again = to_run("search", named, purpose=evidence.purpose)
@@ -385,7 +385,7 @@ def _coverage(evidence: Evidence, code: Sequence[Hit]) -> tuple[int, list[Place]
     for hit in code[:TARGETS]:
         for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
             callers.setdefault(path, line)
-    product = frozenset(evidence.files)  # an example that calls it comes after the code that ships
+    product = frozenset(evidence.files)  # examples that call it come after shipped code
     ordered = sorted(callers.items(), key=lambda place: place[0] not in product)
     present = [place for place in ordered if place[0] in shown]
     return len(present), present + [place for place in ordered if place[0] not in shown]
@@ -399,7 +399,7 @@ def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
 
 
 def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatterns | None:
-    """What the files to be changed do already comes alone: how the area calls HTTP is nothing for a tooltip."""
+    """The patterns of the files to be changed come alone: how the area makes HTTP calls is no help for a tooltip."""
     by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
     preferred = [p for p in by_share if p.guidance in ("use", "prefer")]
     do = ([p for p in preferred if (p.language, p.question, p.name) in near] or preferred)[:MOST_LISTED]
@@ -411,13 +411,13 @@ def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatter
 
 # --- the example -----------------------------------------------------------------------------------------------------
 
-# Files that gather others or stand for their folder show nobody how to write one.
+# Files that aggregate others or stand for their folder are no examples.
 _GATHERING = frozenset("index __init__ mod lib main types constants public api".split())
-LARGEST_AREA = 0.25  # of the files: a folder with more is divided into those below it
+LARGEST_AREA = 0.25  # of the files: a larger folder is split into its subfolders
 
 
 def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
-    """One that is only near shows how to do it if it is about the task itself."""
+    """A file that is only near is an example if it is about the task itself."""
     near = [hit for hit in code if relevance(evidence.query, [hit], has_vectors=evidence.has_vectors)[0] >= RELEVANT]
     return best_example(code, evidence.files, near, has_vectors=evidence.has_vectors)
 
@@ -425,8 +425,8 @@ def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
 def best_example(
     code: Sequence[Hit], files: Collection[str], near: Collection[Hit], *, has_vectors: bool = False
 ) -> str:
-    """A file to write the change like: of the same kind as the first result, by name, and a result as well, or of its
-    area; else the result of the area that is nearest to the task, of those that are `near`."""
+    """A file to model the change on: of the same kind as the first result, by name, and a result as well, or in its
+    area; otherwise the result of the area nearest to the task, among those that are `near`."""
     if not code:
         return ""
     target = code[0].path
@@ -445,8 +445,8 @@ def best_example(
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:
-    """The files of the part of the project that a file belongs to: the outermost folder around it that holds at most a
-    quarter of all files, or its own folder where there is none."""
+    """The files of the part of the project that a file belongs to: the outermost folder around it with at most a
+    quarter of all files, or its own folder if there is none."""
     folders = path.split("/")[:-1]
     inside = list(files)
     for depth in range(1, len(folders) + 1):
@@ -458,7 +458,7 @@ def files_of_area(path: str, files: Collection[str]) -> list[str]:
 
 
 def _shows_how(path: str, target: str) -> bool:
-    """Whether a file is of the same language and more than a list of others."""
+    """Whether a file has the same language and is more than a list of others."""
     same_language = path.rpartition(".")[2] == target.rpartition(".")[2]
     return path != target and same_language and path.rpartition("/")[2].partition(".")[0] not in _GATHERING
 
@@ -470,7 +470,7 @@ def _same_kind(path: str, target: str) -> bool:
 
 
 def _likeness(path: str, target: str) -> float:
-    """How near two files are by folders and by the words of their names."""
+    """How close two files are by folders and by the words of their names."""
     words, own = set(_name_words(path)), set(_name_words(target))
     folders, own_folders = path.split("/")[:-1], target.split("/")[:-1]
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(folders, own_folders, strict=False)))

@@ -1,4 +1,4 @@
-"""The review of a change: what was changed, who calls it, and what is wrong with it."""
+"""The review of a change: what changed, who calls it, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from codeinfo.languages.model import in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
-MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
+MOST_COMPARED = 20_000  # lines of one file: a larger file counts as changed entirely
 MOST_NAMED = 6  # functions in one finding
-RENAMED_AT = 0.8  # share of their text that a function and a new one have in common…
-RENAMED_CHARS = 4000  # …of as many characters: comparing more takes long
+RENAMED_AT = 0.8  # share of text that a removed and a new function have in common…
+RENAMED_CHARS = 4000  # …of this many characters: comparing more takes long
 NEAR_LINES = 10  # above and below what was added
-MOST_RENAMED = 20  # new functions that one is compared with, the nearest in the file
+MOST_RENAMED = 20  # new functions compared with a removed one, the nearest in the file
 
 
 class Difference(Struct, frozen=True):
-    """One file before and after; lines are 1-based. A removal is `touched` where the lines around it now meet."""
+    """One file before and after; lines are 1-based. A removal is `touched` where the surrounding lines now meet."""
 
     path: str
     state: str
-    added: frozenset[int]  # lines of the file as it is now
-    removed: frozenset[int]  # lines of the file as it was
+    added: frozenset[int]  # lines of the new version
+    removed: frozenset[int]  # lines of the old version
     touched: frozenset[int]
 
 
@@ -65,7 +65,7 @@ def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequenc
 
 
 def changed_symbols(change: Difference, definitions: Sequence[Definition]) -> list[ChangedSymbol]:
-    """The innermost definitions whose lines changed, those with the most changed lines first."""
+    """The innermost definitions with changed lines, those with the most first."""
     innermost: Counter[int] = Counter()
     for line in change.touched:
         around = [at for at, d in enumerate(definitions) if d.start_line <= line <= d.end_line]
@@ -79,7 +79,7 @@ def changed_symbols(change: Difference, definitions: Sequence[Definition]) -> li
 
 
 def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Difference]) -> list[Reviewer]:
-    """Who wrote the lines that were changed or removed; where none were, those around what was added. No bots."""
+    """Who wrote the changed or removed lines; if there are none, the lines around the additions. No bots."""
     lines: Counter[str] = Counter()
     files: dict[str, set[str]] = defaultdict(set)
     for change in changes:
@@ -94,7 +94,7 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Diffe
 
 
 def _around(added: Collection[int]) -> set[int]:
-    """The lines of the file as it was that lie near the lines that were only added to it."""
+    """The lines of the old version near the purely added lines."""
     return {
         line - before + near for before, line in enumerate(sorted(added)) for near in range(-NEAR_LINES, NEAR_LINES)
     }
@@ -106,8 +106,8 @@ def unusual_patterns(
     detectors: Sequence[Detector],
     patterns: Mapping[str, Collection[PatternUse]],
 ) -> list[str]:
-    """New lines that use what the team avoids, or a rare way or one that nobody recommends where another is clearly
-    preferred; `patterns` are those of each file's area. The way that a language went is never held against somebody."""
+    """New lines that use what the team avoids, or a rare or discouraged pattern where another is clearly preferred;
+    `patterns` are those of each file's area. Moving with the language is never reported."""
     found = []
     for change in changes:
         own = patterns.get(change.path, ())
@@ -129,17 +129,26 @@ def unusual_patterns(
 
 # --- findings ------------------------------------------------------------------------------------------------------
 
-KINDS = ("contradiction", "api", "expectation", "dependency", "untested", "unused", "callers", "risk")  # gravest first
+KINDS = (
+    "contradiction",
+    "api",
+    "expectation",
+    "dependency",
+    "untested",
+    "unused",
+    "callers",
+    "risk",
+)  # by severity
 MOST_OF_A_KIND = 10
 WIDELY_USED = 5  # files outside the change
 SIGNATURE_CHARS = 120
-_DECLARATIONS = (".d.ts", ".d.cts", ".d.mts")  # what a package says to its users, though it ships no code
-_INTERNAL = re.compile(r"(?:\A|/)(?:_(?!_)|internal/)")  # modules that say by their name that they are nobody else's
+_DECLARATIONS = (".d.ts", ".d.cts", ".d.mts")  # a package's interface to its users, though it ships no code
+_INTERNAL = re.compile(r"(?:\A|/)(?:_(?!_)|internal/)")  # modules marked as internal by their name
 _API_KINDS = frozenset("class interface struct enum trait type function method constant".split())
 
 
 class Version(Struct, frozen=True):
-    """A file on one side of a change, as it was parsed; empty where it does not exist."""
+    """A parsed file on one side of a change; empty if it does not exist."""
 
     text: str = ""
     definitions: tuple[Definition, ...] = ()
@@ -152,7 +161,7 @@ class Version(Struct, frozen=True):
 
 
 class Revision(Struct, frozen=True, dict=True):
-    """One changed file with both of its sides."""
+    """One changed file with both sides."""
 
     change: Difference
     before: Version
@@ -191,8 +200,8 @@ class Revision(Struct, frozen=True, dict=True):
 
 
 def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
-    """Exported definitions that are gone or are called differently now, each with its qualified name, and exports that
-    are gone. What only moved to another changed file is not gone."""
+    """Exported definitions that are gone or are now called differently, each with its qualified name, and exports
+    that are gone. What only moved to another changed file is not gone."""
     anywhere = {one.qualified for revision in revisions for one in revision.after.definitions}
     found: list[tuple[Finding, str]] = []
     for revision in revisions:
@@ -206,8 +215,8 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
             same = now.get(one.qualified, [])
             owner = one.qualified.rpartition(".")[0]
             if owner in once and owner not in now:
-                continue  # gone with what holds it
-            # Who implements an interface must take what it takes; callers may leave out what has a default.
+                continue  # gone with its container
+            # An implementation must accept what the interface does; callers may leave out what has a default.
             is_implemented = any(held.kind in INTERFACES for held in now.get(owner, ()))
             alike = str.__eq__ if is_implemented else _takes_the_same
             if not same and one.qualified not in anywhere:
@@ -230,25 +239,25 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
 
 
 def _public(definitions: Sequence[Definition]) -> list[Definition]:
-    """What others can name: exported, and in no function or hidden type."""
+    """What others can name: exported, and not inside a function or hidden type."""
     by_name = {one.qualified: one for one in definitions}
     found = []
     for one in definitions:
         owner = by_name.get(one.qualified.rpartition(".")[0])
         hidden = owner is not None and (owner.is_function or not owner.exported)
-        hidden = hidden or one.signature.startswith("pub(")  # Rust's word for: within this crate
+        hidden = hidden or one.signature.startswith("pub(")  # visible within the crate only
         if one.exported and one.kind in _API_KINDS and not hidden:
             found.append(one)
     return found
 
 
 def _shape(signature: str) -> str:
-    """A signature without what makes no difference to callers: blanks, trailing commas, that it overrides another."""
+    """A signature without what makes no difference to callers: whitespace, trailing commas, `override`."""
     return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
 
 
 def _takes_the_same(before: str, now: str) -> bool:
-    """Whether callers may go on as they are: nothing differs but parameters at the end that can be left out."""
+    """Whether existing calls stay valid: the only differences are optional parameters at the end."""
     start = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), len(before))
     if not before[start:].startswith(")") or not now.endswith(before[start:]):
         return before == now
@@ -256,7 +265,7 @@ def _takes_the_same(before: str, now: str) -> bool:
     return not added.startswith(")") and all(part == "*" or _OPTIONAL.search(part) for part in _PARAMETERS.split(added))
 
 
-_PARAMETERS = re.compile(r",(?![^\[({<]*[\])}>])")  # at a comma that no bracket holds
+_PARAMETERS = re.compile(r",(?![^\[({<]*[\])}>])")  # at a comma outside brackets
 _OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
 
@@ -274,8 +283,8 @@ _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
 def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
-    """Tests that are gone, assertions and test data that were changed: behaviour on which somebody relied. A line that
-    only calls something by its new name still expects the same."""
+    """Removed tests, changed assertions and test data: behaviour somebody relied on. A line that only uses a new
+    name still expects the same."""
     sides = (one.before.text for one in revisions), (one.after.text for one in revisions)
     old, new = ({name for text in side for name in _CALLED.findall(text) if name} for side in sides)
     renamed = old ^ new
@@ -309,7 +318,7 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
 
 
 def _changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
-    """One finding for lines of a test that came back with other values, as those of a table of cases do."""
+    """One finding for lines of a test that reappear with other values, such as rows of a table of cases."""
     added = [line for _, line in revision.added_lines() if _LITERAL.search(line)]
     for number, line in removed:
         values = _LITERAL.findall(line)
@@ -326,8 +335,8 @@ def _bare(line: str) -> str:
 
 
 def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
-    """New functions that no test names, and changed ones where the change has no test, once for each file. `in_tests`
-    says whether a test is known to use a definition, given its path and qualified name; one of the change that calls
+    """New functions that no test names, and changed ones if the change has no test, once per file. `in_tests` says
+    whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     touched = {
         revision.path: {symbol.name for symbol in changed_symbols(revision.code, revision.after.definitions)}
@@ -363,7 +372,7 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
 
 
 def _is_offered(one: Definition, public: Collection[str]) -> bool:
-    """Whether tests can be expected to name it: what overrides another is reached by the name of that."""
+    """Whether tests can be expected to name it: an override is reached by the name of what it overrides."""
     return one.qualified in public and not _OVERRIDES.search(one.signature.partition(one.name)[0])
 
 
@@ -377,7 +386,7 @@ def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str
 
 
 def _renamed_to(revision: Revision) -> dict[str, str]:
-    """Functions that are gone, each with a new one that does nearly the same, by their texts without their names."""
+    """Removed functions, each with a new one that does nearly the same, by their texts without names."""
     present = {one.qualified for one in revision.after.definitions}
     known = {one.qualified for one in revision.before.definitions}
     new = [one for one in revision.after.definitions if one.is_function and one.qualified not in known]
@@ -411,8 +420,8 @@ def new_dependencies(
     imported: Iterable[tuple[str, str]],
     used_elsewhere: Collection[str],
 ) -> list[Finding]:
-    """Packages that manifests did not name before, versions that changed, and outside modules that nothing imported
-    before: `imported` are the new ones with their places, `used_elsewhere` those of files that did not change."""
+    """Packages that manifests did not name before, changed versions, and outside modules that nothing imported
+    before: `imported` are the new ones with their places, `used_elsewhere` those of unchanged files."""
     old, new = {one.name: one for one in before}, list(after)
     found = []
     for one in new:
@@ -469,7 +478,7 @@ _PLACE = re.compile(
 
 
 def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) -> list[Finding]:
-    """New lines that do what a memory says is not done: they import or call what it forbids, where it says so."""
+    """New lines that do what a memory rules out: they import or call what it forbids, where it applies."""
     found = []
     for memory in memories:
         forbidden = {match["name"].rstrip(".").lower() for match in _FORBIDDING.finditer(memory.memory)}
@@ -491,7 +500,7 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
 
 
 def _new_names(revision: Revision) -> list[tuple[int, str]]:
-    """Modules that new lines import and names that they call, the latter also with what they are called on."""
+    """Modules that new lines import and names they call, the latter also with their receivers."""
     lines = dict(revision.added_lines())
     modules = [
         (written.line, name)
@@ -504,7 +513,7 @@ def _new_names(revision: Revision) -> list[tuple[int, str]]:
 
 
 def dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
-    """Names that removed lines called and the file does not any more, each with where the call was."""
+    """Names that removed lines called and the file no longer does, each with the place of the call."""
     found: dict[str, str] = {}
     for revision in revisions:
         if not revision.is_product:

@@ -22,9 +22,9 @@ from codeinfo.sources.masking import mask
 RISING, STABLE, DECLINING = "Rising", "Stable", "Declining"
 RISING_DAYS = 60
 DECLINING_DAYS = 180
-WINDOW_DAYS = 400  # of history that is looked at: anything older has been declining for long
-MONTHS = 13  # this one and the twelve before it: the window holds all of them
-EXACT_FILES = 8  # dated for a pattern's newest use, the last changed first; past it, knowing that it rises is enough
+WINDOW_DAYS = 400  # of history that is read: anything older has been declining for long
+MONTHS = 13  # this month and the twelve before it: the window covers them all
+EXACT_FILES = 8  # dated for a pattern's newest use, last changed first; beyond, knowing that it rises is enough
 FEW_FILES = 3  # dated where nothing depends on the date
 MOST_BLAMES = 60  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits
 _DAY = 86_400
@@ -33,13 +33,14 @@ Lines = Mapping[str, Sequence[int]]  # path → numbers of lines that use a patt
 
 
 class BlameLine(Struct, frozen=True):
-    time: int  # when the line was written, 0 where the history looked at does not reach back to it
+    time: int  # when the line was written, 0 if that is before the window
     author: str
     text: str
 
 
 class FileDates(Struct, frozen=True, array_like=True):
-    """When the lines of a file were written, as of the commit that changed it last; neighbours of one date together."""
+    """When the lines of a file were written, as of the last commit that changed it; neighbours with one date
+    together."""
 
     commit: str
     runs: tuple[tuple[int, float], ...]
@@ -53,7 +54,7 @@ class FileDates(Struct, frozen=True, array_like=True):
 
 
 class LastChange(Struct):
-    """The newest change of a file within the window, and who made changes to it in that time."""
+    """The newest change of a file within the window, and who changed it in that time."""
 
     time: int
     commit: str
@@ -61,11 +62,11 @@ class LastChange(Struct):
 
 
 class LineDates:
-    """Dates lines while an analysis asks for them, within a budget of MOST_BLAMES files.
+    """Dates lines on demand, within a budget of MOST_BLAMES files.
 
-    `changed` are the files that changed within the window, `edited` those that are not as committed. `known` is what
-    earlier runs found; what this one finds is added. `blame` gives the lines as committed, `text_of` the text as
-    indexed. Ages are counted from `last_commit`: a team's ways do not grow old while nobody commits.
+    `changed` are the files that changed within the window, `edited` those that differ from the commit. `known` is what
+    earlier runs found; new dates are added. `blame` gives the lines as committed, `text_of` the text as indexed. Ages
+    are counted from `last_commit`: a team's patterns do not age while nobody commits.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class LineDates:
         self._by_path: dict[str, Sequence[float]] = {}
         self._blames_left = MOST_BLAMES
         self.complete = True  # until a file is left out for lack of budget
-        # When each file changed last: no line of it can be newer.
+        # When each file last changed: none of its lines can be newer.
         self._bounds = {path: float(one.time) for path, one in changed.items()} | dict.fromkeys(edited, now)
 
     @property
@@ -103,9 +104,9 @@ class LineDates:
         return trend(newest, self._last_commit)
 
     def newest_use(self, uses: Lines, *, decides: bool = True) -> float | None:
-        """When the newest of the lines was written, 0 for before the window, None where the budget ended before that
-        was known: all of it, or a few files where the date decides nothing. Files are dated from the latest on until
-        no other can bring a newer line; those that are dated already come first among equals."""
+        """When the newest of the lines was written, 0 if before the window, None if the budget ended before that was
+        known: over all files, or a few where the date decides nothing. Files are dated from the latest on until no
+        other can have a newer line; those already dated come first among equals."""
         newest, undated = 0.0, False
         in_window = (path for path in uses if path in self._bounds)
         candidates = sorted(in_window, key=lambda path: (-self._bounds[path], path not in self._known, path))
@@ -144,7 +145,7 @@ class LineDates:
         return PatternHistory(months[0], tuple(counts.values()), older, undated)
 
     def _dates(self, path: str) -> Sequence[float]:
-        """Of each line; none for a file that the budget did not reach."""
+        """One date per line; none for a file that exceeded the budget."""
         dates = self._by_path.get(path)
         if dates is None:
             dates = self._by_path[path] = self._edited_dates(path) if path in self._edited else self._committed(path)
@@ -171,7 +172,7 @@ class LineDates:
 
 
 def trend(newest: float, now: float) -> str:
-    """By the newest use, in seconds since the epoch; 0 is older than anything looked at."""
+    """By the newest use, in seconds since the epoch; 0 is before the window."""
     age_days = (now - newest) / _DAY
     if age_days <= RISING_DAYS:
         return RISING
@@ -185,7 +186,7 @@ def _months_until(now: float) -> tuple[str, ...]:
 
 
 def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:
-    """Dates of the lines of an edited file: those the commit has keep theirs, the others were written just now."""
+    """Dates of the lines of an edited file: committed lines keep theirs, the others were written just now."""
     known: dict[str, float] = {}
     for line in blame:
         key = line.text.strip()
@@ -211,7 +212,7 @@ def last_changes(log: str) -> dict[str, LastChange]:
 
 
 def read_blame(porcelain: str) -> list[BlameLine]:
-    """The lines of `git blame --porcelain`; what a boundary commit has may be older than it, so it gets no date."""
+    """The lines of `git blame --porcelain`; lines of a boundary commit may be older than it, so they get no date."""
     times: dict[str, int] = {}
     authors: dict[str, str] = {}
     boundary: set[str] = set()
@@ -236,16 +237,16 @@ def read_blame(porcelain: str) -> list[BlameLine]:
 # --- the repository --------------------------------------------------------------------------------------------------
 
 
-MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
+MOST_COMMITS = 20_000  # at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
-MOST_TOUCHING = 3  # commits shown of a file or a definition
+MOST_TOUCHING = 3  # commits shown for a file or a definition
 LOG_TIMEOUT_S = 60.0
 LINES_TIMEOUT_S = 2.0
 
 
 class History:
-    """The history below one root; nothing is known where there is no repository, or only the tip of one."""
+    """The history below one root; empty without a repository, or with only the tip of one."""
 
     def __init__(self, root: Path, revision: str = "HEAD") -> None:
         self.root = root

@@ -1,17 +1,17 @@
-"""Detectors: how the ways of doing something look in code.
+"""Detectors: what the patterns of doing something look like in code.
 
-The built-in ones are data, the TOML files beside this module: questions, each with the answers that compete. An answer
-is found by a `regex`, by `imports` (the names of packages, as a regular expression), or by either. `words` are looked
-for first, which is a hundred times cheaper: a line, or what is near it, is tried only if it has one of them. An answer
-that belongs to a framework names its `packages`: it counts only in areas that declare or import one of them. Answers
-that serve different jobs do not compete (`advice = false`), one that nobody recommends (`poor`) is counted, but never
-advised, and one that its language or framework offers instead of the others (`modern`) is never to be avoided.
+The built-in ones are data, the TOML files beside this module: questions, each with competing answers. An answer is
+found by a `regex`, by `imports` (the names of packages, as a regular expression), or by either. `words` are searched
+first, which is a hundred times cheaper: a line, or what is near it, is tried only if it has one of them. An answer that
+belongs to a framework names its `packages`: it counts only in areas that declare or import one of them. Answers that
+serve different jobs do not compete (`advice = false`), a discouraged one (`poor`) is counted but never advised, and one
+that its language or framework offers instead of the others (`modern`) is never to be avoided.
 
-A project adds patterns of its own in `.codeinfo.toml`. That file comes with an untrusted repository: its
-expressions and queries are checked, and run, only where they can be stopped.
+A project adds its own patterns in `.codeinfo.toml`. That file comes with an untrusted repository: its expressions and
+queries are checked, and run only where they can be stopped.
 
-Regular expressions and not syntax queries: they are matched against the text that the index holds, and parsing every
-file once more would take longer than all the rest of a report.
+Regular expressions rather than syntax queries: they are matched against the text that the index holds, and parsing
+every file again would take longer than the rest of a report.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
-_FILES = tuple("python javascript angular go java csharp rust php".split())  # the order of a golden file's patterns
+_FILES = tuple("python javascript angular go java csharp rust php".split())  # the order in golden files
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
@@ -56,30 +56,30 @@ def family(language: str) -> str:
 
 
 class Detector(Struct, frozen=True, forbid_unknown_fields=True):
-    """Patterns of one `question` compete. A match starts in code, unless the detector is for what stands `in_text`."""
+    """Patterns of one `question` compete. A match starts in code, unless the detector is `in_text`."""
 
     name: str
     category: str
     question: str
     language: str  # a family
     expression: str  # matched with MULTILINE
-    words: tuple[str, ...] = ()  # a file must hold one of them before the expression is tried
+    words: tuple[str, ...] = ()  # a file must contain one of them before the expression is tried
     example: str = ""
     in_text: bool = False  # templates stand in strings
-    within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
-    without: tuple[str, ...] = ()  # the file holds none of these: the pattern is that something is left out
+    within: tuple[str, ...] = ()  # the file must contain one of these too: a framework's words are common elsewhere
+    without: tuple[str, ...] = ()  # the file must contain none of these: the pattern is an omission
     packages: tuple[str, ...] = ()  # an area must declare or import one of them
     poor: bool = False  # never advised, however common
     modern: bool = False  # what its language or framework offers instead of the other answers
-    advice: bool = True  # whether the answers to its question compete; else they are only counted
+    advice: bool = True  # whether the answers to its question compete; otherwise they are only counted
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     from_project: bool = False  # matched line by line, where it can be stopped
-    query: str = ""  # of the syntax, instead of an expression…
-    grammar: str = ""  # …for files of this language alone: what nodes are called differs even within a family
+    query: str = ""  # a syntax query instead of an expression…
+    grammar: str = ""  # …for files of this language alone: node names differ even within a family
 
     @property
     def spans_lines(self) -> bool:
-        """Whether a match may go on to another line: white space in its middle, or a stretch of anything."""
+        """Whether a match may continue on another line: whitespace in its middle, or a stretch of anything."""
         middle = self.expression.removeprefix(r"^\s*").removeprefix(r"^\s+")
         return any(part in middle for part in (r"\s", r"\n\s", "{0,"))
 
@@ -89,7 +89,7 @@ class Detector(Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def built_in_detectors() -> tuple[Detector, ...]:
-    """Each answer, with what its question and its file say where it says nothing itself."""
+    """Each answer, with defaults from its question and its file."""
     files = [msgspec.toml.decode(Path(__file__).with_name(f"{name}.toml").read_bytes()) for name in _FILES]
     pairs = ((file, question) for file in files for question in file.pop("questions"))
     return tuple(
@@ -130,21 +130,21 @@ class _Own(Struct, forbid_unknown_fields=True):
 
 
 class PatternSandbox(Protocol):
-    """Checks and runs what a project wrote, within limits of time: a seam, since that takes a process that can be
-    killed and grammars, which are beyond this package."""
+    """Checks and runs a project's patterns within time limits: a protocol, since that takes a killable process and
+    grammars, which this package does not import."""
 
     gave_up: bool  # some uses are missing: a pattern took too long
 
     def expression_complaint(self, expression: str) -> str:
-        """What is wrong with an expression; "" for nothing."""
+        """What is wrong with an expression; "" if nothing."""
         ...
 
     def query_complaint(self, name: str, query: str) -> str:
-        """What is wrong with a query for a language; "" for nothing."""
+        """What is wrong with a query for a language; "" if nothing."""
         ...
 
     def begin(self) -> None:
-        """Time for another report."""
+        """Reset the time limit for another report."""
         ...
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> Sequence[Sequence[int]]:
@@ -202,25 +202,25 @@ def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSan
 
 Use = tuple[int, int]  # position of the detector, line
 
-# No part gives anything back, so that no text makes the pass slower than linear: characters are taken possessively, and
-# groups end where what follows them always matches. (Possessive groups fail in early releases of Python 3.11.) What is
-# not closed ends with its line, or with the file.
+# No part backtracks, so that no text makes the pass slower than linear: characters are matched possessively, and groups
+# end where what follows them always matches. (Possessive groups fail in early releases of Python 3.11.) An unclosed
+# string or comment ends with its line, or with the file.
 _LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*\"?|'(?:\\.|[^'\\\n]++)*'?"
-_LONG_STRINGS = r"\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\]++)*(?:'|\\?\Z)"  # of several lines
+_LONG_STRINGS = r"\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\]++)*(?:'|\\?\Z)"  # over several lines
 _SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*(?:\*/|\Z)"
 _TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*(?:\"\"\"|\\?\Z)"
 _TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
 
-PRODUCT, TEST = "product", "test"  # what a file is to the team; others are asked for the project's own patterns only
+PRODUCT, TEST = "product", "test"  # other files are only checked for the project's own patterns
 TESTING = "testing"  # the category of questions about tests
 _FIXTURE = re.compile(r"(?:^|/)(?:_*fixtures?_*|testdata|__snapshots__|examples?|docs?|vendor)/")
 _OWN_TESTS = re.compile(r"^#\[cfg\(test\)\]\s*\n(?:\s*#\[.*\]\n)*\s*(?:pub )?mod\b", re.MULTILINE)
 
-MOST_LINES = 200  # of one pattern in one file: more say nothing new
-TEMPLATES = "html"  # has the patterns of templates only
+MOST_LINES = 200  # of one pattern in one file: more add nothing
+TEMPLATES = "html"  # has only template patterns
 
-LINES_BEFORE = 2  # where what an expression finds may begin before its word…
-CHARACTERS_BEHIND = 700  # …and how far it may reach behind it: no expression of ours takes more than 500 of anything
+LINES_BEFORE = 2  # a match may begin this far before its word…
+CHARACTERS_BEHIND = 700  # …and reach this far past it: none of our expressions takes more than 500 of anything
 
 _TEXT = {
     "python": rf"#[^\n]*+|[rRbBuUfF]{{0,2}}(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE}|{_LINE_STRINGS})",
@@ -229,7 +229,7 @@ _TEXT = {
     "java": rf"{_SLASHES}|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
     "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*(?:\"|\Z)|{_LINE_STRINGS}",
     "php": rf"#(?!\[)[^\n]*+|{_SLASHES}|{_LONG_STRINGS}",
-    # A quote may begin a lifetime: only a closed character counts.
+    # A quote may begin a lifetime: only a closed character literal counts.
     "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
 }
 
@@ -239,14 +239,14 @@ def _expression(family: str) -> re.Pattern[str]:
     return re.compile(_TEXT[family], re.DOTALL)
 
 
-# A string that stands alone behind the head of a definition or at the start of a file.
+# A string that stands alone after the head of a definition or at the start of a file.
 _DOCUMENTATION = {
     "python": rf"(?P<before>\A\s*|:[ \t]*\n\s*)[rRuU]?(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE})[ \t]*$",
 }
 
 
 def without_comments(text: str, language: str) -> list[str]:
-    """The lines of a file without comments, and in Python without documentation; as they are in other languages."""
+    """The lines of a file without comments, and in Python without docstrings; unchanged in other languages."""
     own = family(language)
     if own not in _TEXT:
         return text.splitlines()
@@ -263,14 +263,14 @@ def without_comments(text: str, language: str) -> list[str]:
 
 
 def role_of(path: str, language: str, kind: FileKind) -> str:
-    """What a file is to the team: a template is code here."""
+    """The role of a file: a template is code here."""
     if kind is FileKind.TEST:
         return "" if _FIXTURE.search(path) else TEST
     return PRODUCT if is_product(path, FileKind.CODE if language == TEMPLATES else kind) else ""
 
 
 class CodeText:
-    """A file's text, able to say whether a place is code; comments and strings are looked for when first needed."""
+    """A file's text that can tell whether a place is code; comments and strings are located on first use."""
 
     __slots__ = ("_ends", "_family", "_last_line", "_lines_with", "_starts", "text")
 
@@ -285,7 +285,7 @@ class CodeText:
     def is_code(self, offset: int) -> bool:
         """The first character of a string still counts as code: a pattern may begin with it."""
         if self._family not in _TEXT:
-            return True  # a language that only a project's own patterns are about
+            return True  # only the project's own patterns are about this language
         if self._starts is None:
             spans = [match.span() for match in _expression(self._family).finditer(self.text)]
             self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
@@ -296,7 +296,7 @@ class CodeText:
         return offset == start and self.text[start] not in "#/"
 
     def line_of(self, offset: int) -> int:
-        """Counted on from the last place asked for, as places come in order mostly."""
+        """Counted from the last place, since places mostly come in order."""
         last, line = self._last_line
         if offset >= last:
             line += self.text.count("\n", last, offset)
@@ -306,7 +306,7 @@ class CodeText:
         return line
 
     def lines_with(self, word: str) -> list[tuple[int, int]]:
-        """Start and end of each line that has a word; several detectors ask for the same one."""
+        """Start and end of each line with a word; several detectors ask for the same one."""
         spans = self._lines_with.get(word)
         if spans is None:
             spans, text = [], self.text
@@ -320,7 +320,7 @@ class CodeText:
         return spans
 
     def regions_with(self, words: Sequence[str]) -> list[tuple[int, int]]:
-        """Stretches of text around the lines that have one of the words, from two lines before to some way behind."""
+        """Text around the lines that have one of the words, from two lines before to some way after."""
         text = self.text
         merged: list[tuple[int, int]] = []
         for start, end in sorted(span for word in words for span in self.lines_with(word)):
@@ -335,20 +335,20 @@ class CodeText:
 
 
 class Matcher:
-    """Detectors, compiled when a file first needs them. Those of a project need a sandbox to run in."""
+    """Detectors, compiled when a file first needs them. A project's own need a sandbox to run in."""
 
     def __init__(self, detectors: Sequence[Detector], sandbox: PatternSandbox | None = None) -> None:
         self.detectors = tuple(detectors)
         if sandbox is None and any(detector.from_project for detector in detectors):
             raise ValueError("a project's own patterns run only where they can be stopped")
         self._sandbox = sandbox
-        # Built-in ones: family or TEMPLATES → what the file must hold besides → word → positions.
+        # Built-in ones: family or TEMPLATES → what the file must also contain → word → positions.
         self._by_word: dict[str, dict[tuple[str, ...], dict[str, list[int]]]] = {}
-        self._expressions: dict[str, list[int]] = {}  # of the project, by family
-        self._queries: dict[str, list[int]] = {}  # of the project, by grammar
+        self._expressions: dict[str, list[int]] = {}  # the project's, by family
+        self._queries: dict[str, list[int]] = {}  # the project's, by grammar
         self._paths = {at: GlobSet(detector.paths) for at, detector in enumerate(self.detectors) if detector.paths}
         self._compiled: dict[int, re.Pattern[str]] = {}
-        self._packages: dict[str, dict[str, None]] = {}  # by family: those that some detector asks for
+        self._packages: dict[str, dict[str, None]] = {}  # by family: those some detector asks for
         for position, detector in enumerate(self.detectors):
             self._packages.setdefault(detector.language, {}).update(dict.fromkeys(detector.packages))
             if detector.query:
@@ -364,15 +364,15 @@ class Matcher:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when a detector does: uses found by others are then of no use."""
+        """Changes with any detector: uses found by others are then stale."""
         return hashlib.sha256(repr((MOST_LINES, self.detectors)).encode()).hexdigest()[:16]
 
     def knows(self, language: str) -> bool:
         return _place(language) in self._by_word or _place(language) in self._expressions or language in self._queries
 
     def uses(self, text: str, language: str, path: str, role: str = "") -> list[Use]:
-        """Each line that uses a pattern, once, by detector and line. Questions about tests are asked of tests, others
-        of product code, those of the project of every file."""
+        """Each line that uses a pattern, once, by detector and line. Questions about tests apply to tests, others to
+        product code, the project's own to every file."""
         code = CodeText(text, family(language))
         tests_from = _tests_from(text) if role == PRODUCT else 1
         found: list[Use] = []
@@ -389,7 +389,7 @@ class Matcher:
         return found + self._matched_queries(self._sandbox, text, language, path)
 
     def packages(self, text: str, language: str) -> list[str]:
-        """The packages a file imports, of those that detectors ask for."""
+        """The packages a file imports, among those that detectors ask for."""
         own = family(language)
         return [name for name in self._packages.get(own, ()) if name in text and import_of(name, own).search(text)]
 
@@ -412,7 +412,7 @@ class Matcher:
         return [(at, line) for at, lines in zip(positions, found, strict=True) for line in lines[:MOST_LINES]]
 
     def _possible(self, place: str, text: str) -> list[int]:
-        """Built-in detectors of which the text has a word: most files have few of all the words."""
+        """Built-in detectors whose words the text contains: most files have few of them."""
         found: set[int] = set()
         for within, by_word in self._by_word.get(place, {}).items():
             if not within or any(word in text for word in within):
@@ -438,7 +438,7 @@ class Matcher:
 
 
 def _tests_from(text: str) -> float:
-    """The line where a file's own tests begin, as Rust has them."""
+    """The line where a file's inline tests begin, as in Rust."""
     found = _OWN_TESTS.search(text)
     return text.count("\n", 0, found.start()) + 1 if found else math.inf
 
@@ -448,7 +448,7 @@ def _place(language: str) -> str:
 
 
 def _matches(expression: re.Pattern[str], detector: Detector, code: CodeText) -> Iterator[re.Match[str]]:
-    """Only what is near a word is tried: that is many times quicker than trying every character of the file."""
+    """Only text near a word is tried: that is many times faster than trying every character of the file."""
     if detector.spans_lines:
         near = code.regions_with(detector.words)
         return chain.from_iterable(expression.finditer(code.text, start, end) for start, end in near)
