@@ -98,10 +98,10 @@ def test_a_hostile_glob_takes_no_time(glob: str, path: str) -> None:
 def test_time_grows_with_the_length_of_a_path() -> None:
     def seconds(depth: int) -> float:
         path = "/".join(["a"] * depth)
-        started = time.perf_counter()
+        started = time.process_time()
         for number in range(3):
             match_globs([f"{path}/{number}"], ["**/a/**/a*/" * 100 + "z"])
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(100)
     assert min(seconds(2000) for _ in range(3)) < 60 * min(seconds(100) for _ in range(3))  # 20 times as long a path
