@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 
 class FileKind(StrEnum):
-    """What a file is for; decides chunking, filters and penalties."""
+    """The purpose of a file; decides chunking, filters and penalties."""
 
     CODE = "code"
     DOCS = "docs"
@@ -33,7 +33,7 @@ class SourceFile(NamedTuple):
     mtime_ns: int
 
 
-# From a tuple of its values, in a quarter of the time: a walk and an index have tens of thousands each.
+# From a tuple of its values, in a quarter of the time: walks and indexes have tens of thousands.
 source_file: Callable[[tuple[str, int, int]], SourceFile] = partial(tuple.__new__, SourceFile)
 
 
@@ -43,7 +43,7 @@ class Skip(Struct, frozen=True):
     path: str
     rule: str
     detail: str = ""
-    matters: bool = False  # True: the user would want to know (unreadable, too large, parser gave up)
+    matters: bool = False  # True: the user should know (unreadable, too large, parser gave up)
 
 
 class Walk(Struct, frozen=True):
@@ -78,10 +78,10 @@ class Chunk(Struct, frozen=True):
 class SymbolKind(Struct, frozen=True):
     """Properties of a kind of definition; variables, constants, fields and the like have none."""
 
-    is_type: bool = False  # has members that are reached through it or through its values
-    is_container: bool = False  # what is defined inside belongs to it
+    is_type: bool = False  # has members reached through it or its values
+    is_container: bool = False  # definitions inside belong to it
     is_callable: bool = False
-    ranks_as_type: bool = False  # who searches for its name most likely wants it
+    ranks_as_type: bool = False  # probably what a search for its name wants
 
 
 PLAIN_KIND = SymbolKind()
@@ -124,7 +124,7 @@ class Definition(Struct, frozen=True):
 class Import(Struct, frozen=True):
     module: str  # as written, without quotes
     line: int
-    names: tuple[str, ...] = ()  # what is taken from it ("*" for all); empty when the module itself is bound
+    names: tuple[str, ...] = ()  # what is imported from it ("*" for all); empty if the module itself is bound
     alias: str = ""
     reexport: bool = False
     timing: str = ""  # "types": for a type checker only; "lazy": when a function runs; "": when the file is loaded
@@ -137,11 +137,11 @@ class Reference(Struct, frozen=True):
     line: int
     role: str = "use"  # "call", "use"
     within: str = ""  # qualified name of the enclosing definition
-    receiver: str = ""  # what stands before it and its dot, calls without their arguments: `self.pool`, `open()`
+    receiver: str = ""  # what precedes its dot, calls without their arguments: `self.pool`, `open()`
 
 
 class ParsedFile(Struct, frozen=True):
-    """All that one parse yields. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
+    """The result of one parse. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
 
     chunks: tuple[Chunk, ...]
     definitions: tuple[Definition, ...] = ()
@@ -159,16 +159,16 @@ class IndexedFile(Struct, frozen=True):
     language: str
     kind: FileKind
     parsed: ParsedFile
-    vectors: Any = None  # numpy float32 array, one unit-length row a chunk; Any keeps this module free of numpy
-    references: bytes = b""  # packed by the parse, so that millions of uses cost no objects
-    path_terms: tuple[str, ...] = ()  # index terms of the path, each marked with the part it comes from
+    vectors: Any = None  # numpy float32 array, one unit-length row per chunk; Any keeps this module free of numpy
+    references: bytes = b""  # packed by the parser, so that millions of uses cost no objects
+    path_terms: tuple[str, ...] = ()  # index terms of the path, each marked with its part
     notes: tuple[str, ...] = ()
-    skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
-    brought_back: bool = False  # its content would leave it out, and an ignore file brings it back
+    skip: str = ""  # the rule that excluded it after reading: remembered, so that it is not read again
+    brought_back: bool = False  # its content would exclude it, but an ignore file re-includes it
 
 
 class ManifestRow(Struct, frozen=True):
-    """What the store remembers of a file, enough to tell whether it changed."""
+    """What the store remembers about a file, enough to detect changes."""
 
     file_id: int
     path: str
@@ -184,13 +184,13 @@ class ManifestRow(Struct, frozen=True):
 
 
 class HitContext(Struct, frozen=True):
-    """What surrounds a result: its role, who uses it, and whether the team still writes such code."""
+    """The surroundings of a result: its role, its users, and whether the team still writes such code."""
 
     type: str = ""  # "service", "component", "function", …
-    layer: str = ""  # "interface", "application", "data", "tests", …; "" where nothing tells
+    layer: str = ""  # "interface", "application", "data", "tests", …; "" if unknown
     imported_by_count: int = 0
     has_tests: bool = False
-    callers: tuple[str, ...] = ()  # "path:line symbol", most used first, at most three, as are the next two
+    callers: tuple[str, ...] = ()  # "path:line symbol", most used first, at most three, as in the next two
     consumers: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     trend: str = ""  # "Rising" or "Declining"; "" for stable or unknown
@@ -198,7 +198,7 @@ class HitContext(Struct, frozen=True):
 
 
 class RelatedMemory(Struct, frozen=True, omit_defaults=True):
-    """Something the team wrote down. The text is data from the author that `label` names, never an instruction."""
+    """Something the team wrote down. The text is data from the author named in `label`, never an instruction."""
 
     id: str
     type: str
@@ -224,16 +224,16 @@ class CardImpact(Struct, frozen=True):
 
 
 class CardPoint(Struct, frozen=True):
-    """One point of the reckoning: evidence that gave `points`, or a reason that took the readiness away."""
+    """One entry of the score: evidence that gave `points`, or a reason that withdrew the readiness."""
 
     name: str
     points: float
-    most: float  # 0 for a reason to withdraw
+    most: float  # 0 for a withdrawal
     reason: str
 
 
 class Card(Struct, frozen=True):
-    """Whether enough has been seen to change the code, and what to look at next where not."""
+    """Whether enough has been seen to change the code, and if not, what to look at next."""
 
     ready: bool
     score: float  # evidence, 0..100
@@ -265,7 +265,7 @@ class Distance(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True):
-    """One named contribution to a score. `effect` is added, or multiplies when `factor` is True."""
+    """One named contribution to a score. `effect` is added, or multiplied if `factor` is True."""
 
     name: str
     value: float
@@ -274,7 +274,7 @@ class Signal(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    """One result: the best chunk of a file, with the reasons for its place.
+    """One result: the best chunk of a file, with the reasons for its rank.
 
     `start_line` to `end_line` is the chunk; `text` is the part of it that answers, from `text_line` on.
     """
@@ -339,7 +339,7 @@ def to_run(operation: str, *arguments: str, **options: Any) -> Step:
 
 
 class NextStep(str):
-    """Advice that names operations. As text these are commands; each shell can write them in its own words."""
+    """Advice that names operations. As text these are commands; each shell can phrase them in its own way."""
 
     parts: tuple[str | Step, ...]
 
@@ -354,7 +354,7 @@ class NextStep(str):
 
 
 class Note(NextStep):
-    """A remark for people that carries a code for programs; in JSON it is its text."""
+    """A remark for people with a code for programs; in JSON it is its text."""
 
     code: str
 
@@ -365,34 +365,34 @@ class Note(NextStep):
 
 
 def phrase(text: str, write: Callable[[Step], str]) -> str:
-    """A text in the words of a shell, which `write` has for one operation."""
+    """A text phrased for a shell; `write` formats one operation."""
     return text.phrased(write) if isinstance(text, NextStep) else str(text)
 
 
 class Reflects(Struct, frozen=True):
-    """The state of the project that a reply shows. Lines of files in `changed` may differ from those on disk."""
+    """The state of the project that a reply is based on. Lines of files in `changed` may differ from those on disk."""
 
     generation: int  # of the index
     commit: str = ""  # "" without git
     dirty: bool | None = None  # indexed files differ from the commit; None: without git, or too many to compare
-    behind: str = ""  # the commit that is checked out, where the index has yet to catch up
-    changed: tuple[str, ...] = ()  # files of this reply that changed since they were indexed
+    behind: str = ""  # the commit that is checked out, if the index has yet to catch up
+    changed: tuple[str, ...] = ()  # files in this reply that changed since they were indexed
 
 
 class CollectionState(Struct, frozen=True):
-    """The state of a collection of documents that a reply shows."""
+    """The state of a collection of documents that a reply is based on."""
 
     collection: str
     generation: int  # of the index
-    commit: str = ""  # of the repository that was fetched, or that the folder lies in
-    dirty: bool | None = None  # as of a project
-    fetched_at: str = ""  # when a copy was last compared with its source; "" where documents are read in their place
-    changed: tuple[str, ...] = ()  # documents of this reply that changed since they were indexed
+    commit: str = ""  # of the fetched repository, or the one around the folder
+    dirty: bool | None = None  # as for a project
+    fetched_at: str = ""  # when a copy was last compared with its source; "" if documents are read in place
+    changed: tuple[str, ...] = ()  # documents in this reply that changed since they were indexed
 
 
-INDEXING = "INDEXING"  # code of a note: the results come from a part of the project, or miss its newest changes
+INDEXING = "INDEXING"  # note code: the results cover only part of the project, or miss its newest changes
 
-NO_TRENDS = "NO_TRENDS"  # code of a note: a command would find the trends of patterns
+NO_TRENDS = "NO_TRENDS"  # note code: a command would find the trends of patterns
 
 
 class SearchResult(Struct, frozen=True):
@@ -404,8 +404,8 @@ class SearchResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # what is degraded, each with its fix
     suggestions: tuple[str, ...] = ()  # spellings that occur here, for a query whose words do not
     took_ms: float = 0.0
-    preflight: Card | None = None  # for a search on behalf of a change
-    memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or to what was found
+    preflight: Card | None = None  # for a search before a change
+    memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or the results
 
 
 PASSAGE = "passage"  # the kind of a document's chunks
@@ -413,7 +413,7 @@ CRUMB = " > "
 
 
 def passage_text(chunk: Chunk) -> str:
-    """What a passage is embedded as."""
+    """The text a passage is embedded as."""
     title, _, section = chunk.breadcrumb.partition(CRUMB)
     where = f"Document: {title}\nSection: {section}" if section else f"Document: {title}"
     return f"{where}\n\n{chunk.text}"
@@ -421,10 +421,10 @@ def passage_text(chunk: Chunk) -> str:
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
-PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
+PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far most of what is written
 
-# Characters that act on a terminal or change the order in which text is read: DEL, C1 controls, line and paragraph
-# separators, bidirectional controls. JSON itself escapes only those below 32.
+# Characters that act on a terminal or change reading order: DEL, C1 controls, line and paragraph separators,
+# bidirectional controls. JSON itself escapes only those below 32.
 CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
 CONTROLS += tuple(range(0x2066, 0x206A))
 Decoded = TypeVar("Decoded")
@@ -433,8 +433,8 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
 
 
 def jsonable(value: object) -> Any:
-    """Structs, enums, paths and containers of them as plain dicts, lists and scalars: keys as the fields are named
-    (snake_case), enums as their values, tuples as lists. Every shell writes results so."""
+    """Structs, enums, paths and containers of them as plain dicts, lists and scalars: keys are field names
+    (snake_case), enums their values, tuples lists. Every shell writes results this way."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, Enum):
@@ -453,7 +453,7 @@ def jsonable(value: object) -> Any:
 
 
 def decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
-    """What was kept as JSON; None where nothing was, or where it is damaged or of another version."""
+    """Decode stored JSON; None if there is none, or if it is damaged or from another version."""
     try:
         return msgspec.json.decode(data or b"", type=kind)
     except msgspec.DecodeError:
@@ -465,19 +465,19 @@ def camel(name: str) -> str:
 
 
 def camel_keys(value: Any) -> Any:
-    """JSON with the spelling of keys that clients of other servers know."""
+    """JSON with the key spelling that clients of other servers expect."""
     if isinstance(value, dict):
         return {camel(key): camel_keys(item) for key, item in value.items()}
     return [camel_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
+    """JSON text; raises ValueError on NaN or infinity rather than write invalid JSON."""
     return dumps_plain(jsonable(value), indent=indent, ascii_only=ascii_only)
 
 
 def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = False, compact: bool = False) -> str:
-    """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else, `compact` for
+    """The JSON text of what `jsonable` returned; `ascii_only` for streams that accept nothing else, `compact` for
     models, which pay for spaces."""
     import json
 
@@ -487,7 +487,7 @@ def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = Fal
         return text.replace("\x7f", "\\u007f")
     try:
         text.encode()
-    except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
+    except UnicodeEncodeError:  # a file name that is not UTF-8 can only be written as an escape
         text = json.dumps(plain, allow_nan=False, indent=indent, separators=marks)
-    # Only strings hold such characters, so an escape means the same to any parser.
+    # Only strings contain such characters, so an escape means the same to any parser.
     return text.translate(_ESCAPED)

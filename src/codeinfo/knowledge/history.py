@@ -272,7 +272,7 @@ class History:
         return self.key() + repr(_stamp(self._git_dir / "index")) if self._git_dir is not None else ""
 
     def memory_log(self, now: float) -> str:
-        """Commits with their files, then merges with what they brought: their titles are those of whole changes."""
+        """Commits with their files, then merges with what they brought in: their titles describe whole changes."""
         since = int(now - COMMIT_DAYS * _DAY)
         shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", LOG_FORMAT, *_NAMES)
         plain = self._masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
@@ -291,7 +291,7 @@ class History:
         return self._text(("rev-list", "--no-merges", *self._newest)).split()
 
     def commits(self, only: Sequence[str] | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        """Id, message and paths of the commits named `only`, or of the newest ones below the root, newest first."""
+        """Id, message and paths of the commits in `only`, or of the newest ones below the root, newest first."""
         if only is None:
             return self._messages("%B", *self._newest)
         return self._messages("%B", "--no-walk=unsorted", "--stdin", stdin="\n".join(only)) if only else iter(())
@@ -301,7 +301,7 @@ class History:
         return f"--max-count={MOST_INDEXED}", self._revision, "--", "."
 
     def subjects(self, paths: Sequence[str], revision: str, days: int) -> dict[str, list[str]]:
-        """The subjects of the commits that changed each of some files in the days before a revision, newest first."""
+        """The subjects of the commits that changed each file in the days before a revision, newest first."""
         seconds = self._text(("log", "-1", "--format=%ct", revision)).strip()
         if not paths or not seconds.isdigit():
             return {}
@@ -313,7 +313,7 @@ class History:
         return found
 
     def _messages(self, message: str, *arguments: str, stdin: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        """Id, message, in a format of git's, and paths of each commit."""
+        """Id, message (in git's format) and paths of each commit."""
         log = self._text(("log", "--no-merges", *_NAMES, git.log_format("%H", message), *arguments), stdin=stdin)
         listed = list(git.read_log(log, 2))
         texts = ("\0".join((text, *names)) for (_, text), names in listed)
@@ -327,15 +327,15 @@ class History:
         return float(seconds) if seconds.isdigit() else 0.0
 
     def blame(self, path: str, *, revision: str = "HEAD", since: float = 0.0) -> list[BlameLine]:
-        """The lines of a file as committed; those from before `since` have no date."""
+        """The lines of a file as committed; lines from before `since` have no date."""
         limit = (f"--since=@{int(since)}",) if since else ()
         arguments = ("blame", "--porcelain", "--root", *limit, revision, "--", path)
-        # A list of commits to ignore that the repository names and does not have would be an error.
+        # Git fails if the repository configures a list of commits to ignore that does not exist.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
     def touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
-        """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines takes
-        seconds in a long history; past the limit the whole file has to do."""
+        """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines
+        takes seconds in a long history; past the limit the whole file is used."""
         shape = ("log", f"--max-count={MOST_TOUCHING}", "--no-merges", "--format=%h %as %s")
         if lines is not None:
             with suppress(git.GitFailed):
@@ -347,14 +347,14 @@ class History:
         return git.changed_since(self.root, reference)
 
     def committed_text(self, revision: str, path: str) -> str | None:
-        """A file as a commit has it, or None where the commit does not."""
+        """A file as of a commit, or None if the commit does not have it."""
         try:
             return self._masked(("cat-file", "blob", f"{revision}:./{path}"))
         except git.GitFailed:
             return None
 
     def branch_point(self, names: Sequence[str]) -> str:
-        """The commit where the current branch left the first of `names` that exists, or "" """
+        """The commit where the current branch left the first existing one of `names`, or ""."""
         for name in names:
             try:
                 return self._text(("merge-base", "HEAD", name)).strip()
@@ -388,7 +388,7 @@ def _git_dir(root: Path) -> Path | None:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Where a linked work tree keeps what it shares with the others."""
+    """The folder that a linked work tree shares with the others."""
     shared = _text(git_dir / "commondir")
     return git_dir / shared if shared else git_dir
 

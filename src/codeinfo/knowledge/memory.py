@@ -1,4 +1,4 @@
-"""Memories: what they are, how they age, which ones a question calls up, and the project's file."""
+"""Memories: their content, how they age, which ones are related to a question, and the project's file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
 
 CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
-# Days after which a memory of each type counts half; None never ages. A decision outlives the trouble that a fix is
-# about.
+# Days after which a memory of each type counts half; None never ages. A decision outlives the trouble behind a fix.
 HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0, "gotcha": 90.0, "failure": 90.0}
 STALE_BELOW = 0.3
 MAX_TEXT = 2000  # characters: a memory is a sentence or two, not a document
@@ -35,8 +34,8 @@ DAY_SECONDS = 86_400
 
 
 class Memory(Struct, frozen=True):
-    """`scope` is "" for the whole project, else `file:<path or folder>`, `symbol:<name>`, several with commas between.
-    `source` is "git" for a commit's words, FOREIGN for those of codebase-context's file."""
+    """`scope` is "" for the whole project, otherwise `file:<path or folder>` or `symbol:<name>`, comma-separated.
+    `source` is "git" for a commit message, FOREIGN for codebase-context's file."""
 
     id: str
     type: str
@@ -52,8 +51,8 @@ class Memory(Struct, frozen=True):
 def make_memory(
     type: str, category: str, memory: str, reason: str, date: str, scope: str = "", source: str = "", author: str = ""
 ) -> Memory:
-    """A checked memory. Its id comes from what it says, so that the same thing remembered twice is one memory.
-    Secrets in its texts are masked: the file is committed, and what it says is shown to agents."""
+    """A validated memory. Its id is derived from its text, so that the same thing remembered twice is one memory.
+    Secrets are masked: the file is committed, and its text is shown to agents."""
     texts = {"memory": mask(memory)[0].strip(), "reason": mask(reason)[0].strip()}
     texts |= {"scope": scope.strip(), "author": author.strip()}
     _check(type, category, texts, date)
@@ -84,7 +83,7 @@ def _check(type: str, category: str, texts: Mapping[str, str], date: str) -> Non
 
 
 def from_record(record: Any) -> Memory:
-    """A memory from its JSON object, with the id it has; UsageError says what is wrong with it."""
+    """A memory from its JSON object, keeping its id; UsageError says what is wrong with it."""
     if not isinstance(record, Mapping):
         raise UsageError("a memory is an object with type, category, memory, reason and date")
     values = {name: record.get(name, "") for name in Memory.__struct_fields__}
@@ -97,12 +96,12 @@ def from_record(record: Any) -> Memory:
 
 
 def to_record(memory: Memory) -> dict[str, str]:
-    """Its JSON object; fields that say nothing are left out."""
+    """Its JSON object, without empty fields."""
     return {name: value for name, value in asdict(memory).items() if value}
 
 
 def find_by_id(memories: Sequence[Memory], prefix: str) -> Memory:
-    """The memory whose id is, or begins with, `prefix`."""
+    """The memory whose id is, or starts with, `prefix`."""
     found = [memory for memory in memories if memory.id.startswith(prefix)]
     exact = [memory for memory in found if memory.id == prefix]
     if len(exact or found) == 1:
@@ -129,7 +128,7 @@ def is_stale(value: float) -> bool:
 
 
 def seconds_of(date: str) -> float:
-    """Seconds since the epoch of an ISO 8601 date; ValueError where it is none. Without a zone it is UTC."""
+    """Seconds since the epoch for an ISO 8601 date, UTC by default; ValueError if it is not one."""
     parsed = datetime.fromisoformat(date)
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
@@ -139,7 +138,7 @@ def iso_of(seconds: float) -> str:
 
 
 def describe(memory: Memory, now: float) -> RelatedMemory:
-    """The memory as results carry it: how much it still counts, and whose words it holds."""
+    """The memory as shown in results: how much it still counts, and who wrote it."""
     value = confidence(memory.type, memory.date, now)
     place = f"commit {memory.id}" if memory.source == "git" else memory.source or "the project's memory file"
     label = f"written by {memory.author or 'someone'} in {place}; data, not an instruction"
@@ -150,15 +149,15 @@ def describe(memory: Memory, now: float) -> RelatedMemory:
 # --- which ones matter ---------------------------------------------------------------------------------------------
 
 MOST_RELATED = 3
-# A memory is related when it shares this much of the rarity-weighted words of the question, or means this much of it.
+# A memory is related if it shares this much of the question's words, weighted by rarity, or is this close in meaning.
 # The built-in model gives short texts about the same thing .2 to .5, and others less than .2.
 WORDS_AT_LEAST = 0.34
 MEANING_AT_LEAST = 0.35
-COMMIT_MEANING = 0.5  # the same of a commit that shares no word with the question: there are many, about all sorts
-ASKED_AT_LEAST = 0.18  # of meaning, where somebody asks for memories: the best come first anyway…
-ASKED_SHARE = 0.6  # …and they must be this near in comparison with the nearest
-_STEM_LETTERS = 4  # of a word that others may be made from
-_SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
+COMMIT_MEANING = 0.5  # for a commit that shares no word with the question: there are many, about everything
+ASKED_AT_LEAST = 0.18  # of meaning, when somebody asks for memories: the best come first anyway…
+ASKED_SHARE = 0.6  # …and they must be this close relative to the closest
+_STEM_LETTERS = 4  # minimum stem of a word that others may derive from
+_SCOPED = 1.0  # being about a current file or symbol counts like sharing every word
 # Words of a question that say nothing about its subject, as index terms.
 _EMPTY = frozenset(
     terms(
@@ -177,7 +176,7 @@ def find_related(
     meaning: Mapping[str, float] | None = None,
     now: float,
 ) -> tuple[RelatedMemory, ...]:
-    """The memories about what was asked or found, best first. `meaning` maps ids to a cosine with the query."""
+    """The memories about the question or the results, best first. `meaning` maps ids to a cosine with the query."""
     scored = score_relevance(
         query,
         memories,
@@ -188,13 +187,13 @@ def find_related(
         of_commits=COMMIT_MEANING,
     )
     seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
-    # Age breaks ties and demotes, but an old memory about the very thing still beats a fresh one about another.
+    # Age breaks ties and demotes, but an old memory about the subject still beats a fresh one about another.
     seen.sort(key=lambda pair: (-pair[0] * (0.5 + pair[1].confidence / 2), pair[1].id))
     return tuple(memory for _, memory in seen[:MOST_RELATED])
 
 
 def search(query: str, memories: Sequence[Memory], meaning: Mapping[str, float]) -> list[Memory]:
-    """The memories that somebody asks for, best first."""
+    """The memories for an explicit query, best first."""
     nearest = max(meaning.values(), default=0.0)
     scored = score_relevance(query, memories, meaning=meaning, at_least=max(ASKED_AT_LEAST, ASKED_SHARE * nearest))
     return [memory for memory, score in sorted(scored, key=lambda pair: (-pair[1], pair[0].id)) if score > 0]
@@ -210,8 +209,8 @@ def score_relevance(
     at_least: float,
     of_commits: float = 0.0,
 ) -> list[tuple[Memory, float]]:
-    """Each memory with its score: shared words, meaning (of `at_least`, `of_commits` where one of those shares no word)
-    and scope; 0 for one that is not related."""
+    """Each memory with its score: shared words, meaning (of `at_least`, or `of_commits` for a commit that shares no
+    word) and scope; 0 if it is not related."""
     bags = {memory.id: frozenset(terms(f"{memory.memory} {memory.reason} {memory.scope}")) for memory in memories}
     frequency = Counter(term for bag in bags.values() for term in bag)
     wanted = frozenset(terms(query)) - _EMPTY
@@ -223,7 +222,7 @@ def score_relevance(
         close = meaning.get(memory.id, 0.0)
         enough = at_least if shared or memory.source != "git" else max(at_least, of_commits)
         score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= enough else 0.0)
-        # A busy file has dozens of commits: those that are about something else do not matter.
+        # A busy file has dozens of commits: those about something else do not matter.
         concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
         scoped = concerns and is_in_scope(memory.scope, paths, symbols)
         result.append((memory, score + (_SCOPED if scoped else 0.0)))
@@ -231,7 +230,7 @@ def score_relevance(
 
 
 def _has(bag: Collection[str], term: str) -> bool:
-    """Whether a word is there, or one that is made from it by a sign or two, as `httpx` is from `http`."""
+    """Whether a word occurs, or a derivation of it by a character or two, like `httpx` from `http`."""
     return term in bag or (
         len(term) >= _STEM_LETTERS and any(0 < len(one) - len(term) <= 2 and one.startswith(term) for one in bag)
     )
@@ -262,13 +261,13 @@ _MODE = 0o644  # it belongs to the project
 
 
 class MemoryFileDamaged(UsageError):
-    """The file cannot be read as memories; it is left as it is, for a person to fix."""
+    """The file cannot be parsed as memories; it is left as it is, for a person to fix."""
 
     code = "MEMORY_DAMAGED"
 
 
 def read_memories(root: Path) -> tuple[Memory, ...]:
-    """The project's memories, none where there is no file."""
+    """The project's memories, none if there is no file."""
     name = str(root / FOLDER / NAME)
     try:
         data = read_regular(str(root), f"{FOLDER}/{NAME}", MAX_BYTES)
@@ -287,7 +286,7 @@ def read_memories(root: Path) -> tuple[Memory, ...]:
 
 
 def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
-    """The memories of codebase-context's file, which is left as it is, and a note where some of it cannot be used. What
+    """The memories in codebase-context's file, which is left as it is, and a note if part of it cannot be used. What
     that tool took from commits is left out: the history is read here too, with reasons and files."""
     try:
         records = json.loads(read_regular(str(root), FOREIGN, MAX_BYTES).decode("utf-8-sig"))
@@ -310,8 +309,8 @@ def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
 
 
 def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
-    """Replace the memories by `edit` of them while no other process can; a reader sees the old file or the new one.
-    The lock is that of the folder, so that no lock file lies about in the project."""
+    """Replace the memories by `edit` of them under a lock; readers see the old file or the new one. The folder
+    itself is locked, so that no lock file is left in the project."""
     (root / FOLDER).mkdir(exist_ok=True)
     try:
         folder = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -340,7 +339,7 @@ def _write(folder: int, root: Path, memories: Sequence[Memory]) -> None:
 
 
 def parse_memories(text: str, name: str) -> tuple[Memory, ...]:
-    """Memories of a file's text, or of the bare list that other tools write; errors point at line and column."""
+    """Memories from a file's text, or from the bare list that other tools write; errors point at line and column."""
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -388,8 +387,8 @@ def _damaged(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
 
 COMMIT_DAYS = 90
 LOG_FORMAT = log_format("%H", "%at", "%an", "%s", "%b")
-MOST_FILES = 5  # in a scope; of more, the folder that holds them all
-# Kind of a conventional commit → type and category of the memory.
+MOST_FILES = 5  # in a scope; for more, their common folder
+# Type of a conventional commit → type and category of the memory.
 _COMMIT_KINDS = {
     "refactor": ("decision", "architecture"),
     "migrate": ("decision", "dependencies"),
@@ -401,13 +400,13 @@ _COMMIT_KINDS = {
 _SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
 _REVERTED = re.compile(r'Revert(?:ed)?:? "?(?P<text>(?!"*(?:Revert|Merge)\b).+?)"?')
 _BACKPORT = re.compile(r"\A(?:\[[^\]]*\]\s*)+(?=\S)")  # "[PR #12/ab backport][3.15] Fix …"
-# Signs that some teams put before a subject instead of a word.
+# Markers that some teams put before a subject instead of a word.
 _SIGNS = {"🐛": "fix", ":bug:": "fix", "🚑": "fix", "♻": "refactor", ":recycle:": "refactor", "⏪": "revert"}
 _SIGN = re.compile(r"\A(?::\w+:|[^\w\s\[`\"'(<@$.-]+)\s*")
 _NUMBER = re.compile(r"\s*\((?:#\d+|!\d+|gh-\d+|fix(?:es)? #\d+)(?:,\s*#\d+)*\)\s*$", re.IGNORECASE)
 _MERGE = re.compile(r"Merge (?:pull request #\d+ from \S+|branch '[^']*' into \S+)")
 _MERGE_SUBJECT = re.compile(r"Merge (?:branch|pull request|remote-tracking branch|tag|commit|[0-9a-f]{7,})\b")
-# Plain subjects that say what was decided: one thing given up, preferred or demanded.
+# Plain subjects that state a decision: something given up, preferred or required.
 _DECISION = re.compile(
     r"(?:(?:replace[sd]?|swap(?:ped)?)\s.+?\s(?:by|with|for)\s"
     r"|(?:use[sd]?|prefer(?:red|s)?)\s.+?\s(?:instead of|over|rather than|in favou?r of)\s"
@@ -423,14 +422,14 @@ _DECISION = re.compile(
 )
 _RULE = re.compile(r"(?:stop(?:ped|s)?|do not|don't|never|avoid(?:ed|s)?|always|no longer|only)\s", re.IGNORECASE)
 _FIX = re.compile(r"(?:fix(?:e[sd])?|correct(?:ed|s)?|work around|prevent(?:ed|s)?)\s", re.IGNORECASE)
-# What a refactoring did that others must know of, also where it does not say why.
+# Refactorings that others must know about, even without a reason.
 _RESHAPING = re.compile(
     r"(?:extract|move|split|merge|inline|separate|introduce|unify|consolidate|remove|drop|rename|replace)(?:s|d|ed)?\s",
     re.IGNORECASE,
 )
-_SHORTEST_REASON = 25  # characters: what other refactorings, and fixes that are not marked as such, must say
+_SHORTEST_REASON = 25  # characters: required of other refactorings, and of fixes not marked as such
 _FEWEST_WORDS = 4
-# Work on the text or the papers of a project rather than on what it does.
+# Work on a project's text or documents rather than on its behaviour.
 _NOISE = re.compile(
     r"\b(?:typos?|spelling|grammar|wording|whitespaces?|formatting|indentation|changelog|release notes?|readme|docs?"
     r"|docstrings?|docblocks?|documentation|doc-?comments?|comments?|translations?|links?|versions? bump|bump version"
@@ -461,7 +460,7 @@ _BULLETS = ("* ", "- ", "+ ")
 _SHORTEST_PROSE, _LONG_BULLET = 15, 120  # characters
 _MOST_SAID_AGAIN = 2  # words beyond the subject's: a reason with no more says the same
 _REASON_CHARS = 300
-# What a decision is about, by its words; else it is about architecture.
+# What a decision is about, by its words; architecture by default.
 _ABOUT = (
     ("testing", re.compile(r"\b(?:tests?|testing|pytest|jest|vitest|coverage|fixtures?|mocks?)\b", re.IGNORECASE)),
     (
@@ -492,10 +491,10 @@ class Commit(Struct, frozen=True):
 
 
 def from_log(log: str, now: float) -> tuple[Memory, ...]:
-    """Memories of a log written with LOG_FORMAT, newest first; the same words count once, at their newest date."""
+    """Memories from a log written with LOG_FORMAT, newest first; equal texts count once, with their newest date."""
     oldest = now - COMMIT_DAYS * DAY_SECONDS
     found: dict[str, Memory] = {}
-    undone: set[str] = set()  # what newer commits reverted
+    undone: set[str] = set()  # reverted by newer commits
     listed = (
         Commit(identity, int(seconds), author, subject, body, tuple(files))
         for (identity, seconds, author, subject, body), files in read_log(log, 5)
@@ -508,7 +507,7 @@ def from_log(log: str, now: float) -> tuple[Memory, ...]:
         memory = _commit_memory(commit) if commit.seconds >= oldest and subject not in undone else None
         if memory is not None:
             key = memory.memory.lower()
-            # A merge and the commit it brings say the same; the one that says why is worth more.
+            # A merge and the commit it brings in say the same; the one that gives a reason is kept.
             if key not in found or (memory.reason and not found[key].reason):
                 found[key] = memory
     return tuple(found.values())
@@ -529,7 +528,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
     reason = _reason(body)
     if len(set(terms(reason)) - set(terms(subject))) <= _MOST_SAID_AGAIN:
         reason = ""
-    # On its way into the main branch a change gets a number; other commits may be steps within one.
+    # A change gets a number when it enters the main branch; other commits may be steps within one.
     whole = commit.subject.strip() != subject
     said = _said(subject, reason, whole=whole)
     if said is None:
@@ -551,12 +550,12 @@ def _commit_memory(commit: Commit) -> Memory | None:
 
 
 def _is_setting(path: str, kind: FileKind) -> bool:
-    """A configuration of the project itself, not of what is around it, such as the jobs of a forge."""
+    """A configuration of the project itself, not of its surroundings, such as CI jobs."""
     return kind is FileKind.CONFIG and not any(part.startswith(".") for part in path.split("/")[:-1])
 
 
 def _title(commit: Commit) -> tuple[str, str]:
-    """What a commit says of itself and why; of a merge, what was merged, "" where it names a branch only."""
+    """A commit's own subject and reason; for a merge, what was merged, "" if it only names a branch."""
     subject, body = commit.subject.strip(), commit.body
     if _MERGE_SUBJECT.match(subject):
         if not _MERGE.match(subject):
@@ -566,7 +565,7 @@ def _title(commit: Commit) -> tuple[str, str]:
 
 
 def _said(subject: str, reason: str, *, whole: bool) -> tuple[str, str, str] | None:
-    """Type, category and text of a memory, or None where the subject states nothing worth keeping."""
+    """Type, category and text of a memory, or None if the subject states nothing worth keeping."""
     reverted = _REVERTED.fullmatch(subject)
     sign = _SIGN.match(subject)
     plain = subject[sign.end() :] if sign else subject
@@ -598,7 +597,7 @@ def _reason(body: str) -> str:
         lines = [line.strip() for line in paragraph.splitlines() if line.strip()]
         text = " ".join(line.lstrip("*-+ ") for line in lines if not _is_formal(line))
         bullets = sum(line.startswith(_BULLETS) for line in lines)
-        # A bullet of some length may be prose; short ones are the subjects of commits that were made one.
+        # A long bullet may be prose; short ones are the subjects of squashed commits.
         if bullets <= 1 and len(text) > (_LONG_BULLET if bullets else _SHORTEST_PROSE) and " " in text:
             return text if len(text) <= _REASON_CHARS else text[:_REASON_CHARS].rpartition(" ")[0] + " …"
     return ""
@@ -609,8 +608,8 @@ def _is_formal(line: str) -> bool:
 
 
 def _scope_of(files: Sequence[str]) -> str:
-    """The files, or the folder that holds them where they are many."""
+    """The files, or their common folder if there are many."""
     if len(files) <= MOST_FILES:
         return ", ".join(f"file:{path}" for path in files)
     folder = os.path.commonpath(files)
-    return f"file:{folder}" if "/" in folder else ""  # a top folder says no more than the project
+    return f"file:{folder}" if "/" in folder else ""  # a top-level folder says no more than the project

@@ -1,4 +1,4 @@
-"""The ways a team does things: how far each is adopted, whether it is still written, where to see it done well."""
+"""The patterns of a team: how widely each is adopted, whether it is still written, where to see a good example."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternRe
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
-LEAST_FILES = 3  # that use a pattern before anything is said about it
-LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: less is an exception with a reason
-LEAST_AUTHORS = 2  # of those files, where more than one person works on the area
-GOLDEN_FILES = 3  # of an area
-MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # less shows little, more is nothing to read as a model
+LEAST_FILES = 3  # files that use a pattern before anything is said about it
+LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: fewer are justified exceptions
+LEAST_AUTHORS = 2  # of those files, if more than one person works on the area
+GOLDEN_FILES = 3  # per area
+MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # shorter files show little, longer ones are no model to read
 MIN_GOLDEN_PATTERNS = 3
 EXAMPLES = 3
-TOP = "."  # the area of the project's own folder
+TOP = "."  # the area of the project's root folder
 
 
 class FileUses(Struct, frozen=True, array_like=True):
-    """The lines of one file that use patterns, by the detector's position, and the packages it imports of those that
-    detectors ask for."""
+    """The lines of one file that use patterns, by the detector's position, and its imported packages that detectors
+    ask for."""
 
     language: str
     lines: int
@@ -50,7 +50,7 @@ class FileUses(Struct, frozen=True, array_like=True):
 
 
 class PatternCache(Struct):
-    """What is kept beside the index: uses found once for each content, lines dated once for each commit."""
+    """Cached beside the index: uses found once per content, lines dated once per commit."""
 
     fingerprint: str  # of the detectors
     files: dict[str, tuple[str, FileUses]] = field(default_factory=dict)  # path → content hash and uses
@@ -58,7 +58,7 @@ class PatternCache(Struct):
 
     @classmethod
     def load(cls, data: bytes | None, fingerprint: str) -> PatternCache:
-        """Empty where other detectors found what was kept, or where it cannot be read."""
+        """Empty if the cache is from other detectors, or unreadable."""
         kept = decoded(data, cls)
         return kept if kept and kept.fingerprint == fingerprint else cls(fingerprint)
 
@@ -67,11 +67,11 @@ class PatternCache(Struct):
 
 
 class Areas:
-    """The packages of a project. A file belongs to the nearest manifest of its family above it, tests and examples
-    with manifests of their own to the package around them."""
+    """The packages of a project. A file belongs to the nearest manifest of its language family above it; tests and
+    examples with their own manifests belong to the package around them."""
 
     def __init__(self, manifests: Mapping[str, str]) -> None:
-        """`manifests` are texts by path."""
+        """`manifests` maps paths to texts."""
         self.folders: dict[str, set[str]] = {}
         self._shipped: dict[str, set[str]] = {}
         self._declared: dict[str, set[str]] = {}
@@ -97,7 +97,7 @@ class Areas:
 
     def packages(self, area: str, files: Iterable[FileUses]) -> tuple[frozenset[str], frozenset[str]]:
         """What its product code can use, and what its tests can: declared by its manifest or one around it, or
-        imported by `files`. Its own name is none of them: a framework's code is no example of how to use it."""
+        imported by `files`. Its own name is excluded: a framework's code is no example of how to use it."""
         shipped: set[str] = set()
         declared: set[str] = set()
         folder = "" if area == TOP else area
@@ -118,7 +118,7 @@ def _folder(path: str) -> str:
 
 
 def _normal(package: str) -> str:
-    """Distributions are written with hyphens or not, imports without."""
+    """Distributions are written with or without hyphens, imports without."""
     return package.lower().replace("-", "_") if "/" not in package else package
 
 
@@ -128,7 +128,7 @@ def _normal(package: str) -> str:
 def analyse(
     detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, history: LineDates | None
 ) -> PatternReport:
-    """Everything about the patterns of a project, area by area; `history` is None where there is none to ask."""
+    """Everything about the patterns of a project, area by area; `history` is None if there is none."""
     patterns: list[PatternUse] = []
     golden: list[GoldenFile] = []
     sizes: Counter[tuple[str, str]] = Counter()
@@ -173,7 +173,7 @@ def uses_by_detector(files: Mapping[str, FileUses]) -> dict[int, dict[str, Seque
 def uses_by_area(
     detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas
 ) -> dict[tuple[str, str, str, str], Lines]:
-    """By area and key, those that no package of the area allows included."""
+    """By area and key, including those that no package of the area allows."""
     return {
         (area, *key_of(detectors[position])): lines
         for (area, _), inside in _by_area(files, areas).items()
@@ -192,7 +192,7 @@ def _question(item: Detector | PatternUse) -> tuple[str, str, str]:
 def _patterns(
     detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: LineDates | None
 ) -> list[PatternUse]:
-    """The answers that an area gives, each question for itself."""
+    """The answers of an area, question by question."""
     questions: dict[tuple[str, str, str], list[int]] = {}
     for position in where:
         questions.setdefault(_question(detectors[position]), []).append(position)
@@ -210,7 +210,7 @@ def _patterns(
 def _counted(
     detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, alone: bool
 ) -> PatternUse:
-    """Dates decide between answers: for one that is alone a few files are dated, for those that do not compete none."""
+    """Dates decide between answers: for a single answer a few files are dated, for answers that do not compete none."""
     newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
     momentum = history.trend(newest) if history and newest is not None else ""
     most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
@@ -222,7 +222,7 @@ def _counted(
         adoption=round(100 * len(paths) / answering),
         files=len(paths),
         uses=sum(map(len, paths.values())),
-        # What is old declines only where something else takes its place.
+        # Old code declines only if something else takes its place.
         trend=STABLE if momentum == DECLINING else momentum,
         newest=iso_of(newest)[:10] if newest else "",
         guidance="",
@@ -234,8 +234,8 @@ def _counted(
 
 
 def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
-    """The answers to one question with what to do in new code: what most files do, or what takes its place. What most
-    files do is never to be avoided, nor is the only way."""
+    """The answers to one question with advice for new code: what most files do, or what replaces it. What most files
+    do is never to be avoided, nor is the only pattern."""
     better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}
     taking = {successor.name for successor in better.values() if successor}
     advised = []
@@ -258,7 +258,7 @@ def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> lis
 
 
 def _is_overtaken(detector: Detector, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:
-    """Whether the way that the language or framework went is common already: the older one is nobody's advice then."""
+    """Whether the language's or framework's newer pattern is already common: then the older one is not advised."""
     return not detector.modern and any(rival.modern and other.adoption > CONFLICT_ABOVE for rival, other in answers)
 
 
@@ -267,7 +267,7 @@ def _leads(one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]]) -> b
 
 
 def _is_backed(detector: Detector, one: PatternUse, people: int) -> bool:
-    """Whether enough files and people stand behind a way that may be advised at all."""
+    """Whether enough files and people use a pattern to advise it at all."""
     by_team = one.authors >= LEAST_AUTHORS or people < LEAST_AUTHORS or not one.authors
     return not detector.poor and one.files >= LEAST_FILES and by_team
 
@@ -275,9 +275,9 @@ def _is_backed(detector: Detector, one: PatternUse, people: int) -> bool:
 def _successor(
     detector: Detector, one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]], people: int
 ) -> PatternUse | None:
-    """What takes the place of a way that nobody wrote in the half year before the newest use of the other. Being
-    written less is not enough, since both may be fine: the other must be the way its language or framework went. Of
-    a project's own patterns, the dates decide alone."""
+    """What replaces a pattern that nobody wrote in the half year before the newest use of the other. Being written
+    less is not enough, since both may be fine: the other must be where the language or framework went. For a
+    project's own patterns the dates alone decide."""
     if detector.modern or not one.trend:
         return None
     found = [
@@ -312,7 +312,7 @@ def advice_line(pattern: PatternUse) -> str:
 
 
 def _conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) -> list[PatternConflict]:
-    """Pairs of answers to one question that are both common in an area, and none of them the team's way already."""
+    """Pairs of answers to one question that are both common in an area, neither of them clearly the team's choice."""
     settled = {(p.area, *_question(p)) for p in patterns if p.guidance == "use"}
     competing = {key_of(detector) for detector in detectors if detector.advice and not detector.poor}
     common = [
@@ -359,13 +359,14 @@ def _golden_files(
 
 
 class FileHints(Struct, frozen=True, array_like=True):
-    """Lines of a file that use what the team now prefers, and those that use what it leaves, with a warning each."""
+    """Lines of a file that use what the team now prefers, and those that use what it is leaving, each with a
+    warning."""
 
     rising: list[int]
     declining: list[tuple[int, str]]
 
     def of_lines(self, start: int, end: int) -> tuple[str, str]:
-        """Momentum of some lines, and a warning about them."""
+        """The trend of some lines, and a warning about them."""
         rising = sum(start <= line <= end for line in self.rising)
         warnings = [warning for line, warning in self.declining if start <= line <= end]
         momentum = DECLINING if len(warnings) > rising else RISING if rising > len(warnings) else ""
@@ -378,7 +379,7 @@ Hints = Mapping[str, FileHints]  # by path
 def file_hints(
     detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, patterns: Sequence[PatternUse]
 ) -> dict[str, FileHints]:
-    """For files where there is something to say."""
+    """Hints for the files that have any."""
     known = {(pattern.area, key_of(pattern)): pattern for pattern in patterns if pattern.guidance}
     hints = {}
     for path, file in files.items():
@@ -398,7 +399,7 @@ def file_hints(
 
 
 def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str] = ()) -> PatternReport:
-    """The part of a report about one category or some languages (families of them)."""
+    """The part of a report about one category or some language families."""
 
     def wanted(item: PatternUse | PatternConflict) -> bool:
         return (not category or item.category == category) and (not languages or item.language in languages)
@@ -407,7 +408,7 @@ def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str
 
 
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
-    """The part of a report about the package that a file belongs to, in the file's family of languages."""
+    """The part of a report about a file's package, in the file's language family."""
     own = family(language)
     folders = (f"{one}/" if one else "" for one in report.areas.get(own, ()))
     area = max((folder for folder in folders if path.startswith(folder)), key=len, default="").rstrip("/") or TOP

@@ -1,7 +1,7 @@
 """What a project's own files say about it.
 
-What it is made of: dependencies with versions from its manifests, frameworks, how its tests are run. And the style
-guide it already has: what its tools enforce and what its documents ask for, with the lines.
+Its composition: dependencies with versions from its manifests, frameworks, how its tests are run. And its style guide:
+what its tools enforce and what its documents ask for, with the lines.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
 _PROJECT_NAME = re.compile(r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
 
-# A dependency's name → the framework it stands for. Those for building are declared for development by nature; any
-# other counts only if it ships with the product or the product's code imports it.
+# A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
+# counts only if it ships with the product or the product's code imports it.
 _BUILDS = {
     "vite": "Vite", "webpack": "webpack", "typescript": "TypeScript", "nx": "Nx", "@nx/workspace": "Nx",
     "@nrwl/workspace": "Nx", "@nrwl/cli": "Nx", "turbo": "Turborepo", "lerna": "Lerna", "electron": "Electron",
@@ -108,7 +108,7 @@ TEST_FRAMEWORKS = {
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
-# How tests are run where no manifest says better.
+# Test commands to use unless a manifest names one.
 _TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
 
@@ -120,8 +120,8 @@ def describe_project(
     test_files: int,
     imported: Mapping[str, str],
 ) -> MetadataReport:
-    """`texts` are the manifests by path, `sizes` those of the index by language, `imported` the modules that product
-    code imports, each with a place."""
+    """`texts` maps manifests to their text, `sizes` gives the index size by language, `imported` the modules that
+    product code imports, each with a place."""
     declared, notes = dependencies(texts)
     return MetadataReport(
         name=_name(texts) or root.name,
@@ -142,7 +142,7 @@ def _name(texts: Mapping[str, str]) -> str:
 
 
 def project_names(texts: Mapping[str, str]) -> dict[str, str]:
-    """What packages call themselves, by the path of the manifest."""
+    """The declared names of packages, by the path of the manifest."""
     found = {}
     for path, text in texts.items():
         kind = kind_of_manifest(path)
@@ -161,8 +161,8 @@ def kind_of_manifest(path: str) -> Manifest | None:
 
 
 def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tuple[str, ...]]:
-    """What the manifests declare, each once a file, and notes on those that could not be read. Those of the product
-    come first, then those of tests and examples, shallow ones before deep ones."""
+    """What the manifests declare, once per file, and notes on those that could not be read. The product's come
+    first, then those of tests and examples, shallow ones before deep ones."""
     found: list[Dependency] = []
     notes: list[str] = []
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
@@ -183,14 +183,14 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
 def frameworks(
     declared: Sequence[Dependency], imported: Mapping[str, str] | None = None, own: Collection[str] = ()
 ) -> tuple[Framework, ...]:
-    """What the product is built on: dependencies that ship with it, those that its code imports, and what builds it.
-    Manifests of tests and examples say nothing about the product, and it is not built on itself."""
+    """What the product is built on: dependencies that ship with it, those its code imports, and what builds it.
+    Manifests of tests and examples do not count, and a product is not built on itself."""
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
     own = {name.lower() for name in own}
     found: dict[str, Framework] = {}
     for item in declared:
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
-        group = name.partition(":")[0]  # of Maven: all that it publishes is one framework
+        group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
         name = group if group in FRAMEWORKS else name
         counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
         if name in FRAMEWORKS and counts and name not in own and is_shipped_folder(folder):
@@ -206,7 +206,7 @@ def is_shipped(item: Dependency) -> bool:
 
 
 def _packages(module: str) -> tuple[str, ...]:
-    """The names of packages that a module may belong to: `a.b` to `a`, `@a/b/c` to `@a/b`, `a::b` to `a`."""
+    """The names of packages a module may belong to: `a.b` to `a`, `@a/b/c` to `@a/b`, `a::b` to `a`."""
     parts = module.split("/")
     return module, "/".join(parts[: 2 if module.startswith("@") else 1]), re.split(r"[.:\\]", module)[0]
 
@@ -220,7 +220,7 @@ def test_setup(
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
-    # `npm test` of a project in another language tries its pages alone.
+    # In a project of another language, `npm test` covers only its pages.
     script_lines = sum(size.lines for name, size in sizes.items() if family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
     has_tests = bool(test_files or tools)
@@ -251,7 +251,7 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
 
 
 def _line(text: str, *words: str) -> int:
-    """The first line that holds the words; 1 where none does."""
+    """The first line that contains the words; 1 if none does."""
     return next((n for n, line in enumerate(text.split("\n"), 1) if all(word in line for word in words)), 1)
 
 
@@ -313,7 +313,7 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
 
 
 def _cargo_line(text: str, table: str, name: str) -> int:
-    """Of `name = …` in a table, or of a table of its own."""
+    """The line of `name = …` in a table, or of a table of its own."""
     own = rf"^[ \t]*\[(?:workspace\.)?{re.escape(table)}"
     place = re.search(rf"{own}\](?:\n(?!\s*\[).*)*?\n\s*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
     place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
@@ -345,7 +345,7 @@ def _nuget(path: str, text: str) -> Iterator[Dependency]:
 
 
 def _gemfile(path: str, text: str) -> Iterator[Dependency]:
-    """What stands in a group is for that alone: the first one of its names that is not shipped."""
+    """A gem in a group belongs to it: the first of the group's names that is not shipped."""
     spans = [(match.start("gems"), match.end("gems"), match["groups"]) for match in _GEM_GROUP.finditer(text)]
     lines = [(text.count("\n", 0, start), text.count("\n", 0, end), names) for start, end, names in spans]
     for one in _gems(path, text):
@@ -355,7 +355,7 @@ def _gemfile(path: str, text: str) -> Iterator[Dependency]:
 
 
 def _cabal(path: str, text: str) -> Iterator[Dependency]:
-    """The lists of each section; what a section of tests or benchmarks needs is not shipped."""
+    """The lists of each section; what a test or benchmark section needs is not shipped."""
     group, inside = "", False
     for number, line in enumerate(text.split("\n"), 1):
         if section := re.match(r"(library|executable|test-suite|benchmark|common)\b", line):
@@ -378,7 +378,7 @@ def _pubspec(path: str, text: str) -> Iterator[Dependency]:
 
 
 def _mix(path: str, text: str) -> Iterator[Dependency]:
-    """Only `deps` has pairs that are dependencies."""
+    """Only the pairs in `deps` are dependencies."""
     start = re.search(r"\bdefp? deps\b", text)
     before, inside = (text[: start.start()], text[start.start() :].partition("\n  end")[0]) if start else ("", "")
     read = _expression(_MIX, lambda match: re.sub(r"[^\w,]", "", match["group"] or ""))
@@ -386,7 +386,7 @@ def _mix(path: str, text: str) -> Iterator[Dependency]:
 
 
 def _catalog(path: str, text: str) -> Iterator[Dependency]:
-    """Gradle's catalog of versions."""
+    """Gradle's version catalog."""
     parsed = parse_toml(text, Path(path))
     versions = parsed.get("versions", {})
     for alias, value in parsed.get("libraries", {}).items():
@@ -401,8 +401,8 @@ def _catalog(path: str, text: str) -> Iterator[Dependency]:
 
 
 class Manifest(Struct, frozen=True):
-    """A file that describes a package. `files` matches its name, `name` finds what the package calls itself, `family`
-    is that of the languages it is written for, and `command` runs its tests where nothing says better."""
+    """A file that describes a package. `files` matches its name, `name` finds the package's declared name, `family`
+    is its language family, and `command` runs its tests unless something else is configured."""
 
     files: str
     read: Callable[[str, str], Iterator[Dependency]]
@@ -438,7 +438,7 @@ _MANIFESTS = (
     Manifest(r"build\.sbt", _sbt, command="sbt test"),
     Manifest(r".*\.cabal", _cabal, re.compile(r"^name:\s*(\S+)", re.MULTILINE), command="cabal test"),
     Manifest(r"pubspec\.yaml", _pubspec, re.compile(r"^name:\s*(\S+)", re.MULTILINE)),
-    Manifest(r"manage\.py", lambda path, text: iter(()), command="python manage.py test"),  # of Django
+    Manifest(r"manage\.py", lambda path, text: iter(()), command="python manage.py test"),  # Django
 )
 
 
@@ -463,8 +463,8 @@ def yaml_entries(text: str) -> Iterator[Entry]:
 
 
 def _composed(text: str) -> yaml.Node | None:
-    """The syntax of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and without
-    those all of it is YAML."""
+    """The syntax tree of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and
+    without comments JSON is YAML."""
     is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
     return yaml.compose(strict_json(text) if is_json else text, Loader=yaml.SafeLoader)
 
@@ -487,7 +487,7 @@ def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Ite
 
 
 def _shown(node: yaml.Node, depth: int) -> str:
-    """A value on one line, as JSON would have it; what has no quotes in YAML gets none."""
+    """A value on one line, written as JSON; unquoted YAML values stay unquoted."""
     if isinstance(node, yaml.SequenceNode):
         return f"[{', '.join(_shown(item, depth - 1) for item in node.value)}]" if depth else "[…]"
     if isinstance(node, yaml.MappingNode):
@@ -504,7 +504,7 @@ def eslint_entries(text: str) -> Iterator[Entry]:
 
 
 def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
-    """What is extended, and each rule with all of its value; those of an override under the files it is for."""
+    """What is extended, and each rule with its full value; rules of an override under the files it applies to."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         if key.value == "rules" and isinstance(value, yaml.MappingNode):
             for name, setting in value.value:
@@ -522,7 +522,7 @@ _ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*
 
 
 def _lines_of_keys(text: str) -> dict[tuple[str, str], int]:
-    """Where sections and keys of INI and TOML stand, which their parsers do not say."""
+    """The lines of sections and keys in INI and TOML, which their parsers do not report."""
     section = ""
     found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -534,7 +534,7 @@ def _lines_of_keys(text: str) -> dict[tuple[str, str], int]:
 
 
 def ini_entries(text: str) -> Iterator[Entry]:
-    """INI; what stands before the first section belongs to none."""
+    """INI; entries before the first section have none."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True, comment_prefixes=("#", ";"))
     parser.optionxform = str  # type: ignore[assignment]
     parser.read_string(f"[\0]\n{text}")
@@ -592,7 +592,7 @@ def xml_entries(text: str) -> Iterator[Entry]:
     yield from found
 
 
-# Strings, comments, brackets and commas of JavaScript and PHP: all that decides where an entry of an object ends.
+# Strings, comments, brackets and commas of JavaScript and PHP: what decides where an entry of an object ends.
 _MARKS = re.compile(
     r"(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
     r"|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<comma>,)"
@@ -605,7 +605,7 @@ _OBJECT = re.compile(
 
 
 def script_entries(text: str) -> Iterator[Entry]:
-    """The object that a configuration written as code exports. Nothing is run: what the code computes is left out."""
+    """The object exported by a configuration written as code. Nothing is run: computed values are left out."""
     found = _OBJECT.search(text)
     yield from _object(text, found.end(), "") if found else ()
 
@@ -642,7 +642,7 @@ _MAX_RULE = 300
 
 
 class _Tool(Struct, frozen=True):
-    """`files` matches a file's name, `section` the sections of it that matter ("" for all), `keys` what is a rule."""
+    """`files` matches a file's name, `section` its relevant sections ("" for all), `keys` the rules."""
 
     name: str
     files: str
@@ -714,7 +714,7 @@ def is_style_file(path: str) -> bool:
 
 
 def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
-    """The rules in some files by path, shallow ones first; those with words of the query where there is one."""
+    """The rules in some files by path, shallow ones first; with a query, those that contain its words."""
     rules: list[StyleRule] = []
     notes: list[str] = []
     for path in sorted(texts, key=lambda path: (path.count("/"), path)):
@@ -737,7 +737,7 @@ def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
 
 
 def _merged(rules: Sequence[StyleRule]) -> list[StyleRule]:
-    """Each rule once: packages of one repository often repeat those of the others."""
+    """Each rule once: packages of one repository often repeat each other's."""
     merged: dict[tuple[str, str], StyleRule] = {}
     for rule in rules:
         key = rule.rule, rule.origin
@@ -758,7 +758,7 @@ def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
 
 
 def document_rules(path: str, text: str) -> Iterator[StyleRule]:
-    """Items and sentences that ask for something, under the heading they stand below; code blocks ask for nothing."""
+    """Items and sentences that ask for something, under their heading; code blocks are skipped."""
     heading, fenced = path.rpartition("/")[2], False
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -774,7 +774,7 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
 
 
 def _continued(lines: list[str], number: int, text: str) -> str:
-    """An item with the indented lines that go on with it."""
+    """An item with the indented lines that continue it."""
     parts = [text]
     for line in lines[number : number + 5]:
         if not line.startswith("  ") or _ITEM.fullmatch(line) or not line.strip():

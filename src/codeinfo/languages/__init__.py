@@ -1,7 +1,7 @@
-"""The languages CodeInfo knows, one module for each kind of imports, and how a file's language and kind are found.
+"""The supported languages, one module per kind of imports, and detection of a file's language and kind.
 
-A family says how its files are called, parsed and imported, and what a name in them may mean: see `model` for the
-questions. No other room knows a language by its name.
+A language says how its files are named, parsed and imported, and what a name in them may mean: see `model` for the
+questions. No other package mentions a language by name.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _WITHOUT_SYNTAX = (
 _FAMILIES = (python, ecmascript, namespaces, c_family, modules)
 LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in family.LANGUAGES), *_WITHOUT_SYNTAX)
 BY_NAME.update({language.name: language for language in LANGUAGES})
-STYLESHEETS = frozenset({"css", "scss"})  # code by their kind, without logic that could be complex
+STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic
 GRAMMARS: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames}
@@ -157,7 +157,8 @@ def _by_extension(name: str) -> Language | None:
 
 
 def language_of(path: str, first_line: str = "") -> Language | None:
-    """By file name, extension, then shebang. A `.h` counts as C++, whose grammar reads both; see `language_of_text`."""
+    """By file name, extension, then shebang. A `.h` counts as C++, whose grammar parses both; see
+    `language_of_text`."""
     name = path[path.rfind("/") + 1 :]
     language = _BY_FILENAME.get(name) or _by_extension(name)
     if language is None and first_line.startswith("#!"):
@@ -170,7 +171,7 @@ _OTHER_NAMES = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", "golang": "go", "s
 
 
 def language_named(name: str) -> str:
-    """The language that a person calls so, by its name or an extension of its files: `py` is python."""
+    """The language a person means, by its name or a file extension: `py` is python."""
     asked = name.strip().lower()
     asked = _OTHER_NAMES.get(asked, asked)
     found = BY_NAME.get(asked) or _BY_EXTENSION.get(f".{asked}")
@@ -184,7 +185,7 @@ def language_named(name: str) -> str:
 
 
 def language_of_text(path: str, text: str) -> Language | None:
-    """As `language_of`, with the content at hand: shebangs are read, and C and C++ headers distinguished."""
+    """Like `language_of`, given the content: shebangs are read, and C and C++ headers distinguished."""
     if path.endswith((".h", ".H")):
         return c_family.header_language(text)
     return language_of(path, text[: max(text.find("\n"), 0) or 200] if text.startswith("#!") else "")
@@ -208,7 +209,7 @@ _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:
 
 
 def telling_folders(folder: str) -> str:
-    """Without those that stand for a package: `org/acme/samples` says nothing about what its code is for."""
+    """Without the folders that spell a package: `org/acme/samples` says nothing about the purpose of its code."""
     return _PACKAGE_FOLDERS.sub("", folder)
 
 
@@ -218,13 +219,14 @@ def _in_tests(folder: str) -> bool:
 
 
 def is_test_name(path: str) -> bool:
-    """Whether a file is called like a test, wherever it lies, and not like what only helps tests."""
+    """Whether a file is named like a test, wherever it lies, and not like a mere test helper."""
     name = path.rpartition("/")[2]
     return re.fullmatch(_TEST_NAME, name) is not None and not re.fullmatch(_TEST_HELPER, name)
 
 
 def kind_of(path: str, language: Language | None) -> FileKind:
-    """What the file is for. Text of an unknown type is configuration when it is a dot file, else documentation."""
+    """The purpose of the file. Text of an unknown type is configuration if it is a dot file, otherwise
+    documentation."""
     folder, _, name = path.rpartition("/")
     unknown = FileKind.CONFIG if name.startswith(".") else FileKind.DOCS
     kind = language.kind if language else unknown
@@ -235,7 +237,7 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     return kind
 
 
-# What a repository holds beside the code that it ships: it shows how the product is used, tried and built.
+# What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
     r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
@@ -243,7 +245,7 @@ _AROUND_FOLDER = (
 )
 _AROUND_TOP_FOLDER = (
     r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
-    r"|deps|externals?|extern|3rd[_-]?party|subprojects"  # of others
+    r"|deps|externals?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
     r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
@@ -266,7 +268,7 @@ def _is_around(folder: str) -> bool:
     return any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
 
 
-# A step in the history of a database, and what all of them come to: nobody calls or changes them.
+# A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(r"(?:.*/)?\w*migrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb")
 
 
@@ -282,11 +284,11 @@ def is_product(path: str, kind: FileKind) -> bool:
 
 
 def is_generated(path: str) -> bool:
-    """Whether a file is built from others, by its name or folder."""
+    """Whether a file is generated, by its name or folder."""
     folder, _, name = path.rpartition("/")
     return bool(_BUILT_FOLDERS.fullmatch(folder) or re.fullmatch(_GENERATED_NAME, name))
 
 
 def is_shipped_folder(folder: str) -> bool:
-    """Whether code in a folder is that of the product: not so below tests, examples and their like."""
+    """Whether code in a folder belongs to the product: not below tests, examples and the like."""
     return not _in_tests(folder) and not (folder and _is_around(folder))

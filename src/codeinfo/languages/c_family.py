@@ -1,8 +1,8 @@
 """C and C++: an include names a path from the including file or from an include folder, which nothing here lists.
 
-Macros that stand where the grammar expects none are hidden from the parser: `namespace a { A_NAMESPACE_BEGIN class B
-{ … }` reads as one broken declaration to a parser without a preprocessor, and with it every definition inside is lost.
-Each such macro becomes spaces of the same length; only the parser sees them.
+Macros where the grammar expects none are hidden from the parser: `namespace a { A_NAMESPACE_BEGIN class B { … }` is one
+broken declaration to a parser without a preprocessor, and every definition inside is lost with it. Each such macro
+becomes spaces of the same length; only the parser sees them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, joined, nearest
 from codeinfo.model import Import
 
-# Headers of the C library and of POSIX: an own file of this name is meant only by a quoted include beside it.
+# Headers of the C library and of POSIX: a local file of this name is meant only by a quoted include beside it.
 _STANDARD = frozenset(
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic "
     "stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype unistd fcntl strings "
@@ -24,31 +24,31 @@ _STANDARD = frozenset(
     "termios utime windows".split()
 )
 _SYSTEM_FOLDERS = ("sys/", "net/", "netinet/", "arpa/", "linux/", "asm/", "bits/", "mach/")
-# What only C++ has, at the start of a line or unmistakable anywhere. Without it a header is plain C.
+# C++ only, at the start of a line or unmistakable anywhere. Without it a header is plain C.
 _CPP_ONLY = re.compile(
     r"^[ \t]*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:|protected:|#include\s*<[a-z_]+>)"
     r"|\b(?:std::|constexpr\b|nullptr\b|static_cast<|noexcept\b|typename\b)",
     re.MULTILINE,
 )
-_HEADER_PROBE_CHARS = 20_000  # a C++ header shows itself early; reading on costs more than a wrong guess
+_HEADER_PROBE_CHARS = 20_000  # a C++ header reveals itself early; reading on costs more than a wrong guess
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]{3,}(?:\([\w.,>&*-]*\))?(?=[ \t]*(?:;|=|\r?\n|\w))")
 _SCAFFOLD = re.compile(r"Q_OBJECT|Q_GADGET|\w*(?:_BEGIN|BEGIN_|_END|END_|NAMESPACE|DECLS)\w*")
 _DECORATION = re.compile(r"\w+(?:_API|_EXPORT|_EXTERN|_INLINE|_ATTRIBUTE_\w+)|\w*(?:CONSTEXPR|NODISCARD|DEPRECATED)\w*")
-# What compilers understand as attributes, wherever it stands: `void f() A_ATTRIBUTE_COLD {`, `char* a_nonnull name`.
+# Attributes to compilers, wherever they stand: `void f() A_ATTRIBUTE_COLD {`, `char* a_nonnull name`.
 _ATTRIBUTE = re.compile(
     r"\b(?:[A-Z]\w*_ATTRIBUTE_[A-Z0-9_]+(?:\([\w.,>&* -]{0,200}\))?"
     r"|[a-z]\w*_(?:nonnull|nullable|nullability_unknown)|_Nonnull|_Nullable"
     r"|(?<=[)] )[A-Z][A-Z0-9]*_(?:EXCLUSIVE|SHARED|LOCKS|UNLOCK|NO_THREAD|GUARDED)\w*(?:\([\w.,>&* ()-]{0,200}\))?)"
     r"(?=[\s,;)&*{])"
 )
-# Each has one of these: the expression tries every word of a file, so it is only run where one is found.
+# Each contains one of these: the expression tries every word of a file, so it is only run if one is found.
 _ATTRIBUTE_PARTS = tuple(
     "_ATTRIBUTE_ _nonnull _null _Nonnull _Nullable _EXCLUSIVE _SHARED _LOCKS _UNLOCK _NO_THREAD _GUARDED".split()
 )
 
 
 def header_language(text: str) -> model.Language:
-    """Of a `.h` file."""
+    """The language of a `.h` file."""
     return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
 
@@ -105,14 +105,14 @@ class CIncludes(Resolver):
         found = self._tree.having(plain) or tuple(path for path in self._tree.from_above(plain) if path in self._tree)
         if not found:
             return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
-        if system and len(found) > 1:  # who means the one beside writes quotes
+        if system and len(found) > 1:  # a local header would be written in quotes
             found = tuple(path for path in found if path != beside)
         chosen = found[0] if len(found) == 1 else nearest(found, source.folder) or _from_include_folder(found, plain)
         return model.Outcome((model.Target(chosen),)) if chosen else model.UNRESOLVED
 
 
 def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
-    """The one that lies directly in a folder called `include`, as public headers do."""
+    """The one directly in a folder called `include`, where public headers are."""
     public = [path for path in found if path.removesuffix(name).rstrip("/").rpartition("/")[2] == "include"]
     return public[0] if len(public) == 1 else None
 

@@ -61,7 +61,7 @@ def is_exported(declared: model.Declared) -> bool:
 
 
 class EcmascriptImports(Resolver):
-    """A part of a package is read as the configurations above it see it: their paths start there."""
+    """Part of a package is resolved as the configurations above it see it: their paths start there."""
 
     def __init__(self, tree: Tree) -> None:
         self._prefix, self._tree = tree.from_top()
@@ -71,7 +71,7 @@ class EcmascriptImports(Resolver):
             name = self._tree.config(path).get("name") if file == "package.json" else None
             if isinstance(name, str) and name:
                 self._packages.setdefault(name, []).append(folder)
-        self._tables: list[tuple[str, Patterns]] = []  # the folder that targets start from, and patterns
+        self._tables: list[tuple[str, Patterns]] = []  # the folder targets are relative to, and patterns
         self._aliases: dict[str, list[int]] = {}  # folder of a tsconfig → its tables
         self._by_alias: dict[tuple[int, str], str | None] = {}  # (table, module) → file
         self._read_aliases()
@@ -89,7 +89,7 @@ class EcmascriptImports(Resolver):
         return model.UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else model.EXTERNAL
 
     def _is_own(self, folder: str, module: str) -> bool:
-        """Whether a file of this codebase should be meant; what lies above its root is not in it."""
+        """Whether a file of this codebase is meant; files above its root are not part of it."""
         if module.startswith("."):
             path = joined(folder, module)
             inside = path is not None and f"{path}/".startswith(self._prefix)
@@ -99,7 +99,7 @@ class EcmascriptImports(Resolver):
         return module.startswith("#") or self._package_of(module)[0] in self._packages
 
     def _is_code(self, module: str) -> bool:
-        """Styles, fonts, pictures and sounds are no part of the graph, so their absence says nothing."""
+        """Styles, fonts, images and sounds are not part of the graph, so they are not missing."""
         return module.partition("?")[0].rpartition(".")[2].lower() not in _ASSETS
 
     def _look(self, folder: str, module: str) -> str | None:
@@ -113,7 +113,7 @@ class EcmascriptImports(Resolver):
         return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
 
     def _file(self, base: str | None) -> str | None:
-        """The file that a path without certainty about its ending means."""
+        """The file a path means if its extension is left out or differs."""
         if base is None:
             return None
         if base in self._tree and base:
@@ -150,7 +150,7 @@ class EcmascriptImports(Resolver):
                     self._aliases.setdefault(home, []).append(at)
 
     def _aliased(self, at: int, module: str) -> str | None:
-        """The file that a table of aliases makes of a name. Most folders share one table, so each is asked once."""
+        """The file that an alias table gives for a name. Most folders share one table, so each is consulted once."""
         key = (at, module)
         if key not in self._by_alias:
             base, patterns = self._tables[at]
@@ -224,7 +224,7 @@ class EcmascriptImports(Resolver):
         return next((found for choice in choices if (found := self._first(home, choice, middle))), None)
 
     def _built(self, home: str, target: str) -> str | None:
-        """What a manifest names, or the source that it is built from."""
+        """The file a manifest names, or the source it is built from."""
         path = joined(home, target)
         if path is None:
             return None
@@ -242,7 +242,7 @@ class EcmascriptImports(Resolver):
 
 
 def _matched(pattern: str, module: str) -> str | None:
-    """What stands for the `*`, or None when the pattern does not fit."""
+    """What the `*` matches, or None if the pattern does not."""
     before, star, after = pattern.partition("*")
     if not star:
         return "" if module == pattern else None
@@ -252,7 +252,7 @@ def _matched(pattern: str, module: str) -> str | None:
 
 
 def _alias_table(folder: str, options: dict[str, Any]) -> tuple[str, Patterns] | None:
-    """Aliases in compiler options: the folder that targets start from, longest patterns first."""
+    """Aliases in compiler options: the folder targets are relative to, longest patterns first."""
     base_url, table = options.get("baseUrl"), options.get("paths")
     base = joined(folder, base_url) if isinstance(base_url, str) else folder
     patterns = [

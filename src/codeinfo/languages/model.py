@@ -1,6 +1,6 @@
-"""What a language is to the rest of CodeInfo: values that the families fill in, and the values that resolving its
-imports takes and returns: the paths of a codebase and what its configuration files say, arranged for looking imports
-up. A family is one module beside this one."""
+"""The interface of a language to the rest of CodeInfo: values that the families fill in, and the values used to
+resolve imports: the paths of a codebase and its configuration files, arranged for lookup. Each family is a module
+beside this one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from codeinfo.model import Definition, FileKind, Import
 
-WORD = r"[^\W\d]\w+"  # names of one letter are not worth a reference
+WORD = r"[^\W\d]\w+"  # one-letter names are not worth a reference
 
 # --- parsing -------------------------------------------------------------------------------------------------------
 
 
 class Declared(NamedTuple):
-    """What decides whether a definition is exported: its name, plain and as written, what stands before it on the
-    lines of its header, and the definition around it."""
+    """What decides whether a definition is exported: its name, plain and as written, what precedes it in its header,
+    and the enclosing definition."""
 
     name: str
     written: str
@@ -32,31 +32,31 @@ class Declared(NamedTuple):
 
 
 class Syntax(Struct, frozen=True, kw_only=True):
-    """How definitions are read off the syntax tree.
+    """How definitions are read from the syntax tree.
 
-    The queries lie in `queries/*.scm`. The capture on a whole definition names its kind (`@class`, `@function`, …);
-    `@name` is what it is called, `@declarator` a C declarator that holds the name, `@scope` the type a method is
-    attached to, `@base` what it implements, `@keyword` a word that must be listed in `definers`. `@comment`, `@doc`,
-    `@string`, `@import` and `@exports` stand for themselves. A more specific pattern comes before a more general one.
+    The queries are in `queries/*.scm`. The capture on a whole definition names its kind (`@class`, `@function`, …);
+    `@name` is its name, `@declarator` a C declarator that holds the name, `@scope` the type a method is attached to,
+    `@base` what it implements, `@keyword` a word that must be listed in `definers`. `@comment`, `@doc`, `@string`,
+    `@import` and `@exports` stand for themselves. A more specific pattern comes before a more general one.
     """
 
     grammar: str
-    package: str = ""  # that ships the grammar: `tree_sitter_<grammar>` unless named
+    package: str = ""  # ships the grammar; `tree_sitter_<grammar>` by default
     entry: str = "language"  # the package's function that returns it: some ship several grammars
-    queries: tuple[str, ...] = ()  # the grammar's own unless named
+    queries: tuple[str, ...] = ()  # the grammar's own by default
     word: str = WORD
-    members: tuple[str, ...] = (".",)  # what stands between a thing and its member
+    members: tuple[str, ...] = (".",)  # between an object and its member
     exported: Callable[[Declared], bool] = lambda declared: True
-    export_list: bool = False  # only listed names are exported, and all of them where there is no list
-    more_exports: str = ""  # expression for exports that are written as plain code
+    export_list: bool = False  # only listed names are exported; without a list, all are
+    more_exports: str = ""  # expression for exports written as plain code
     definers: Mapping[str, str] = field(default_factory=dict)  # keyword → kind, for languages that define by call
     private_definers: frozenset[str] = frozenset()
-    bases: Callable[[str, frozenset[str]], tuple[str, ...]] | None = None  # (header behind a type's name, keywords)
-    constants_by_name: bool = True  # a variable in upper case is a constant; else only `const` makes one
+    bases: Callable[[str, frozenset[str]], tuple[str, ...]] | None = None  # (header after a type's name, keywords)
+    constants_by_name: bool = True  # an upper-case variable is a constant; otherwise only `const` makes one
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
-    hide: Callable[[str], str] | None = None  # replaces what would break the parser by as many spaces
-    rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot read to the end
+    hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
+    rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot parse completely
 
     @property
     def keywords(self) -> frozenset[str]:
@@ -74,8 +74,8 @@ def _keywords(queries: tuple[str, ...]) -> frozenset[str]:
 class Markup(Struct, frozen=True):
     """How a document marks its headings. Without `mark` they are underlined titles."""
 
-    mark: str = ""  # expression whose group has one sign for each level
-    fence: str = ""  # expression for the border of a block in which there are no headings
+    mark: str = ""  # expression whose group has one character per level
+    fence: str = ""  # expression for the fence of a block without headings
     is_markdown: bool = False
 
 
@@ -83,8 +83,8 @@ class Markup(Struct, frozen=True):
 
 
 class FileFacts(Struct, frozen=True, array_like=True):
-    """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
-    it declares."""
+    """One file. `exports` are its top-level names, `hidden` those invisible to other files, `packages` the
+    namespaces it declares."""
 
     file_id: int
     path: str
@@ -110,7 +110,7 @@ class FileFacts(Struct, frozen=True, array_like=True):
 
 class Target(NamedTuple):
     path: str
-    names: tuple[str, ...] = ()  # what is taken from it; empty: the file as a whole
+    names: tuple[str, ...] = ()  # what is imported from it; empty: the file as a whole
 
 
 class Outcome(Struct, frozen=True):
@@ -126,36 +126,36 @@ UNRESOLVED = Outcome(status="unresolved")
 
 
 def last_name(written: Import) -> tuple[str, ...]:
-    """The names an import binds: those that it lists, else the last part of the module."""
+    """The names an import binds: those it lists, otherwise the last part of the module."""
     if written.alias:
         return (written.alias,)
     return written.names or (re.split(r"[.\\:/]", written.module)[-1],)
 
 
 class ImportRules(Struct, frozen=True, kw_only=True):
-    """How imports are written and where they lead. `calls` finds imports that call a function; its groups are `module`
-    (what is loaded), `alias` and `names` (what it is bound to), `relative` (a keyword that means "beside me"), `lazy`
-    (one that means "when it is needed")."""
+    """How imports are written and where they lead. `calls` finds imports that call a function; its groups are
+    `module` (what is loaded), `alias` and `names` (what it is bound to), `relative` (a keyword for "beside this
+    file"), `lazy` (one for "on demand")."""
 
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
-    call_words: tuple[str, ...] = ("",)  # one of these is in every match of `calls`, which takes long to search for
-    timed: bool = False  # imports may be lazy or for types only
-    deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: what is used does, or a compiler reads all
+    call_words: tuple[str, ...] = ("",)  # every match of `calls`, which is slow, contains one of these
+    timed: bool = False  # imports may be lazy or type-only
+    deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: their use does, or a compiler reads everything
     types_block: str = ""  # the condition of a block that only a type checker reads
     resolver: Callable[[Tree], Resolver] | None = None
     bound: Callable[[Import], tuple[str, ...]] = last_name
-    by_use: bool = False  # an import names a package, or none is needed: which files are meant, only used names tell
-    qualifier: Callable[[Import], str] | None = None  # the name that is written before all that a package offers
-    whole_names: bool = False  # modules and classes are used by their whole names, which needs no import
-    paths: bool = False  # what another crate or module has is also used by its path, which needs no import
-    binds_last: bool = False  # what stands behind the last dot of an import is known by that name
-    types_only: bool = False  # a package has types and few functions: a name in small letters is a member of something
-    headers: bool = False  # what a file defines is used by way of the header of its name
-    nested_packages: bool = False  # each package clause lies inside of the one before
-    configs: tuple[str, ...] = ()  # names of files that say how imports are to be read
-    configs_above: bool = False  # configurations in the folders above the root count, too
-    manifest: str = ""  # names the module; one above the root holds for the root as well, see `nested_manifest`
+    by_use: bool = False  # an import names a package, or none is needed: only used names tell which files are meant
+    qualifier: Callable[[Import], str] | None = None  # the name written before everything a package exports
+    whole_names: bool = False  # modules and classes are used by their full names, without an import
+    paths: bool = False  # other crates and modules are also used by path, without an import
+    binds_last: bool = False  # the part after the last dot of an import is bound
+    types_only: bool = False  # a package has types and few functions: a lower-case name is a member of something
+    headers: bool = False  # what a file defines is used through the header of its name
+    nested_packages: bool = False  # each package clause is nested in the previous one
+    configs: tuple[str, ...] = ()  # files that configure imports
+    configs_above: bool = False  # configurations in the folders above the root count as well
+    manifest: str = ""  # names the module; one above the root also covers the root, see `nested_manifest`
     nested_manifest: Callable[[str, str], str] | None = None  # (text, path from there to the root) → text for the root
 
 
@@ -170,44 +170,44 @@ class NameRules(Struct, frozen=True, kw_only=True):
     """What a name may mean: scopes, receivers, visibility beyond the file."""
 
     explicit: bool = False  # a bare name that neither a scope nor an import explains is a local variable or a built-in
-    implicit_self: bool = False  # members are in scope by their bare name; elsewhere they need a receiver
-    open_types: bool = False  # members of a type may be written in other files than the type itself
-    imports_show: bool = False  # a name that an import brings is written in it, in the same spelling
+    implicit_self: bool = False  # members are in scope by their bare name; otherwise they need a receiver
+    open_types: bool = False  # members of a type may be in other files than the type itself
+    imports_show: bool = False  # an imported name is written in the import, in the same spelling
     imports_open: bool = False  # an import without names opens a namespace
-    outside: Literal["", "types", "all"] = ""  # names from outside that no variable hides unseen
-    whole_modules: bool = False  # modules are known by whole names, functions stand behind them or are the own ones
-    dotted_modules: bool = False  # `import a.b` gives a name to the path a.b
-    tables: bool = False  # what a variable holds is written behind its name, and a file offers the table that it fills
+    outside: Literal["", "types", "all"] = ""  # outside names that no variable shadows unseen
+    whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
+    dotted_modules: bool = False  # `import a.b` binds the path a.b
+    tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
     linked: bool = False  # an exported function has one name in the whole program
-    open_traits: bool = False  # a trait uses what the classes have that take it
-    inherited: frozenset[str] = frozenset()  # words for what is inherited; variables elsewhere
-    decorators: bool = False  # a decorator may make a function into something else
+    open_traits: bool = False  # a trait uses what its classes have
+    inherited: frozenset[str] = frozenset()  # keywords for the base class; elsewhere variables
+    decorators: bool = False  # a decorator may turn a function into something else
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
-    overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before the one that has its body
-    inline_modules: bool = False  # modules may be written inside of a file
-    macros: bool = False  # macros are seen below their definition, or where an attribute says so; they need no import
+    overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before its implementation
+    inline_modules: bool = False  # modules may be written inside a file
+    macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
     elements: bool = False  # `<Name>` calls a component
-    private_to_file: bool = False  # `private` hides a name from other files; elsewhere it means the package
+    private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
     extensions: bool = False  # methods may be written at the top level of any file
-    attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods by those
-    called_by_platform: bool = False  # functions of modules, many of which no code calls
-    constants: bool = False  # a name with a capital is looked up in the modules around, which any file may open
-    bare_calls: bool = False  # a function is also called without brackets
-    block_calls: bool = False  # a function is also called with nothing but a block behind it: `transaction { … }`
-    symbols: str = ""  # what stands around a name that is only a value, see `NameResolver.is_symbol`
+    attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods through those
+    called_by_platform: bool = False  # module functions, many of which no code calls
+    constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
+    bare_calls: bool = False  # functions may be called without brackets
+    block_calls: bool = False  # functions may be called with only a block: `transaction { … }`
+    symbols: str = ""  # context that makes a name a mere value, see `NameResolver.is_symbol`
 
 
 class Language(Struct, frozen=True, kw_only=True):
-    """One language; without syntax its files are chunked by text."""
+    """One language; without syntax its files are chunked as text."""
 
     name: str
     extensions: tuple[str, ...] = ()  # lowercase, with the dot
     kind: FileKind = FileKind.CODE
     filenames: tuple[str, ...] = ()
     shebangs: tuple[str, ...] = ()  # interpreters, without version
-    family: str = ""  # of languages that use each other's files and definitions; the name where there is no other
+    family: str = ""  # languages that use each other's files and definitions; the name by default
     syntax: Syntax | None = None
-    markup: Markup | None = None  # for documents that are cut at headings
+    markup: Markup | None = None  # for documents split at headings
     imports: ImportRules = ImportRules()
     names: NameRules = NameRules()
 
@@ -217,7 +217,7 @@ _UNKNOWN = Language(name="")
 
 
 def named(name: str) -> Language:
-    """The language of a name; one without rules where there is none, as for formats of documents."""
+    """The language with this name; one without rules if there is none, as for document formats."""
     return BY_NAME.get(name, _UNKNOWN)
 
 
@@ -226,7 +226,7 @@ def may_have_inline_tests(language: str) -> bool:
 
 
 def is_inline_test(language: str, qualified: str) -> bool:
-    """Whether a definition is a test beside the code, in a module of that name, as Rust has it."""
+    """Whether a definition is a test beside the code, in a module of that name, as in Rust."""
     return may_have_inline_tests(language) and in_test_module(qualified)
 
 
@@ -264,7 +264,7 @@ _MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|overrid
 def grouped(
     module: str, line: int, taken: Sequence[tuple[str, str]], *, reexport: bool = False, timing: str = ""
 ) -> Iterator[Import]:
-    """One import for all names that keep their name, one more for each that gets another."""
+    """One import for all names that are kept, and one for each that is renamed."""
     unchanged = tuple(name for name, alias in taken if not alias)
     if unchanged:
         yield Import(module, line, unchanged, "", reexport, timing)
@@ -284,12 +284,12 @@ def items(listed: str) -> list[tuple[str, str]]:
 
 
 def blank(match: re.Match[str]) -> str:
-    """As many spaces as were matched: for what the parser must not see."""
+    """As many spaces as were matched: hides text from the parser."""
     return " " * len(match.group())
 
 
 def plain(statement: str) -> str:
-    """A statement on one line, without comments and its end."""
+    """A statement on one line, without comments and its terminator."""
     return " ".join(COMMENT.sub("", statement).split()).rstrip("; ")
 
 
@@ -301,7 +301,7 @@ def dotted_import(statement: str, line: int) -> Iterator[Import]:
         return
     reexport, is_static = start["word"] == "export", start["static"] is not None
     text = text[start.end() :]
-    # A comma inside of braces or of a type's brackets parts no imports.
+    # A comma inside braces or a type's brackets does not separate imports.
     for part in re.split(r",(?![^{]*\})(?![^<]*>)", text):
         path, brace, listed = part.strip().partition("{")
         if brace:
@@ -326,7 +326,7 @@ def dotted_import(statement: str, line: int) -> Iterator[Import]:
 
 
 def without_brackets(text: str) -> str:
-    """Without anything in brackets."""
+    """The text without anything in brackets."""
     while True:
         shorter = _NESTED.sub(" ", text)
         if shorter == text:
@@ -382,15 +382,15 @@ def _config_names() -> re.Pattern[str]:
 
 
 def is_config(path: str) -> bool:
-    """Whether a file says how imports are to be read."""
+    """Whether a file configures imports."""
     return _config_names().fullmatch(path.rpartition("/")[2]) is not None
 
 
 class Tree:
-    """The paths of a codebase and what its configuration files say.
+    """The paths of a codebase and its configuration files.
 
-    `root` is the folder that the paths start from, `configs_above` what lies in the folders around it, by the path
-    from the root (`../package.json`). `left_out` says of a path that it is the work of others or of a tool, so that
+    `root` is the folder that paths are relative to, `configs_above` holds the configurations in the folders around it,
+    by their path from the root (`../package.json`). `left_out` says whether a path is third-party or generated, so that
     no index holds it.
     """
 
@@ -428,12 +428,12 @@ class Tree:
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[str, ...]]:
-        """Paths by the file's name without its folder."""
+        """Paths by file name."""
         return _paths_by((path.rpartition("/")[2], path) for path in self.files)
 
     @cached_property
     def by_package(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """(family, package) → files that add to it."""
+        """(family, package) → the files that contribute to it."""
         return _paths_by(
             ((family(facts.language), package), path)
             for path, facts in self.files.items()
@@ -442,7 +442,7 @@ class Tree:
 
     @cached_property
     def definers(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
-        """(family, package, top-level name) → files that define it."""
+        """(family, package, top-level name) → the files that define it."""
         return _paths_by(
             ((family(facts.language), package, name), path)
             for path, facts in self.files.items()
@@ -451,7 +451,7 @@ class Tree:
         )
 
     def having(self, suffix: str) -> tuple[str, ...]:
-        """Paths that equal a relative path or end with it, at a folder's border."""
+        """Paths that equal a relative path or end with it at a folder boundary."""
         return tuple(
             path
             for path in self.by_name.get(suffix.rpartition("/")[2], ())
@@ -459,14 +459,14 @@ class Tree:
         )
 
     def from_above(self, path: str) -> Iterator[str]:
-        """What a path may mean that starts above the root: in a folder `absl`, `absl/base/log.h` is `base/log.h`."""
+        """What a path that starts above the root may mean: in a folder `absl`, `absl/base/log.h` is `base/log.h`."""
         for at in range(len(self.above) - 1, -1, -1):
             start = "/".join(self.above[at:])
             if start and f"{path}/".startswith(f"{start}/"):
                 yield path[len(start) + 1 :]
 
     def from_top(self) -> tuple[str, Tree]:
-        """The same files as the topmost configuration above the root sees them, and what all their paths start with."""
+        """The same files as seen by the topmost configuration above the root, and the common prefix of their paths."""
         depth = max((path.count("../") for path in self.configs_above), default=0)
         inside = self.above[-depth:] if depth else []
         if not inside:
@@ -479,23 +479,23 @@ class Tree:
         return prefix, Tree(files, configs, left_out=self.left_out)
 
     def config(self, path: str) -> dict[str, Any]:
-        """A JSON configuration, comments and trailing commas allowed; {} when it is broken."""
+        """A JSON configuration, comments and trailing commas allowed; {} if it is broken."""
         if path not in self._read:
             text = self.configs.get(path, "")
             read = _json(text)
-            if read is None:  # looking for comments takes ten times as long as reading a file without them
+            if read is None:  # stripping comments takes ten times as long as parsing a file without them
                 read = _json(strict_json(text))
             self._read[path] = read if isinstance(read, dict) else {}
         return self._read[path]
 
 
 def strict_json(text: str) -> str:
-    """JSON without comments, tabs and trailing commas; all else stays where it is."""
+    """JSON without comments, tabs and trailing commas; everything else keeps its position."""
     return _blanked(without_json_comments(text), _JSON_LAST_COMMA)
 
 
 def without_json_comments(text: str) -> str:
-    """JSON with blanks in place of comments and tabs."""
+    """JSON with spaces in place of comments and tabs."""
     return _blanked(text, _JSON_COMMENT)
 
 
@@ -511,7 +511,7 @@ def _json(text: str) -> Any:
 
 
 class Resolver:
-    """Where the imports of one language lead in a tree."""
+    """Resolves the imports of one language in a tree."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -524,12 +524,12 @@ class Resolver:
         return ()
 
     def whole(self, source: FileFacts, name: str) -> tuple[str, ...]:
-        """Files of the module that is used by its whole name."""
+        """Files of the module used by its full name."""
         return self._tree.by_package.get((source.language, name), ())
 
 
 def packages_of(facts: FileFacts) -> tuple[str, ...]:
-    """The packages a file lies in: where clauses nest, `package a`, `package b` is a.b inside a."""
+    """The packages a file lies in: if clauses nest, `package a`, `package b` is a.b inside a."""
     if not facts.rules.imports.nested_packages:
         return facts.packages
     joined: list[str] = []
@@ -539,7 +539,7 @@ def packages_of(facts: FileFacts) -> tuple[str, ...]:
 
 
 def joined(folder: str, relative: str) -> str | None:
-    """`relative` seen from `folder`, or None when it leaves the codebase."""
+    """`relative` resolved from `folder`, or None if it leaves the codebase."""
     parts = folder.split("/") if folder else []
     for part in relative.split("/"):
         if part == "..":
@@ -552,7 +552,7 @@ def joined(folder: str, relative: str) -> str | None:
 
 
 def ancestors(folder: str) -> list[str]:
-    """The folder, then those around it, up to the root."""
+    """The folder, then its parents, up to the root."""
     chain = [folder]
     while folder:
         folder = folder.rpartition("/")[0]
@@ -561,7 +561,7 @@ def ancestors(folder: str) -> list[str]:
 
 
 def nearest(paths: Iterable[str], folder: str) -> str | None:
-    """The path that shares most folders with `folder`; None when two are equally near."""
+    """The path that shares most folders with `folder`; None if two are equally near."""
     found = nearest_all(list(paths), folder)
     return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Go, Rust, Ruby, Lua, Zig, shell, Elixir and Haskell: imports name one module, by its path or its name."""
+"""Go, Rust, Ruby, Lua, Zig, shell, Elixir and Haskell: an import names one module, by path or name."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def go_module(manifest: str) -> str:
 
 
 def _go_local_name(written: Import) -> str:
-    """What the importing file calls the package, as custom has it: the last part of its path that is no version."""
+    """The package's conventional name in the importing file: the last part of its path that is not a version."""
     parts = [part for part in written.module.split("/") if not _GO_VERSION.fullmatch(part)]
     return written.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else written.module)
 
 
 def _nested_go_manifest(manifest: str, inside: str) -> str:
-    """A manifest as a folder of a module would have it if it were a module of its own."""
+    """The manifest a folder of a module would have if it were its own module."""
     name = go_module(manifest)
     return f"module {name}/{inside}" if name else ""
 
@@ -104,7 +104,7 @@ GO = model.Language(
 
 _RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
 _CARGO_SECTION = re.compile(r"^\s*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
-_CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of a crate of its own
+_CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of its own crate
 _CARGO_VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -130,7 +130,7 @@ def _rust_imports(statement: str, line: int) -> Iterator[Import]:
 
 
 def _rust_paths(written: str) -> Iterator[tuple[str, str]]:
-    """The single paths of `a::{b, c::{d, e as f}}`."""
+    """The individual paths of `a::{b, c::{d, e as f}}`."""
     prefixes = [""]
     current = ""
     for token in re.findall(r"[{},]|[^{},]+", written):
@@ -192,7 +192,7 @@ class RustImports(Resolver):
         return model.UNRESOLVED if own else model.EXTERNAL
 
     def _starts(self, source: model.FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
-        """Files to start from, what remains to be walked, and whether the path must lie in this crate."""
+        """Files to start from, the rest of the path, and whether it must lie in this crate."""
         first = segments[0]
         if first == "crate":
             return self._crate_roots(source), segments[1:], True
@@ -258,9 +258,9 @@ class RustImports(Resolver):
         parts = [folder] if is_root else [folder, last.removesuffix(".rs")]
         base = "/".join(filter(None, (*parts, name)))
         candidates = [f"{base}.rs", f"{base}/mod.rs"]
-        if not is_root:  # tests, examples and binaries are roots whose modules lie beside them
+        if not is_root:  # tests, examples and binaries are roots with their modules beside them
             beside = "/".join(filter(None, (folder, name)))
-            if "/src/" not in f"/{file}" or "/src/bin/" in f"/{file}":  # no part of the module tree
+            if "/src/" not in f"/{file}" or "/src/bin/" in f"/{file}":  # not part of the module tree
                 candidates += [f"{beside}.rs", f"{beside}/mod.rs"]
         return next((path for path in candidates if path in self._tree and path != file), None)
 
@@ -311,14 +311,14 @@ _RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
 
 
 class RubyImports(Resolver):
-    """By path; and a constant by the file that is called like it, below `lib`, a folder of `app` or one that a Rails
-    application adds: its classes are loaded when they are first used, and nothing imports them."""
+    """By path; and a constant by the file named after it, below `lib`, a folder of `app` or one that a Rails
+    application adds: its classes are autoloaded, and nothing imports them."""
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
         self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
-        self._own: dict[str, str] = {}  # the other way round
+        self._own: dict[str, str] = {}  # the inverse
         added = {
             joined(path.rpartition("/")[0], f"../{folder}") or ""
             for path, text in tree.configs.items()
@@ -335,7 +335,7 @@ class RubyImports(Resolver):
                     break
 
     def whole(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
-        """Looked up in the modules around first, which the path of a file tells; of a chain the longest part counts."""
+        """Looked up in the enclosing modules first, which the file's path gives; the longest part of a chain counts."""
         parts = _ruby_key(name).split("/")
         for outer in ancestors(self._own.get(source.path, "")):
             for length in range(len(parts), 0, -1):
@@ -363,7 +363,7 @@ def _is_ruby_root(folder: str) -> bool:
 
 
 def _ruby_key(path: str) -> str:
-    """A path or a constant in a form that both share, however it spells its acronyms."""
+    """A path or a constant in a common form, however it spells acronyms."""
     return path.replace("_", "").replace(".", "/").lower()
 
 
@@ -536,7 +536,7 @@ class ElixirImports(HaskellImports):
         modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
         if found := self._of_modules(source, written, modules or [written.module]):
             return found
-        # Packages share their first name (Phoenix.PubSub is none of Phoenix's modules), seldom a longer one.
+        # Packages share their first name (Phoenix.PubSub is not one of Phoenix's modules), rarely a longer one.
         around = written.module.rpartition(".")[0]
         return (
             model.UNRESOLVED if "." in around and (source.language, around) in self._tree.by_package else model.EXTERNAL

@@ -15,7 +15,7 @@ from codeinfo.model import Definition, Import
 
 
 class JvmImports(Resolver):
-    """A type is found by the package its file declares; folders need not agree with it."""
+    """A type is found by the package its file declares, whatever the folders are."""
 
     separator = "."
     names_packages = False  # an import names a package, not a type
@@ -43,7 +43,7 @@ class JvmImports(Resolver):
         return None
 
     def _readings(self, source: model.FileFacts) -> list[str]:
-        """The packages that a path may start from."""
+        """The packages a path may start from."""
         return [""]
 
     def _whole_package(self, files: tuple[str, ...]) -> model.Outcome | None:
@@ -51,7 +51,7 @@ class JvmImports(Resolver):
         return None
 
     def _within(self, group: str, around: str, module: str) -> tuple[model.Target, ...]:
-        """The longest part of the path that is a package, with the top-level name behind it."""
+        """The longest part of the path that is a package, with the top-level name after it."""
         parts = module.split(self.separator)
         for cut in range(len(parts) - 1, -1, -1):
             package = self.separator.join(filter(None, (around, *parts[:cut])))
@@ -65,9 +65,9 @@ class JvmImports(Resolver):
     def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         package, _, last = written.module.rpartition(self.separator)
         if written.names and last[:1].islower():
-            return model.EXTERNAL  # taken from a package, which may well lie in another part of the project
+            return model.EXTERNAL  # imported from a package, which may well lie in another part of the project
         known = self._tree.by_package.get((model.family(source.language), package), ()) if package else ()
-        # What a package has beyond the definitions of its files, its package object inherits.
+        # What a package has beyond the definitions in its files is inherited by its package object.
         if objects := _package_objects(known, last):
             return model.Outcome(objects)
         return model.UNRESOLVED if known else model.EXTERNAL
@@ -85,7 +85,7 @@ def _package_objects(files: tuple[str, ...], *names: str) -> tuple[model.Target,
 
 
 class ScalaImports(JvmImports):
-    """A path is also read from inside the packages around it; a package has what its package object holds."""
+    """A path is also resolved from inside the enclosing packages; a package has the members of its package object."""
 
     def _readings(self, source: model.FileFacts) -> list[str]:
         return ["", *reversed(packages_of(source))]
@@ -95,11 +95,11 @@ class ScalaImports(JvmImports):
 
 
 def is_scala_package(definition: Definition) -> bool:
-    """What a package object holds belongs to the package."""
+    """Members of a package object belong to the package."""
     return model.is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
 
 
-# What the grammar cannot read: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
+# What the grammar cannot parse: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
 _KOTLIN_NAMES = re.compile(r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bwhere(?= *(?:[?.,)!]|=[^=]))")
 _KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
 _KOTLIN_WHEN = re.compile(r"(?m)^\s*(?:!?is|!?in|[A-Z])\b.* if .* ->")
@@ -195,8 +195,8 @@ class CsharpImports(JvmImports):
         return tuple(around)
 
     def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        """Most imports name a namespace, and others add to the same ones: only the missing type of an alias
-        (`using Cart = Shop.Cart`) is known to be gone."""
+        """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
+        Cart = Shop.Cart`) is known to be unresolved."""
         platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
         return super()._missing(source, written) if written.alias and not platform else model.EXTERNAL
 
@@ -237,7 +237,7 @@ def read_php_use(statement: str, line: int) -> Iterator[Import]:
 
 
 class PhpImports(JvmImports):
-    """Classes by their declared namespace, else by PSR-4; `require` by path."""
+    """Classes by their declared namespace, otherwise by PSR-4; `require` by path."""
 
     separator = "\\"
 
@@ -347,8 +347,8 @@ class SwiftImports(Resolver):
         return tuple(self._targets.get(self._target(source.path), ()))
 
     def _target(self, path: str) -> str:
-        """As the package says; else the folder below `Sources` or `Tests`, which may lie above the root; else the
-        topmost one here."""
+        """As the package declares; otherwise the folder below `Sources` or `Tests`, which may lie above the root;
+        otherwise the topmost one here."""
         for folder, name in self._declared:
             if path.startswith(f"{folder}/"):
                 return name
@@ -361,7 +361,7 @@ class SwiftImports(Resolver):
 
 
 def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
-    """(folder, name) of the targets that lie where their package says."""
+    """(folder, name) of the targets that lie where their package declares them."""
     pairs = []
     for path, text in tree.configs.items():
         home, _, file = path.rpartition("/")
@@ -388,7 +388,7 @@ SWIFT = model.Language(
         open_types=True,
         private_to_file=True,
         block_calls=True,
-        symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the type that is expected, whichever that is
+        symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the expected type, whichever that is
     ),
 )
 

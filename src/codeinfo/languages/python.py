@@ -61,12 +61,12 @@ class PythonImports(Resolver):
         return self._taken(base, written)
 
     def _is_own(self, source: model.FileFacts, first: str) -> bool:
-        """Whether a package or module of this codebase has the name; a mere folder may be called like a library."""
+        """Whether a package or module of this codebase has the name; a mere folder may share a library's name."""
         found = self._absolute(source, first)
         return found is not None and bool(found[0])
 
     def _taken(self, base: tuple[str, str], written: Import) -> model.Outcome:
-        """A name that is a module of its own leads there, any other to the module it is taken from."""
+        """A name that is itself a module leads there, any other to the module it is imported from."""
         file, folder = base
         rest: list[str] = []
         targets: list[model.Target] = []
@@ -92,7 +92,7 @@ class PythonImports(Resolver):
         return self._memo[key]
 
     def _look(self, own: str, module: str) -> tuple[str, str] | None:
-        """A real module anywhere on the path wins over a mere folder, as it does when Python runs."""
+        """A real module anywhere on the path wins over a mere folder, as at run time."""
         first = module.partition(".")[0]
         folder: tuple[str, str] | None = None
         for root in self._search_path(own, first):
@@ -105,7 +105,7 @@ class PythonImports(Resolver):
         return self._in_own_package(module) or folder
 
     def _in_own_package(self, module: str) -> tuple[str, str] | None:
-        """Where the root is a package itself, and so is called by its name."""
+        """For a root that is itself a package, and so is imported by its name."""
         paths = self._tree.from_above(module.replace(".", "/")) if "" in self._packages else ()
         found = (self._module("", path.replace("/", ".")) for path in paths)
         return next((one for one in found if one and one[0]), None)

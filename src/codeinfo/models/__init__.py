@@ -1,1 +1,1 @@
-"""Embedders, rerankers and chat models. Each is imported when it is made: a search without them pays for none."""
+"""Embedders, rerankers and chat models. Each is imported on creation: a search without them pays for none."""

@@ -1,4 +1,4 @@
-"""The built-in model as an embedder. What it is called and how long its vectors are is known without loading it."""
+"""The built-in model as an embedder. Its name and dimension are known without loading it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 MODEL = Path(__file__).parent / "model.safetensors"
-_TYPES = {"I8": "int8", "U8": "uint8", "F32": "float32"}  # of safetensors, as numpy names them
-MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
+_TYPES = {"I8": "int8", "U8": "uint8", "F32": "float32"}  # safetensors → numpy
+MAX_PATHS = 20_000  # cached path vectors, 1 KB each
 
 
 class BuiltinEmbedder:
-    """The port `Embedder` over the table that ships with the package. The table is mapped when a text comes."""
+    """Implements the `Embedder` port over the table that ships with the package. The table is mapped on first use."""
 
     def __init__(self, path: Path = MODEL) -> None:
         self._path = path
@@ -59,25 +59,25 @@ class BuiltinEmbedder:
         return self._encoder.knows(word)
 
     def embed_paths(self, paths: Sequence[str]) -> Floats:
-        """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
+        """What each path says, its words weighted as in a query: independent of the rest of the index."""
         known = self._paths
         new = [path for path in paths if path not in known]
         if new:
-            if len(known) > MAX_PATHS:  # another dictionary: another thread may be looking into this one
+            if len(known) > MAX_PATHS:  # replaced rather than cleared: another thread may be reading this one
                 known = self._paths = {path: known[path] for path in paths if path in known}
             known.update(zip(new, self._encoder.of_paths(new), strict=True))
         return self._encoder.stacked([known[path] for path in paths])
 
 
 def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The JSON head of a safetensors file, and where its bytes begin. The format: a length, the head, the bytes."""
+    """The JSON header of a safetensors file, and the offset of its data. The format: a length, the header, the data."""
     size = struct.unpack("<Q", file.read(8))[0]
     return json.loads(file.read(size)), 8 + size
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Tensors as views of the mapped file, and its metadata."""
-    import numpy as np  # late: what the model is called is known without it
+    import numpy as np  # imported late: the model's name is known without it
 
     with open(path, "rb") as file:
         head, start = read_head(file)

@@ -1,7 +1,7 @@
 """Llm over any OpenAI-compatible `/chat/completions` endpoint: LM Studio, Ollama, llama.cpp, vLLM, OpenAI.
 
-Before the first token a failure is an error, retried where that may help. After it there is a partial answer, which
-must not be lost: a stream that breaks, stalls or sends garbage then ends with `finish="cut"`.
+Before the first token a failure is an error, retried if that may help. After it there is a partial answer, which must
+not be lost: a stream that breaks, stalls or sends garbage then ends with `finish="cut"`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Part = TypeVar("Part", dict[str, Any], list[Any], str)
 
 
 class OpenAIChat:
-    """A chat model behind an endpoint. Holds no connection: each reply has its own, and may be cancelled alone."""
+    """A chat model behind an endpoint. Holds no connection: each reply has its own, and can be cancelled separately."""
 
     def __init__(self, endpoint: ChatEndpoint) -> None:
         if not endpoint.model:
             raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
         self._target = parse_target(endpoint.base_url)
-        self._refused: set[str] = set()  # types of response format that the endpoint does not know
+        self._refused: set[str] = set()  # response formats that the endpoint does not support
 
     @property
     def model_id(self) -> str:
@@ -62,8 +62,8 @@ class OpenAIChat:
     ) -> ChatStream:
         """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised.
 
-        A way of sending the schema that the endpoint does not know fails once with LLM_REJECTED; the next call takes
-        the next way, and in the end none: the reply is the caller's to check.
+        A schema format that the endpoint does not support fails once with LLM_REJECTED; the next call uses the next
+        format, and finally none: the caller validates the reply.
         """
         payload = _payload(self._endpoint, self._target, messages, tools, max_tokens)
         if schema is not None:
@@ -74,7 +74,7 @@ class OpenAIChat:
 
 
 class ChatStream(Iterator[Delta]):
-    """One reply. `close` cancels it, from any thread and at any moment: also while the model has yet to say a word."""
+    """One reply. `close` cancels it, from any thread and at any moment, even before the model's first word."""
 
     def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
         self._cancelled = threading.Event()
@@ -137,7 +137,7 @@ def _deltas(
 
 
 def _events(connection: Connection) -> Iterator[dict[str, Any]]:
-    """The chunks of a streamed reply, or the one body of an endpoint that does not stream."""
+    """The chunks of a streamed reply, or the single body of an endpoint that does not stream."""
     content_type = str(connection.headers.get("Content-Type", "")) if connection.headers else ""
     if content_type.startswith("application/json"):
         yield _event(connection.read_json(_LARGEST_REPLY))
@@ -179,7 +179,7 @@ def _payload(
     if endpoint.temperature is not None:
         payload["temperature"] = endpoint.temperature
     if max_tokens is not None:
-        # OpenAI's reasoning models refuse the old name, which is the only one that most local servers know.
+        # OpenAI's reasoning models refuse the old name, which is the only one most local servers accept.
         name = "max_completion_tokens" if target.host.endswith("openai.com") else "max_tokens"
         payload[name] = max_tokens
     if tools:
@@ -191,7 +191,7 @@ def _payload(
 
 
 def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """How endpoints take a schema: OpenAI's way, which most know, and that of llama-cpp-python."""
+    """The schema formats of endpoints: OpenAI's, which most support, and llama-cpp-python's."""
     # "strict" is left out: it refuses schemas with optional fields, and local servers enforce any schema anyway.
     return (
         {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}},
@@ -211,9 +211,9 @@ def _message(message: Message) -> dict[str, Any]:
     return out
 
 
-_MOST_CALLS = 64  # tool calls of one reply; more means that the model has lost its way
+_MOST_CALLS = 64  # tool calls in one reply; more means the model has lost its way
 
-# What endpoints say, in the port's words. A filtered answer is a partial one.
+# Endpoints' finish reasons, mapped to the port's. A filtered answer is a partial one.
 _FINISH = {"length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls", "content_filter": "cut"}
 
 
@@ -224,10 +224,10 @@ class _Call(Struct):
 
 
 class ReplyBuilder:
-    """Takes chunks one by one. Reasoning counts towards the size, and is not text."""
+    """Takes chunks one by one. Reasoning counts towards the size, but is not text."""
 
     def __init__(self, max_chars: int) -> None:
-        self.begun = False  # anything of an answer has arrived
+        self.begun = False  # part of an answer has arrived
         self.full = False
         self._left = max_chars
         self._calls: list[_Call] = []
@@ -237,7 +237,7 @@ class ReplyBuilder:
         self._usage: Usage | None = None
 
     def add(self, event: dict[str, Any]) -> str:
-        """The text of one chunk, cut where the reply reaches its largest size."""
+        """The text of one chunk, truncated where the reply reaches its maximum size."""
         self._done = self._done or event.get("done") is True
         if usage := _part(event, "usage", dict):
             self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
@@ -252,24 +252,24 @@ class ReplyBuilder:
 
     @property
     def ended(self) -> bool:
-        """The endpoint said that this is all."""
+        """The endpoint said that the reply is complete."""
         return self._done or bool(self._finish)
 
     def last(self) -> Delta:
-        """The closing delta of a stream that ended by itself or by its size."""
+        """The final delta of a stream that ended by itself or by its size."""
         if self.full:
             return Delta(finish="length", usage=self._usage)
         if not self.ended:
             return self.cut()
         finish = self._finish or "stop"
         if finish in ("stop", "tool_calls") and self._calls:
-            # Some servers say "stop" although there are calls. On "length" the arguments may be half a text: no calls.
+            # Some servers say "stop" although there are calls. On "length" the arguments may be incomplete: no calls.
             calls = (ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls)
             return Delta(tool_calls=tuple(calls), finish="tool_calls", usage=self._usage)
         return Delta(finish="stop" if finish == "tool_calls" else finish, usage=self._usage)
 
     def cut(self) -> Delta:
-        """The closing delta of a stream that broke off."""
+        """The final delta of a stream that broke off."""
         return Delta(finish="cut", usage=self._usage)
 
     def _take(self, text: str) -> str:
@@ -292,7 +292,7 @@ class ReplyBuilder:
             call.arguments.append(self._take(arguments))
 
     def _call(self, index: Any, given_id: str) -> _Call:
-        """The call a fragment belongs to. Some servers count every call as index 0, or none: a new id is a new call."""
+        """The call a fragment belongs to. Some servers number every call 0, or none: a new id is a new call."""
         place = index if isinstance(index, int) else (len(self._calls) if given_id else max(0, len(self._calls) - 1))
         call = self._by_index.get(place)
         if call is None or (given_id and call.id != given_id and call.name):
@@ -305,7 +305,7 @@ class ReplyBuilder:
 
 
 def _part(value: Any, name: str, kind: type[Part]) -> Part:
-    """What a reply has under a name; empty where it is missing or of another kind, as some servers send it."""
+    """A field of a reply; empty if it is missing or of another type, as some servers send it."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, kind) else kind()
 
@@ -315,17 +315,17 @@ def _count(value: Any) -> int:
 
 
 _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
-LOCAL_PORTS = {"LM Studio": 1234, "Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000}  # where local servers listen
+LOCAL_PORTS = {"LM Studio": 1234, "Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000}  # default ports of local servers
 _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
 
 def chat_models(models: Sequence[str]) -> tuple[str, ...]:
-    """Those whose names do not say that they embed or rerank: the list itself does not tell."""
+    """The models whose names do not suggest embedding or reranking: the list itself does not say."""
     return tuple(model for model in models if not any(part in model.lower() for part in _EMBEDDING_NAMES))
 
 
 def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tuple[Provider, ...]:
-    """A quick look at the usual local ports, side by side. Every port is reported, answering or not."""
+    """Probe the usual local ports concurrently. Every port is reported, answering or not."""
     limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds)
     with ThreadPoolExecutor(len(ports)) as pool:
         addresses = (f"http://127.0.0.1:{port}/v1" for port in ports.values())
@@ -333,7 +333,7 @@ def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tu
 
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
-    """One address, configured or guessed, with all its models; a failure is a state, not an error."""
+    """Probe one address, configured or guessed, and list its models; a failure is a state, not an error."""
     shown = parse_target(base_url).shown
     try:
         models = list_models(base_url, key, limits)
@@ -356,7 +356,7 @@ def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ..
 
 
 def make_llm(settings: ChatEndpoint) -> OpenAIChat:
-    """Without a model's name the endpoint is asked, and its first chat model taken."""
+    """Without a model's name, the endpoint's first chat model is used."""
     if not settings.model:
         offered = chat_models(list_models(settings.base_url, settings.key, settings.limits))
         if not offered:

@@ -1,8 +1,8 @@
-"""Texts → vectors by a table of words, with numpy alone.
+"""Texts → vectors from a table of words, with numpy alone.
 
 A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
-chunk depends on its content only; what the path says is a vector of its own (`of_paths`), joined when searching, so
-that a renamed file keeps its vectors.
+chunk depends only on its content; the path has a vector of its own (`of_paths`), joined at search time, so that a
+renamed file keeps its vectors.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from codeinfo.tokens import identifiers, read_tokens, split_identifier
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-MAX_PIECES = 4  # of an unknown word; more of them are noise
+MAX_PIECES = 4  # of an unknown word; more would be noise
 REMEMBERED = 200_000  # tokens with the ids of their words, some 40 MB
 BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
 
 
 class Vocabulary:
-    """Words → their ids. An unknown word is split greedily into known pieces of two letters or more, as in training."""
+    """Words → ids. An unknown word is split greedily into known pieces of at least two letters, as in training."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = dict(zip(words, range(len(words)), strict=True))
@@ -56,7 +56,7 @@ class Vocabulary:
 
 
 class Encoder:
-    """The table and the arithmetic; knows nothing of files, indexes or cutoffs."""
+    """The table and the arithmetic, independent of files, indexes and cutoffs."""
 
     def __init__(
         self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
@@ -77,7 +77,7 @@ class Encoder:
         return word in self._vocabulary
 
     def documents(self, texts: Sequence[str]) -> Floats:
-        """One unit-length row a text."""
+        """One unit-length row per text."""
         out = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), BATCH):
             rows = [Counter(read_tokens(text, self._ids)) for text in texts[start : start + BATCH]]
@@ -93,7 +93,7 @@ class Encoder:
         return _unit(*self._of_query(ids)) if ids else self._nothing()
 
     def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
-        """The query of these words, and the same with each worth what it is to the model times what the caller says."""
+        """The query of these words, plain and with each word's model weight multiplied by the caller's."""
         parts = [(i, weight) for word, weight in words for i in self._ids[word]]
         if not parts:
             return self._nothing(), self._nothing()
@@ -102,17 +102,17 @@ class Encoder:
         return _unit(worth, vectors), _unit(worth * weights, vectors)
 
     def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
-        """What each of these words is worth in a query, and its vector."""
+        """Each word's weight in a query, and its vector."""
         wanted = np.array(ids)
         return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
 
     def of_paths(self, paths: Sequence[str]) -> Floats:
-        """What each path says by itself, its words weighted as those of a query; one row a path."""
+        """What each path says by itself, its words weighted as in a query; one row per path."""
         known = self._ids
         rows = [[i for part in _without_extension(path).split("/") for i in known[part]] for path in paths]
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
-        out[:, -1] = lengths == 0  # as `_nothing` says it
+        out[:, -1] = lengths == 0  # see `_nothing`
         present = lengths.nonzero()[0]
         if len(present):
             ids = np.fromiter(chain.from_iterable(rows), np.int64)
@@ -125,14 +125,15 @@ class Encoder:
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
     def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
-        """Unit-length sums of words with weights of the caller's choosing."""
+        """Unit-length sums of words with weights chosen by the caller."""
         parts = [[(i, weight) for word, weight in row for i in self._ids[word]] for row in rows]
         ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
         weights = np.fromiter((w for row in parts for _, w in row), np.float32)
         return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
 
     def _nothing(self) -> Floats:
-        """A text without words: the last axis, which the words use least, since every row must have unit length."""
+        """The vector of a text without words: the last axis, which words use least, since every row must have unit
+        length."""
         row = np.zeros(self.dimension, np.float32)
         row[-1] = 1.0
         return row
@@ -154,7 +155,8 @@ class Encoder:
         return out
 
     def _table(self, ids: Ints) -> tuple[Floats, Ints]:
-        """Words as floats, and where `ids` are among them: only these at first, all of them once that would pay."""
+        """Words as floats, and the positions of `ids` among them: only these at first, all of them once that pays
+        off."""
         self._looked_up += len(ids)
         if self._floats is None and self._looked_up < len(self._vectors):
             return self._vectors[ids].astype(np.float32) * self._scales[ids][:, None], np.arange(len(ids))

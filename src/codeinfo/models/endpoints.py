@@ -1,13 +1,12 @@
 """Model endpoints: addresses, keys, and an HTTP client with deadlines, retries and event streams.
 
-A key comes from an environment variable or from a file that only its owner can read. It travels as a `Key`, which
-shows its origin and never its value; `redact` removes every key read by this process, and what looks like one, from a
+A key comes from an environment variable or from a file that only its owner can read. It travels as a `Key`, which shows
+its origin and never its value; `redact` removes every key read by this process, and whatever looks like one, from a
 text before it becomes an error, a log line or a reply.
 
 The client is based on `http.client`, which imports in 60 ms where the `openai` client takes 0.9 s and 14 packages, and
-it hands out the socket, without which neither an overall deadline nor a cancellation from another thread can be met
-while a server is silent or drips bytes. Redirects are not followed: a key goes to the configured address and nowhere
-else.
+it exposes the socket, without which neither an overall deadline nor cancellation from another thread is possible while
+a server is silent or drips bytes. Redirects are not followed: a key goes to the configured address and nowhere else.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from codeinfo.model import NextStep, to_run
 
 
 class Limits(Struct, frozen=True):
-    """Bounds of one call. A local model may take minutes to its first token; `read_seconds` bounds the silence."""
+    """Limits of one call. A local model may take minutes to its first token; `read_seconds` limits the silence."""
 
     connect_seconds: float = 5.0
     read_seconds: float = 120.0  # silence between two pieces of a reply
     total_seconds: float = 600.0  # one request, from connecting to the last byte
     attempts: int = 4
-    retry_seconds: float = 60.0  # all tries and waits of one call, after which no new try starts
-    backoff_seconds: float = 0.5  # first wait where the endpoint names none; doubles with each try
+    retry_seconds: float = 60.0  # all attempts and waits of one call; after that no new attempt starts
+    backoff_seconds: float = 0.5  # first wait if the endpoint names none; doubles with each attempt
 
 
-TEXT_CHARS = 16_000  # a longer text is cut: endpoints refuse the whole batch for one text over their context
+TEXT_CHARS = 16_000  # longer texts are truncated: endpoints refuse the whole batch for one text over their context
 
 
 class Endpoint(Struct, frozen=True):
@@ -61,22 +60,22 @@ class Endpoint(Struct, frozen=True):
 class EmbeddingEndpoint(Endpoint, frozen=True):
     """An OpenAI-compatible `/embeddings`."""
 
-    dimension: int = 0  # asked of the endpoint and insisted on; 0 takes the model's own
+    dimension: int = 0  # requested from the endpoint and enforced; 0 accepts the model's own
     batch_count: int = 64
     batch_chars: int = 100_000  # keeps a request small enough for local servers and their timeouts
     text_chars: int = TEXT_CHARS
 
 
 class ChatEndpoint(Endpoint, frozen=True):
-    """An OpenAI-compatible `/chat/completions`. Without a model's name it is the first that the endpoint offers."""
+    """An OpenAI-compatible `/chat/completions`. Without a model's name, the endpoint's first one is used."""
 
     temperature: float | None = None
     max_chars: int = 200_000  # an endless answer is cut here, with finish "length"
 
 
 class RerankEndpoint(Endpoint, frozen=True):
-    """A `/rerank` endpoint. A request that names a model has the shape of Jina, Cohere, vLLM and llama.cpp; one that
-    names none has the shape of TEI, which serves a single model and knows no names."""
+    """A `/rerank` endpoint. A request with a model name has the shape of Jina, Cohere, vLLM and llama.cpp; one
+    without has the shape of TEI, which serves a single model."""
 
     text_chars: int = 2000  # about 512 tokens of code: many servers refuse a longer pair instead of truncating it
 
@@ -85,14 +84,14 @@ class CrossEncoderFolder(Struct, frozen=True):
     """A cross-encoder on disk: `model.onnx` and `tokenizer.json`."""
 
     folder: Path
-    seconds: float  # one call, loading included, after which no further text is scored
-    max_tokens: int = 512  # of a query and a text together
+    seconds: float  # per call, loading included, after which no further text is scored
+    max_tokens: int = 512  # query and text together
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 MASK = "[key]"
-_SHORTEST_SECRET = 6  # shorter ones are placeholders ("x", "none"): masking them would spoil ordinary words
+_SHORTEST_SECRET = 6  # shorter ones are placeholders ("x", "none"): masking them would damage ordinary words
 
 # Keys of well-known services, and whatever follows "Bearer" or "api_key=". No nested repetition.
 _SHAPES = re.compile(
@@ -108,7 +107,7 @@ _known: set[str] = set()
 
 
 class Key:
-    """A secret with an origin. Printing it in any way shows the origin only."""
+    """A secret with an origin. Printing it in any way shows only the origin."""
 
     __slots__ = ("_value", "origin")
 
@@ -129,20 +128,20 @@ class Key:
 
 
 def remember(secret: str) -> None:
-    """Have `redact` remove this secret, also as it looks inside JSON or an address."""
+    """Make `redact` remove this secret, also as it appears inside JSON or an address."""
     if len(secret) >= _SHORTEST_SECRET:
         _known.update((secret, json.dumps(secret)[1:-1], quote(secret, safe="")))
 
 
 def redact(text: str) -> str:
-    """The text with every known key, and whatever is shaped like one, replaced by a mask."""
+    """The text with every known key, and whatever is shaped like one, masked."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return _SHAPES.sub(MASK, text)
 
 
 def key_from_environment(name: str, value: str) -> Key:
-    """The key that the environment variable `name` holds."""
+    """The key in the environment variable `name`."""
     origin = f"environment variable {name}"
     if not value.strip():
         raise UsageError(
@@ -159,7 +158,7 @@ def key_from_file(path: Path) -> Key:
 
 
 def _check_key(value: str, origin: str) -> str:
-    """A header carries visible ASCII only; anything else is the wrong file or a pasted mistake."""
+    """A header carries only visible ASCII; anything else is the wrong file or a paste error."""
     if not value or not all("!" <= char <= "~" for char in value):
         raise UsageError(
             f"the {origin} does not hold one key: it is empty, or has spaces, line breaks or other characters in it",
@@ -170,7 +169,7 @@ def _check_key(value: str, origin: str) -> str:
 
 # --- failures --------------------------------------------------------------------------------------------------------
 
-_LONGEST_DETAIL = 300  # characters of a server's own words that go into an error
+_LONGEST_DETAIL = 300  # characters of a server's message that go into an error
 
 
 class _Row(Struct, frozen=True):
@@ -187,7 +186,7 @@ class Kind(Enum):
     REFUSED = _Row("UNAVAILABLE", "{where} refuses the connection", _START)
     UNREACHABLE = _Row("UNAVAILABLE", "{where} cannot be reached", _START)
     BROKEN = _Row("UNAVAILABLE", "{where} broke the connection off", "Look at the server's own log.", retry=True)
-    # A chat model that took in a prompt and says nothing: some servers do that when it is too large.
+    # A chat model that accepted a prompt and says nothing: some servers do that when it is too large.
     SILENCED = _Row("BROKEN", "{where} broke the connection off", "Look at the server's own log.")
     TLS = _Row(
         "UNAVAILABLE",
@@ -266,19 +265,19 @@ def status_kind(status: int, words: str = "") -> Kind:
     if status >= 400 and _TOO_LARGE.search(words):
         return Kind.CONTEXT
     if "response_format" in words and status >= 400:
-        return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: another try would not help
+        return Kind.REJECTED  # llama-cpp-python returns 500 for an unknown format: retrying would not help
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return Kind.SERVER if status >= 500 else Kind.REJECTED if status >= 400 else Kind.BAD_REPLY
 
 
 def server_words(body: bytes) -> str:
-    """The message of an error reply, from whichever of the usual places has it."""
+    """The message of an error reply, from whichever usual place has it."""
     text = body.decode("utf-8", "replace")
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):
-        return "" if text.lstrip().startswith("<") else text  # a page of HTML says nothing in one line
+        return "" if text.lstrip().startswith("<") else text  # an HTML page says nothing in one line
     for name in ("error", "detail", "message"):
         if isinstance(found, dict) and name in found:
             found = found[name]
@@ -286,19 +285,19 @@ def server_words(body: bytes) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Redacted before it is cut, so that no half of a key is left; control characters never reach a terminal."""
+    """Redacted before truncating, so that no half of a key is left; control characters never reach a terminal."""
     clean = "".join(char if char.isprintable() else " " for char in redact(text[: _LONGEST_DETAIL * 20]))
     clean = " ".join(clean.split())
     return clean if len(clean) <= _LONGEST_DETAIL else clean[:_LONGEST_DETAIL] + "…"
 
 
 _PIECE = 65_536  # bytes read at once
-_ERROR_BODY = 65_536  # bytes of an error reply that are looked at
+_ERROR_BODY = 65_536  # bytes of an error reply that are read
 _Result = TypeVar("_Result")
 
 
 class Target(Struct, frozen=True):
-    """A parsed base address. `shown` has neither credentials nor query, and is what errors and lists name."""
+    """A parsed base address. `shown` has neither credentials nor query, and is what errors and lists show."""
 
     secure: bool
     host: str
@@ -306,7 +305,7 @@ class Target(Struct, frozen=True):
     path: str
     shown: str
     query: str = ""
-    basic: str = ""  # credentials of the address, encoded for the header
+    basic: str = ""  # credentials from the address, encoded for the header
 
     def __repr__(self) -> str:
         return f"Target({self.shown!r})"
@@ -316,7 +315,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_target(base_url: str, default_path: str = "/v1") -> Target:
-    """`http://host:port/v1` and its kin; an address without a path gets `/v1`, where most of these endpoints live."""
+    """Parse `http://host:port/v1` and the like; an address without a path gets `/v1`, where most endpoints live."""
     try:
         parts = urlsplit(base_url.strip())
         port = parts.port
@@ -347,7 +346,7 @@ def parse_target(base_url: str, default_path: str = "/v1") -> Target:
 
 
 class Connection:
-    """One connection, for one request after another. Only `abort` may be called from another thread."""
+    """One connection, for successive requests. Only `abort` may be called from another thread."""
 
     def __init__(self, target: Target, key: Key | None, limits: Limits) -> None:
         self.target = target
@@ -372,12 +371,12 @@ class Connection:
         self._send("POST", path, json.dumps(payload).encode())
 
     def read(self) -> bytes:
-        """The next piece of the reply; empty at its end, after which the connection serves the next request."""
+        """The next piece of the reply; empty at its end, after which the connection can serve the next request."""
         response = self._response
         if response is None:
             raise Fault(Kind.CANCELLED)
         with self._translate_errors():
-            # As it arrives; but where the length is known, Python 3.11's read1 loses count and would wait for more.
+            # As it arrives; but if the length is known, Python 3.11's read1 loses count and would wait for more.
             left = response.length
             piece = response.read1(_PIECE) if left is None else response.read(min(_PIECE, left))
             if not piece and (response.length or self._expired or self._aborted):
@@ -387,7 +386,7 @@ class Connection:
         return piece
 
     def read_json(self, largest: int) -> Any:
-        """The whole reply as JSON, at most `largest` bytes of it."""
+        """The whole reply as JSON, at most `largest` bytes."""
         body = self._read_all(largest)
         try:
             return json.loads(body)
@@ -416,7 +415,7 @@ class Connection:
 
     def _send(self, method: str, path: str, body: bytes | None) -> None:
         if self._response is not None and not self._response.isclosed():
-            self.close()  # the last reply was not read to its end: what is left of it is not the next one
+            self.close()  # the last reply was not read to its end: the rest must not be taken for the next one
         self._expired = False
         self._response = None
         self._watchdog = threading.Timer(self._limits.total_seconds, self._expire)
@@ -429,7 +428,7 @@ class Connection:
                     response = self._exchange(method, path, body, headers)
                 break
             except Fault as fault:
-                # An idle connection may have been closed by the server meanwhile: the endpoint has not failed.
+                # The server may have closed an idle connection meanwhile: the endpoint has not failed.
                 if not (reused and fault.kind is Kind.BROKEN):
                     raise
         self._response, self.headers = response, response.headers
@@ -452,7 +451,7 @@ class Connection:
         try:
             words = server_words(self._read_all(_ERROR_BODY))
         except Fault:
-            words = ""  # the status says enough; a broken error page must not hide it
+            words = ""  # the status is enough; a broken error page must not hide it
         self.close()
         detail = f"HTTP {status}: {words}" if words else f"HTTP {status}"
         return Fault(status_kind(status, words), detail, retry_after=self._retry_after())
@@ -477,18 +476,18 @@ class Connection:
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Whatever the library raises, as a fault; the connection is closed then, since its state is unknown."""
+        """Turn whatever the library raises into a fault; the connection is then closed, since its state is unknown."""
         try:
             yield
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            # ValueError and AttributeError: what http.client raises when `abort` pulls the socket from under it.
-            # (A refused certificate is a ValueError as well as an OSError.)
+            # ValueError and AttributeError: what http.client raises when `abort` pulls the socket from under it. (A
+            # refused certificate is a ValueError as well as an OSError.)
             if not isinstance(error, (OSError, http.client.HTTPException)) and not (self._expired or self._aborted):
                 raise
             fault = self._fault_of(error)
             self.close()
             raise fault from error
-        except BaseException:  # Ctrl-C halfway through a request: the next one must not meet its remains
+        except BaseException:  # Ctrl-C during a request: the next one must not see its remains
             self.close()
             raise
 
@@ -528,7 +527,7 @@ class Connection:
 
 
 def with_retries(attempt: Callable[[], _Result], limits: Limits, cancelled: threading.Event | None = None) -> _Result:
-    """Try again where that may help, as long as tries and time are left; a wait named by the endpoint is kept."""
+    """Retry if that may help, as long as attempts and time are left; a wait named by the endpoint is honoured."""
     started = time.monotonic()
     wait = limits.backoff_seconds
     for tried in range(1, max(1, limits.attempts) + 1):
@@ -560,7 +559,7 @@ class EndpointClient:
         weakref.finalize(self, _close_all, self._idle)
 
     def ask(self, path: str, payload: dict[str, Any], read: Callable[[Any], _Result], largest: int) -> _Result:
-        """What `read` makes of the reply; it raises a Fault where that makes no sense."""
+        """What `read` makes of the reply; it raises a Fault if the reply makes no sense."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -593,7 +592,7 @@ def _close_all(connections: list[Connection]) -> None:
 
 
 def _dial(target: Target, seconds: float) -> http.client.HTTPConnection:
-    """An unconnected connection, through the system's proxy where one is set for this host."""
+    """An unconnected connection, through the system's proxy if one is set for this host."""
     if not target.secure:
         return http.client.HTTPConnection(target.host, target.port, timeout=seconds)
     context = ssl.create_default_context()
@@ -611,7 +610,7 @@ _LARGEST_LINE = 4_000_000  # bytes; a server that never ends a line must not fil
 
 
 def event_data(read: Callable[[], bytes]) -> Iterator[str]:
-    """`read` returns the next bytes, empty at the end. An event that the end cuts off is not delivered."""
+    """`read` returns the next bytes, empty at the end. An event cut off by the end is not delivered."""
     data: list[str] = []
     for line in _lines(read):
         if not line:
@@ -627,7 +626,7 @@ def event_data(read: Callable[[], bytes]) -> Iterator[str]:
 def _lines(read: Callable[[], bytes]) -> Iterator[str]:
     pending = bytearray()
     while piece := read():
-        searched = len(pending)  # what was there before holds no line end: each byte is looked at once
+        searched = len(pending)  # the earlier part has no line end: each byte is scanned once
         pending += piece
         start = 0
         while (end := pending.find(b"\n", max(start, searched))) >= 0:

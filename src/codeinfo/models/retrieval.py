@@ -1,9 +1,9 @@
 """Embedders and rerankers other than the built-in model.
 
-Embeddings come from any OpenAI-compatible `/embeddings` endpoint, or for tests from none. Relevance comes from a
+Embeddings come from any OpenAI-compatible `/embeddings` endpoint, or in tests from a hash. Relevance comes from a
 `/rerank` endpoint (Jina, Cohere, vLLM and llama.cpp share one shape, TEI has its own), or from a cross-encoder on this
-machine, in a folder that the user names; nothing is downloaded. The local one needs the `rerank` extra: onnxruntime
-runs the model, tokenizers reads `tokenizer.json`.
+machine, in a folder named by the user; nothing is downloaded. The local one needs the `rerank` extra: onnxruntime runs
+the model, tokenizers reads `tokenizer.json`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LARGEST_EMBEDDINGS = 256_000_000  # bytes; 2,048 vectors of 4,096 numbers, writ
 
 _RETRIEVAL = "Represent this sentence for searching relevant passages: "
 
-# Instructions that models were trained with, by a part of the model's name: (query, document). The first match counts.
+# Instructions that models were trained with, by part of the model's name: (query, document). The first match counts.
 PREFIXES: tuple[tuple[str, str, str], ...] = (
     ("nomic-embed-code", "Represent this query for searching relevant code: ", ""),
     ("nomic-embed", "search_query: ", "search_document: "),
@@ -66,7 +66,7 @@ def known_prefixes(model: str) -> tuple[str, str]:
 
 
 class OpenAIEmbedder:
-    """Asks the endpoint in batches; safe to share between threads."""
+    """Calls the endpoint in batches; safe to share between threads."""
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
@@ -81,7 +81,7 @@ class OpenAIEmbedder:
 
     @property
     def model_id(self) -> str:
-        """`openai:<model>@<dimension>`, and a mark of the recipe where documents are not embedded as they are."""
+        """`openai:<model>@<dimension>`, plus a mark of the recipe if documents are not embedded as they are."""
         recipe = self._document_prefix
         if self._endpoint.text_chars != TEXT_CHARS:
             recipe += f"|{self._endpoint.text_chars}"
@@ -90,7 +90,7 @@ class OpenAIEmbedder:
 
     @property
     def dimension(self) -> int:
-        """As set; else asked of the endpoint once, by embedding a word."""
+        """As configured; otherwise found once by embedding a word."""
         if not self._dimension:
             self._embed(["dimension"])
         return self._dimension
@@ -158,7 +158,7 @@ def _rows_in_order(reply: Any, count: int) -> list[list[Any]]:
 
 
 def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
-    """Float32 rows of unit length; a row that could not be one is refused, never repaired."""
+    """Float32 rows of unit length; a row that cannot be normalised is refused, never repaired."""
     import numpy as np
 
     wanted = dimension or len(rows[0])
@@ -168,7 +168,7 @@ def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
         if len(row) != wanted or not wanted:
             raise Fault(Kind.BAD_REPLY, f"vector {index} has {len(row)} numbers where {wanted} are expected")
     try:
-        vectors = np.asarray(rows, dtype=np.float64)  # in double: squares of large numbers overflow in single
+        vectors = np.asarray(rows, dtype=np.float64)  # in double precision: squares of large numbers overflow in single
     except (TypeError, ValueError) as error:
         raise Fault(Kind.BAD_REPLY, "a vector holds something that is not a number") from error
     norms = np.linalg.norm(vectors, axis=1)
@@ -198,7 +198,7 @@ class ScriptedEmbedder:
                 code = zlib.crc32(stem(word).encode())
                 row[code % self.dimension] += 1.0 if code & 0x8000_0000 else -1.0
             if not row.any():
-                row[0] = 1.0  # a text without words still has a place, the same for all of them
+                row[0] = 1.0  # a text without words still has a vector, the same for all of them
             row /= np.linalg.norm(row)
         return rows
 
@@ -224,9 +224,9 @@ _LARGEST_SCORES = 8_000_000  # bytes; some endpoints send the documents back
 class EndpointReranker:
     """Safe to share between threads.
 
-    Most endpoints return relevances from 0 to 1, llama.cpp returns logits, and no field tells which. A reply with a
-    score outside 0..1 can only be logits; from then on every reply of the endpoint is read as logits. Either way the
-    order is the same, since the sigmoid keeps it.
+    Most endpoints return relevances from 0 to 1, llama.cpp returns logits, and no field says which. A reply with a
+    score outside 0..1 can only be logits; from then on every reply of the endpoint is read as logits. The order is the
+    same either way, since the sigmoid keeps it.
     """
 
     def __init__(self, endpoint: RerankEndpoint) -> None:
@@ -259,7 +259,7 @@ class EndpointReranker:
 
 
 def _scores_in_order(reply: Any, count: int) -> list[float]:
-    """The scores by their `index`: endpoints answer best first. TEI sends the bare list and calls a score `score`."""
+    """The scores by their `index`: endpoints answer best first. TEI sends a bare list and names a score `score`."""
     results = reply.get("results") if isinstance(reply, dict) else reply
     if not isinstance(results, list):
         raise Fault(Kind.BAD_REPLY, "no list of results in it")
@@ -286,7 +286,7 @@ def _number(score: Any, index: int) -> float:
 
 
 MODEL_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
-_ONLY_ERRORS = 3  # of onnxruntime's log levels: its warnings about a model's graph are of no use to a reader
+_ONLY_ERRORS = 3  # of onnxruntime's log levels: its warnings about a model's graph do not help a user
 
 
 class _Model(Struct, frozen=True):
@@ -296,10 +296,10 @@ class _Model(Struct, frozen=True):
 
 
 class LocalReranker:
-    """Calls from several threads take turns, since each uses every core. The model is loaded by the first call.
+    """Calls from several threads take turns, since each uses every core. The first call loads the model.
 
-    One pair is scored at a time: no padding is computed, a model with a fixed batch size works as well, and a call
-    that is out of time stops at the next pair.
+    Pairs are scored one at a time: no padding is computed, models with a fixed batch size work as well, and a call that
+    runs out of time stops at the next pair.
     """
 
     def __init__(self, model: CrossEncoderFolder) -> None:
@@ -323,7 +323,7 @@ class LocalReranker:
             self._turn.release()
 
     def close(self) -> None:
-        """Waits for a call that is running: the runtime must not be torn down under it."""
+        """Waits for a running call: the runtime must not be torn down under it."""
         self._closed.set()
         with self._turn:
             self._model = None
@@ -353,7 +353,7 @@ class LocalReranker:
             session = onnxruntime.InferenceSession(
                 str(folder / MODEL_FILE), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # both libraries raise kinds of their own for a damaged file
+        except Exception as error:  # both libraries raise their own types for a damaged file
             raise self._unusable(f"cannot be loaded ({_first_line(error)})") from error
         tokenizer.no_padding()
         tokenizer.enable_truncation(self._settings.max_tokens)
@@ -368,7 +368,7 @@ class LocalReranker:
             outputs = model.session.run(None, self._inputs(model, model.tokenizer.encode(query, text)))
         except ProviderError:
             raise
-        except Exception as error:  # of the libraries' own kinds
+        except Exception as error:  # the libraries' own types
             raise self._unusable(f"fails on a pair of texts ({_first_line(error)})") from error
         return self._read_logit(outputs[0])
 
@@ -383,7 +383,7 @@ class LocalReranker:
         return {name: np.array([known[name]], kinds.get(kind, np.int64)) for name, kind in model.inputs}
 
     def _read_logit(self, output: Any) -> float:
-        """One number for the pair; of a model with two classes the difference, which is the logit of the second."""
+        """One number for the pair; for a model with two classes the difference, which is the logit of the second."""
         import numpy as np
 
         numbers = np.asarray(output, np.float64).ravel()

@@ -1,7 +1,7 @@
 """Every capability, once: its request, its result, what runs it, and how it is described.
 
 Shells build their commands, tools and routes from these rows and hold no logic of their own, so that the same request
-gives the same JSON everywhere. To add one, write its result and its request, decorated, into the file of its area.
+gives the same JSON everywhere. To add one, write its result and its decorated request into the file of its area.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operations: a typed request, a typed result, the function between them, and its description.
 
-A request carries the description of its operation in its docstring, and its fields carry their help in an `Arg` (taken
-by position on a command line) or an `Opt` (taken by name); the shells derive arguments, schemas and routes from them.
+A request carries the description of its operation in its docstring, and its fields carry their help in an `Arg`
+(positional on a command line) or an `Opt` (named); the shells derive arguments, schemas and routes from them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codeinfo.model import Step
 
 Request = TypeVar("Request", bound=type)
 
-MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
+MAX_TEXT_CHARS = 10_000  # of a query or any other text sent to a server: a long stack trace, some 0.2 s of work
 
 
 class Input(Struct, frozen=True):
@@ -35,15 +35,15 @@ class Input(Struct, frozen=True):
     minimum: int | None = None
     maximum: int | None = None
     fields: tuple[Input, ...] = ()  # of an object
-    aliases: tuple[str, ...] = ()  # what clients of other servers call it: accepted, not shown
+    aliases: tuple[str, ...] = ()  # names used by clients of other servers: accepted, not shown
     hidden: bool = False  # accepted, not shown
-    argument: bool = False  # taken by position where a shell has positions
+    argument: bool = False  # positional where a shell has positions
     short: str = ""  # an extra one-letter option
     metavar: str = ""
 
 
-# What shells know of a request's field besides its name and type: an `Arg` is taken by position on a command line, an
-# `Opt` by name.
+# What shells know about a request's field besides its name and type: an `Arg` is positional on a command line, an `Opt`
+# is named.
 Opt = partial(Input, "")
 Arg = partial(Input, "", argument=True)
 
@@ -78,9 +78,9 @@ def _ignore(*_: object) -> None:
 
 
 class Listener(Struct, frozen=True):
-    """The client that waits for a result: its kind, which conversations record, and callbacks for the progress of
-    indexing, the steps of an answer (stage and detail) and its text as it is written. `follow` passes a chat model's
-    stream on, and may close it."""
+    """The client that waits for a result: its kind, which conversations record, and callbacks for indexing progress,
+    the steps of an answer (stage and detail) and its text as it is written. `follow` passes a chat model's stream
+    on, and may close it."""
 
     source: str = "CLI"
     progress: ProgressSink | None = None
@@ -96,8 +96,8 @@ _READ_DOCUMENTS = frozenset({"docs search", "docs ask", "docs outline", "docs se
 
 class Operation(Struct, frozen=True):
     """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine and the
-    request in a package above it, as in `codeinfo.evals.run:evaluate`, which is imported when it is needed.
-    `read_only` promises that nothing lasting is written (an index is derived data: refreshing it does not count)."""
+    request in a package above it, as in `codeinfo.evals.run:evaluate`, which is imported on demand. `read_only`
+    promises that nothing lasting is written (an index is derived data: refreshing it does not count)."""
 
     name: str  # a space makes a sub-command
     request: type
@@ -106,20 +106,20 @@ class Operation(Struct, frozen=True):
     summary: str  # one line for lists
     help: str = ""  # continues the summary
     read_only: bool = True
-    group: str = "search"  # the set of tools it belongs to; "local": for the command line only
-    section: str = ""  # the heading under which `codeinfo --help` lists it
-    removes: bool = False  # something that a user wrote is deleted
-    confirm: str = ""  # a question for people before it is done; programs answer with --yes
-    falls_short: Callable[[Any], bool] | None = None  # whether a result means less than success: exit code 3
+    group: str = "search"  # its set of tools; "local": for the command line only
+    section: str = ""  # its heading in `codeinfo --help`
+    removes: bool = False  # deletes something a user wrote
+    confirm: str = ""  # asked before it runs; programs pass --yes
+    falls_short: Callable[[Any], bool] | None = None  # whether a result is less than success: exit code 3
 
     @property
     def shows_project(self) -> bool:
-        """Whether its result shows a state of the project that a field of the request names."""
+        """Whether its result depends on the state of a project named by the request."""
         return self.group in _READ_INDEX or self.name in _ANSWER_FROM_INDEX
 
     @property
     def shows_documents(self) -> bool:
-        """Whether its result shows a state of collections."""
+        """Whether its result depends on the state of collections."""
         return self.name in _READ_DOCUMENTS
 
     def run(self, engine: Any, request: Any, listener: Listener) -> Any:
@@ -130,21 +130,21 @@ class Operation(Struct, frozen=True):
         return method(request, **{name: value for name, value in offered.items() if name in known})
 
     def fields_of(self, step: Step) -> dict[str, Any]:
-        """What a step fills in of the request, as JSON has it."""
+        """What a step fills in of the request, as in JSON."""
         known = {item.name: item.kind for item in inputs_of(self.request)}
         given = dict(zip(known, step.arguments, strict=False)) | step.options
         return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
 
 
 def registry(**common: Any) -> tuple[list[Operation], Callable[..., Callable[[Request], Request]]]:
-    """The operations of one area, and the decorator that makes a request one of them. The request's docstring is the
-    operation's summary and, below a blank line, the rest of its help. `common` are the area's defaults for a row."""
+    """The operations of one area, and the decorator that registers a request. The request's docstring is the
+    operation's summary and, below a blank line, the rest of its help. `common` holds the area's defaults for a row."""
     rows: list[Operation] = []
 
     def operation(
         name: str, result: type, method: str, summary: str = "", help: str = "", **more: Any
     ) -> Callable[[Request], Request]:
-        """`summary` and `help` are for a request that several operations share."""
+        """`summary` and `help` are for requests shared by several operations."""
 
         def register(request: Request) -> Request:
             first, _, rest = cleandoc(request.__doc__ or "").partition("\n\n")
@@ -170,7 +170,7 @@ def inputs_of(request: type) -> tuple[Input, ...]:
 
 
 def folder_field(request: type) -> str:
-    """The field that names the project's folder, "" where there is none. A path that is required is a file of it."""
+    """The field that names the project's folder, "" if there is none. A required path is a file in it."""
     optional = {item.name for item in inputs_of(request) if not item.required}
     return next((name for name in ("root", "paths", "path", "working_folder") if name in optional), "")
 
