@@ -33,13 +33,13 @@ class Embedder(Protocol):
     def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
 
     def embed_query(self, text: str) -> Vectors:
-        """One row; providers that want an instruction prefix for queries add it here."""
+        """One row; providers that need an instruction prefix for queries add it here."""
         ...
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """A cross-encoder: it reads a query and a text together and says how relevant the text is."""
+    """A cross-encoder: it reads a query and a text together and rates the text's relevance."""
 
     @property
     def model_id(self) -> str: ...
@@ -49,29 +49,29 @@ class Reranker(Protocol):
         ...
 
     def close(self) -> None:
-        """Release connections and memory; a call that is still running ends soon."""
+        """Release connections and memory; a running call ends soon."""
         ...
 
 
 @runtime_checkable
 class WordEmbedder(Protocol):
-    """An embedder that reads word by word: it can weigh them, and what paths mean costs nothing worth mentioning."""
+    """An embedder that works word by word: it can weight them, and embedding paths costs next to nothing."""
 
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Vectors, Vectors]:
-        """The row of a query as `embed_query` has it, and with each of its words weighted as given."""
+        """The row of a query as from `embed_query`, and the same with each word weighted as given."""
         ...
 
     def embed_paths(self, paths: Sequence[str]) -> Vectors:
-        """One unit-length row a path."""
+        """One unit-length row per path."""
         ...
 
     def knows(self, word: str) -> bool:
-        """Whether a lowercase word is in the vocabulary; what is not is read piece by piece, which may mean nothing."""
+        """Whether a lowercase word is in the vocabulary; others are split into pieces, which may mean nothing."""
         ...
 
 
 def reads_words(embedder: object) -> TypeGuard[WordEmbedder]:
-    """Whether it is a WordEmbedder: what `isinstance` says, which takes its time to look at protocols."""
+    """Whether it is a WordEmbedder: like `isinstance`, which is slow for protocols."""
     kind = type(embedder)
     if kind not in _WORD_EMBEDDERS:
         _WORD_EMBEDDERS[kind] = isinstance(embedder, WordEmbedder)
@@ -106,7 +106,7 @@ class Usage(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True):
-    """One event of a streamed reply; the last one carries `finish` and, where the endpoint counts, `usage`."""
+    """One event of a streamed reply; the last one carries `finish` and, if the endpoint counts, `usage`."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -146,9 +146,9 @@ class ChunkRow(Struct, frozen=True, gc=False):
 
 
 class StoredSymbol(Struct, frozen=True, gc=False):
-    """As much of a definition as ranking looks at: a common name has thousands."""
+    """The part of a definition that ranking needs: a common name has thousands."""
 
-    file: int  # its position in the columns of the snapshot
+    file: int  # its position in the snapshot's columns
     name: str
     qualified: str
     kind: str
@@ -156,7 +156,7 @@ class StoredSymbol(Struct, frozen=True, gc=False):
 
 
 class FileSymbols(Struct, frozen=True):
-    """What the parse found in one file; `references` stay packed until somebody asks for them."""
+    """What the parse found in one file; `references` stay packed until needed."""
 
     definitions: tuple[Definition, ...]
     imports: tuple[Import, ...]
@@ -167,11 +167,11 @@ IN_STEM, IN_FOLDER = 1, 2  # bits of `Posting.path`
 
 
 class Posting(NamedTuple):
-    """Where a term occurs, column by column: one entry a row that has it in any field, rows ascending."""
+    """Where a term occurs, column by column: one entry per row that has it in any field, rows ascending."""
 
     rows: NDArray[np.int32]
-    tenths: NDArray[np.uint16]  # weighted uses in the text, in tenths; 0 where only a name or the path has it
-    types: NDArray[np.uint8]  # names of types defined there that have it
+    tenths: NDArray[np.uint16]  # weighted uses in the text, in tenths; 0 if only a name or the path has it
+    types: NDArray[np.uint8]  # names of types defined there that contain it
     names: NDArray[np.uint8]  # names of other definitions
     path: NDArray[np.uint8]  # IN_STEM: the file's own name has it, IN_FOLDER: its folders have
 
@@ -193,7 +193,7 @@ class FileList(Protocol):
 
 
 class PostingList(Struct, frozen=True, gc=False):
-    """A posting list as a store has it, and where its rows are: renumbered by a map, if there is one, then shifted."""
+    """A stored posting list, and where its rows are: renumbered by a map, if there is one, then shifted."""
 
     term: str
     data: bytes
@@ -204,23 +204,23 @@ class PostingList(Struct, frozen=True, gc=False):
 class Snapshot(FileList, Protocol):
     """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
 
-    Rows are the live chunks, those of one file next to each other; `row_file[row]` is a position in the file columns.
+    Rows are the live chunks, those of one file contiguous; `row_file[row]` is a position in the file columns.
     """
 
     generation: int
-    complete: bool  # False while a first build is still under way
+    complete: bool  # False during a first build
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
-    part_count: int  # 1, or of how many indexes it is made
+    part_count: int  # 1, or the number of indexes it is made of
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        """Of the terms that occur."""
+        """The postings of those terms that occur."""
         ...
 
     def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
-        """The same in the parts that have one of these files alone, and the share of all rows that they have."""
+        """The same only in the parts that contain one of these files, and their share of all rows."""
         ...
 
     def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
@@ -228,11 +228,11 @@ class Snapshot(FileList, Protocol):
         ...
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
-        """The same as it is stored, rows counted from `first_row`: a list for each term and segment."""
+        """The same as stored, rows counted from `first_row`: a list per term and segment."""
         ...
 
     def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
-        """The postings that are stored so, those of a term in their order, of this snapshot and of others like it."""
+        """Decode stored postings, each term's in order, of this snapshot and of others like it."""
         ...
 
     def cosines(self, query: Vectors, rows: NDArray[np.integer] | None = None) -> NDArray[np.float32] | None:
@@ -240,37 +240,37 @@ class Snapshot(FileList, Protocol):
         ...
 
     def differing_signs(self, query: Vectors) -> NDArray[np.uint16] | None:
-        """Of every row in how many numbers its vector has another sign than the query: the more, the farther it is,
-        about. 20 times as quick as `cosines`, after the first time. None for a keyword-only index."""
+        """For every row, in how many dimensions the sign of its vector differs from the query's: roughly, the more,
+        the farther. 20 times as fast as `cosines`, after the first time. None for a keyword-only index."""
         ...
 
     def file_fingerprints(self) -> NDArray[np.uint64]:
-        """Of every file, by the signs of its vectors: the same in each index that has the file, wherever its rows are.
-        Only of an index that has `differing_signs`."""
+        """A fingerprint of every file from the signs of its vectors: the same in each index that has the file,
+        wherever its rows are. Only for an index that has `differing_signs`."""
         ...
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> Vectors:
-        """The stored vectors of some rows, in their order; only of an index that has `cosines`."""
+        """The stored vectors of some rows, in their order; only for an index that has `cosines`."""
         ...
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...
 
     def row_at(self, file: int, line: int) -> int | None:
-        """The row of a file that holds a line."""
+        """The row of a file that contains a line."""
         ...
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        """Definitions that have lines from `first` to `last`, in the order of the file, outer ones first."""
+        """Definitions that overlap the lines `first` to `last`, in file order, outer ones first."""
         ...
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
-        """Definitions whose name equals one of `names`, ignoring case, in no order that says anything; files are
-        counted from `first_file`."""
+        """Definitions whose name equals one of `names`, ignoring case, in no particular order; files are counted
+        from `first_file`."""
         ...
 
     def definition_names(self) -> str:
-        """The names of all definitions, lowercased, one a line: a text, since as many strings take five times as
-        long to make, and what is looked for is found in it at once."""
+        """The names of all definitions, lowercased, one per line: a single text, since creating as many strings
+        takes five times as long, and searching it is fast."""
         ...
 
 
@@ -285,7 +285,7 @@ NOTHING_KEPT = Retention()
 
 
 class StoredFile(Struct, frozen=True):
-    """A file that the store has already, for this tree or another one."""
+    """A file the store already has, for this tree or another one."""
 
     file_id: int
     skip: str
@@ -293,10 +293,9 @@ class StoredFile(Struct, frozen=True):
 
 
 class IndexTarget(Protocol):
-    """What the index line writes to: one tree of an index. Everything a file has is replaced in one transaction, so
-    that readers never see half of it. A file, which is a path with a content, is stored once for all trees of a family.
-    A target that is not a tree, and stores whatever it is given, inherits what there is to say of that.
-    """
+    """What the index pipeline writes to: one tree of an index. Everything about a file is replaced in one
+    transaction, so that readers never see half of it. A file, which is a path with a content, is stored once for all
+    trees of a family. A target that is not a tree, and stores whatever it is given, inherits the defaults."""
 
     def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
         """The content hashes of those of `paths` that are in the index."""
@@ -307,7 +306,7 @@ class IndexTarget(Protocol):
         return
 
     def stored(self, paths: Sequence[str]) -> Mapping[tuple[str, str], Sequence[StoredFile]]:
-        """What is stored under these paths for other trees or for earlier contents, by path and content hash."""
+        """What is stored under these paths for other trees or earlier contents, by path and content hash."""
         return {}
 
     def apply(
@@ -326,12 +325,12 @@ class IndexTarget(Protocol):
         ...
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
-        """The chunks and vectors of a file as it was stored last, so that only what an edit changed is embedded."""
+        """The chunks and vectors of a file as last stored, so that only what an edit changed is embedded."""
         ...
 
 
 class CodeFile(Struct, frozen=True):
-    """A file of the index as code questions see it; a changed file gets a new id."""
+    """A file of the index for questions about code; a changed file gets a new id."""
 
     file_id: int
     path: str
@@ -351,14 +350,14 @@ class Extent(Struct, frozen=True, gc=False):
 
 
 class FileLines(Mapping[int, str]):
-    """The lines of one file by their number, from its pieces (first line and text, ascending). A piece is split when a
-    line of it is first asked for: a question about one name needs few of them."""
+    """The lines of one file by number, from its pieces (first line and text, ascending). A piece is split on first
+    access: a question about one name needs few of them."""
 
     __slots__ = ("_pieces", "_split", "_starts", "characters")
 
     def __init__(self, pieces: Iterable[tuple[int, str]]) -> None:
         first: dict[int, str] = {}
-        for start, text in pieces:  # of a giant line that was cut the beginning stands for it
+        for start, text in pieces:  # a giant line that was split is represented by its beginning
             first.setdefault(start, text)
         self._pieces = list(first.items())
         self._starts = list(first)
@@ -376,7 +375,7 @@ class FileLines(Mapping[int, str]):
     @overload
     def get(self, line: int, default: str | Other) -> str | Other: ...
     def get(self, line: int, default: str | Other | None = None) -> str | Other | None:
-        """Asked for every use of a name, of which there may be thousands."""
+        """Called for every use of a name, of which there may be thousands."""
         at = bisect_right(self._starts, line) - 1
         if at < 0:
             return default
@@ -397,9 +396,9 @@ class FileLines(Mapping[int, str]):
         return sum(text.count("\n") + 1 for _, text in self._pieces)
 
     def joined(self) -> str:
-        """The whole text; neighbouring pieces of documents share some lines, and what no piece has is blank."""
+        """The whole text; neighbouring pieces of documents share some lines, and lines in no piece are blank."""
         parts: list[str] = []
-        line = 1  # that comes next
+        line = 1  # the next one
         for start, text in self._pieces:
             if start < line:
                 text = "\n".join(text.split("\n")[line - start :])
@@ -416,7 +415,7 @@ class FileLines(Mapping[int, str]):
 
 
 class CodeFacts(Protocol):
-    """What questions about code read of an index, all from one generation; made by one transaction."""
+    """What questions about code read from an index, all from one generation; made by one transaction."""
 
     generation: int
 
@@ -429,13 +428,13 @@ class CodeFacts(Protocol):
     def definitions(self, file_id: int) -> list[Definition]: ...
 
     def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
-        """Definitions that have lines from `first` to `last`."""
+        """Definitions that overlap the lines `first` to `last`."""
         ...
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]: ...
 
     def check_symbols(self, file_ids: Iterable[int]) -> None:
-        """Raises IndexDamaged where a file's definitions, imports or references fail the checksum stored with them."""
+        """Raises IndexDamaged if a file's definitions, imports or references fail their stored checksum."""
         ...
 
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]: ...
@@ -445,7 +444,7 @@ class CodeFacts(Protocol):
         ...
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
-        """Files whose text has all of these index terms; among them may be some that are no more."""
+        """Files whose text has all of these index terms; some of them may be gone."""
         ...
 
     def lines(self, file_id: int) -> FileLines:

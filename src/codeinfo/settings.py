@@ -1,11 +1,11 @@
-"""The settings, one row each: a field with its type, default, help and the check a value must pass.
+"""The settings, one row each: a field with its type, default, help and validation.
 
-A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwise. A `ProjectSetting` is one that the
-`.codeinfo.toml` of a repository may set: only where a hostile repository could do no more than spoil its own results.
-A `PolicySetting` also follows the relevance policy's contract: an invalid value gives way to the default, with a note.
+A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwise. A `ProjectSetting` may be set by a
+repository's `.codeinfo.toml`: only where a hostile repository could do no more than spoil its own results. A
+`PolicySetting` also follows the relevance policy's contract: an invalid value is replaced by the default, with a note.
 """
 
-# Annotations are values here, not text that every start would have to evaluate.
+# Annotations are values here, not text to be evaluated at every start.
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ PolicySetting = partial(Setting, project=True, lenient=True)
 
 
 class Row(Setting, frozen=True):
-    """What the loader knows of one setting."""
+    """What the loader knows about one setting."""
 
     key: str = ""  # "section.field"
     kind: str = ""  # the field's annotation, as written

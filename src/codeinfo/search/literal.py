@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from codeinfo.errors import UsageError
 
 MAX_PATTERN_CHARS = 2000
-MAX_DEPTH = 50  # of groups within groups
+MAX_DEPTH = 50  # nested groups
 MAX_PROGRAM_BYTES = 32 << 20  # of a compiled expression with its automaton; RE2 refuses or slows down, never exceeds it
 _LINEAR = "Matching takes time linear in the text, which rules these out: search for less, and filter what comes back"
 
@@ -33,7 +33,7 @@ Bits = NDArray[np.uint8]  # one bit a page
 
 
 class Needs(Struct, frozen=True):
-    """Texts that every matching line has, and of each group in `one_of` those of one alternative."""
+    """Texts that every matching line contains, and for each group in `one_of` those of one alternative."""
 
     runs: tuple[bytes, ...] = ()
     one_of: tuple[tuple[Needs, ...], ...] = ()
@@ -43,7 +43,7 @@ class Needs(Struct, frozen=True):
 
 
 class Pattern:
-    """A compiled pattern: what it needs, and where a text has it first."""
+    """A compiled pattern: what it needs, and where a text first matches."""
 
     def __init__(self, text: str, *, regex: bool = False, word: bool = False, ignore_case: bool = False) -> None:
         _check(text, regex)
@@ -62,11 +62,11 @@ class Pattern:
         self._word = word
 
     def first(self, data: bytes, at: int, is_ascii: bool) -> tuple[int, int]:
-        """Where the first match at or behind `at`, the start of a line, begins and ends; -1 where there is none."""
+        """Where the first match at or after `at`, the start of a line, begins and ends; -1 if there is none."""
         if self._literal:
             start = data.find(self._literal, at)
             return start, start + len(self._literal)
-        if self._landmark:  # no line without it matches, and to find it is quicker than to match
+        if self._landmark:  # every matching line contains it, and finding it is faster than matching
             landmark = data.find(self._landmark, at)
             if landmark < 0:
                 return -1, -1
@@ -87,7 +87,7 @@ class Pattern:
         )
 
     def _compile(self, source: str, beside: str, *, starts: bool, ends: bool) -> Any:
-        """With a word that starts or ends where the match does, which is its first group then."""
+        """With a word boundary at either end, where the match is the first group."""
         before, after = f"(?:^|{beside})" if starts else "", f"(?:{beside}|$)" if ends else ""
         captures = starts or ends
         return _compile(
@@ -162,7 +162,7 @@ def _too_large() -> UsageError:
 
 
 def _refused(text: str, error: Exception) -> UsageError:
-    """RE2's error with its place in the pattern."""
+    """RE2's error with its position in the pattern."""
     reason, _, part = error.args[0].decode("utf-8", "replace").partition(": ")
     place = _unclosed(text) if reason == "missing )" else max(0, text.find(part))
     where = f"at character {place + 1}"
@@ -178,7 +178,7 @@ def _refused(text: str, error: Exception) -> UsageError:
 
 
 def _unclosed(text: str) -> int:
-    """Where the last group that does not end begins."""
+    """Where the last unclosed group begins."""
     waiting: list[int] = []
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "open":
@@ -190,7 +190,7 @@ def _unclosed(text: str) -> int:
 
 # --- reading an expression -------------------------------------------------------------------------------------------
 
-# The word characters, digits and spaces of ripgrep, as they stand in a class; RE2's own are those of ASCII.
+# The word characters, digits and spaces of ripgrep, as in a character class; RE2's own are ASCII only.
 _WORD = r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}"
 _DIGIT = r"\p{Nd}"
 _SPACE = r"\t\x0b\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
@@ -236,8 +236,8 @@ _WORD_TOKEN = re.compile(r"\w|\[(?:\w-\w|\w|\\[wd])+\]")
 
 
 class Expression(Struct, frozen=True):
-    """An expression with the classes of Unicode, and what it needs. `\\b` at its ends is left to who compiles it: there
-    a word starts or ends."""
+    """An expression with Unicode classes, and what it needs. `\\b` at its ends is left to the caller: a
+    word starts or ends there."""
 
     source: str
     needs: Needs
@@ -246,7 +246,7 @@ class Expression(Struct, frozen=True):
 
 
 def _read(text: str, any_case: bool) -> Expression:
-    """Of a valid expression."""
+    """Read a valid expression."""
     reader = _Reader(text, any_case)
     part = reader.alternatives(0)
     starts = part.starts_word and reader.written[0] == r"\b"
@@ -256,7 +256,7 @@ def _read(text: str, any_case: bool) -> Expression:
 
 
 class _Part(NamedTuple):
-    """What a part of an expression needs, and whether its first and its last character are sure to be of a word."""
+    """What a part of an expression needs, and whether its first and last characters are certainly word characters."""
 
     needs: Needs
     starts_word: bool = False
@@ -264,7 +264,7 @@ class _Part(NamedTuple):
 
 
 class _Reader:
-    """Reads an expression that RE2 accepts, and writes it with the classes of Unicode."""
+    """Reads an expression that RE2 accepts, and rewrites it with Unicode classes."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         self.written: list[str] = []
@@ -307,7 +307,7 @@ class _Reader:
             if token[0] not in (r"\b", "^", "$"):
                 words.append((inside.starts_word and least != 0, inside.ends_word and least != 0))
             if least == 0 or not text:
-                texts.append("")  # what stands before and behind it need not touch
+                texts.append("")  # what precedes and follows it need not be adjacent
                 if least != 0:
                     runs += inside.needs.runs
                     one_of += inside.needs.one_of
@@ -320,7 +320,7 @@ class _Reader:
         return _Part(Needs(tuple(runs), tuple(one_of)), starts, ends)
 
     def _least(self) -> int | None:
-        """How often the last token occurs at the least; None where that is once, as it stands."""
+        """The minimum number of occurrences of the last token; None if it occurs once, as written."""
         least = None
         while self._at < len(self._tokens) and self._tokens[self._at].lastgroup == "repeat":
             token = self._take()
@@ -330,19 +330,19 @@ class _Reader:
 
 
 def _literal(token: re.Match[str]) -> str:
-    """What a token stands for where it is plain text; "" otherwise."""
+    """What a token stands for if it is plain text; "" otherwise."""
     if token.lastgroup == "quoted":
-        return ""  # rare, and a repeat behind it means its last character only
+        return ""  # rare, and a quantifier after it applies to its last character only
     return token["plain"] or token["escaped"] or ""
 
 
 def _is_word(token: re.Match[str]) -> bool:
-    """Whether it stands for a character of a word, whichever."""
+    """Whether it stands for some word character."""
     return token[0] in (r"\w", r"\d") or _WORD_TOKEN.fullmatch(token[0]) is not None
 
 
 def _unicode(token: re.Match[str]) -> str:
-    """A token with the classes of Unicode in place of RE2's."""
+    """A token with Unicode classes in place of RE2's."""
     text = token[0]
     if text == r"\n":
         raise UsageError(r"the pattern has \n, and a match is within one line", next_step="Search for one line")
@@ -356,7 +356,7 @@ def _unicode(token: re.Match[str]) -> str:
 
 
 def _runs(text: str, ignore_case: bool) -> tuple[bytes, ...]:
-    """The parts of a text that signatures know: ignoring case, only ASCII letters have one other form."""
+    """The parts of a text covered by signatures: ignoring case, only ASCII letters have exactly one other form."""
     parts = re.split(r"[^\0-\x7f]+", text) if ignore_case else [text]
     return tuple(part.encode("utf-8", "surrogatepass") for part in parts if len(part.encode("utf-8", "replace")) > 2)
 
@@ -366,15 +366,18 @@ def _runs(text: str, ignore_case: bool) -> tuple[bytes, ...]:
 BUCKETS_LOG2 = 14
 BUCKETS = 1 << BUCKETS_LOG2
 PAGE_BYTES = 1 << 16  # a page of code this long sets half of its bits
-MOST_BYTES = 64  # of one text that are looked up: so many leave hardly a page that is not right
-_BLOCK = 1024  # pages that are packed at once
+MOST_BYTES = 64  # of one text that are looked up: this many leave hardly a wrong page
+_BLOCK = 1024  # pages packed at once
 _FORMAT = "codeinfo trigrams 1"
 _SPREAD = np.uint32(2654435761)
-_FOLDED = (("\u212a".encode(), b"k"), ("\u017f".encode(), b"s"))  # what else is `k` or `s` when case is ignored
+_FOLDED = (
+    ("\u212a".encode(), b"k"),
+    ("\u017f".encode(), b"s"),
+)  # also `k` and `s` when case is ignored
 
 
 class Page(Struct, frozen=True, array_like=True):
-    """A piece of a file that ends where a line does."""
+    """A piece of a file that ends at a line end."""
 
     start: int
     end: int
@@ -382,7 +385,7 @@ class Page(Struct, frozen=True, array_like=True):
 
 
 class Paged(Struct, frozen=True, array_like=True):
-    """A content: its key, its pages, and whether its bytes are searched as they are."""
+    """A content: its key, its pages, and whether its raw bytes are searched."""
 
     key: str
     plain: bool
@@ -395,7 +398,7 @@ class Header(Struct, frozen=True):
 
 
 class Signatures:
-    """Which pages may have which runs of bytes. `rows[b]` has a bit for each page that has a run of bucket `b`."""
+    """Which pages may contain which runs of bytes. `rows[b]` has a bit for each page with a run of bucket `b`."""
 
     def __init__(self, files: Sequence[Paged], rows: Bits, checksums: NDArray[np.uint32] | None = None) -> None:
         self.files = {file.key: file for file in files}
@@ -414,7 +417,7 @@ class Signatures:
         return b"".join((sizes.tobytes(), header, padding, self._checksums.tobytes(), self._rows.tobytes()))
 
     def choose(self, needs: Needs) -> NDArray[np.bool_] | None:
-        """The pages that may match; None: all. ValueError where what is stored is damaged."""
+        """The pages that may match; None means all. Raises ValueError if the stored data is damaged."""
         bits = self._bits(needs)
         return None if bits is None else np.unpackbits(bits, count=self.count).view(np.bool_)
 
@@ -442,7 +445,7 @@ class Signatures:
         return row
 
     def merged(self, other: Signatures, wanted: set[str]) -> Signatures:
-        """Those of both, without the contents that nobody wants any more."""
+        """Both combined, without the contents that are no longer wanted."""
         kept = [file for file in self.files.values() if file.key in wanted]
         columns = [self.first[file.key] + at for file in kept for at in range(len(file.pages))]
         rows = np.empty((BUCKETS, (len(columns) + other.count + 7) // 8), np.uint8)
@@ -455,7 +458,7 @@ class Signatures:
 
 
 def decode_signatures(data: bytes | memoryview) -> Signatures:
-    """What `encode` wrote, read where it lies; ValueError where it is damaged or of another version."""
+    """Decode what `encode` wrote, without copying; ValueError if it is damaged or from another version."""
     sizes = np.frombuffer(data, np.uint32, 2)
     length = int(sizes[0])
     header = bytes(memoryview(data)[8 : 8 + length])
@@ -471,7 +474,7 @@ def decode_signatures(data: bytes | memoryview) -> Signatures:
 
 
 def signatures_of(files: Iterable[tuple[str, bytes, bool]]) -> Signatures:
-    """Of contents, each with its key and whether they are searched as they are."""
+    """The signatures of contents, each with its key and whether its raw bytes are searched."""
     described: dict[str, Paged] = {}
     packed: list[Bits] = []
     marks = np.zeros((_BLOCK, BUCKETS), np.bool_)
@@ -502,7 +505,7 @@ def _pages(data: bytes) -> Iterator[Page]:
 
 
 def _buckets(data: bytes) -> NDArray[np.intp]:
-    """The buckets of all its trigrams and of all runs of four bytes, which tell common words in a row apart."""
+    """The buckets of all trigrams and of all runs of four bytes, which tell sequences of common words apart."""
     data = data.lower()
     if not data.isascii():
         for letter, plain in _FOLDED:
@@ -519,7 +522,7 @@ def _buckets(data: bytes) -> NDArray[np.intp]:
     fours |= values[3:]
     codes *= _SPREAD
     codes >>= 32 - BUCKETS_LOG2
-    return codes.astype(np.intp)  # the quickest to index by
+    return codes.astype(np.intp)  # the fastest type to index with
 
 
 def _both(one: Bits | None, other: Bits | None) -> Bits | None:

@@ -1,9 +1,9 @@
-"""The relevance policy: what of a store's answer is worth sending on, and how much of it.
+"""The relevance policy: which part of a store's answer is worth passing on, and how much of it.
 
     cutoff → fallback → dedupe → two per file → cap each chunk → cap the sum
 
-Every step keeps the order in which the store returned the items, and says what it dropped. Distances: 0 is identical,
-lower is closer. An item without a numeric distance comes last wherever distances decide.
+Every step keeps the store's order, and records what it dropped. Distances: 0 is identical, lower is closer. An item
+without a numeric distance comes last wherever distances decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_DISTANCES = "none"
 
 
 class PolicySettings(Struct, frozen=True):
-    """Values that were checked where settings are read; see `retrieval` in the settings table."""
+    """Values validated when settings are read; see `retrieval` in the settings table."""
 
     distance_cutoff: float = 1.4  # squared L2 between unit vectors, which is 0.7 in cosine distance
     cutoff_disabled: bool = False
@@ -30,7 +30,7 @@ class PolicySettings(Struct, frozen=True):
 
 
 class PolicyItem(Struct, frozen=True):
-    """One chunk as the store returned it; `payload` is the caller's own and travels along."""
+    """One chunk as the store returned it; `payload` belongs to the caller."""
 
     repo: str
     rel_path: str
@@ -38,7 +38,7 @@ class PolicyItem(Struct, frozen=True):
     text: str
     distance: float | None
     payload: Any = None
-    named: bool = False  # it is what the question names: no distance can tell that it is not meant
+    named: bool = False  # the question names it: no distance can rule it out
 
 
 class PolicyDrop(Struct, frozen=True):
@@ -50,13 +50,13 @@ class PolicyDrop(Struct, frozen=True):
 class PolicyResult(Struct, frozen=True):
     kept: tuple[PolicyItem, ...]  # in the store's order, each text cut to the cap
     dropped: tuple[PolicyDrop, ...]
-    score_source: str  # where the distances came from, "none" where there were none
+    score_source: str  # where the distances came from, "none" if there are none
     with_distance: int  # items that had one
     fell_back: bool = False  # nothing passed the cutoff: what is kept is merely the closest
 
 
 class _Ranked(Struct, frozen=True):
-    """An item, its place in the store's order, and its distance (infinite: has none)."""
+    """An item, its position in the store's order, and its distance (infinite if it has none)."""
 
     item: PolicyItem
     place: int
@@ -72,7 +72,7 @@ def apply_policy(
     *,
     source: str = "distances",
 ) -> PolicyResult:
-    """The items worth sending on. The cutoff is compared with the very distance that is shown."""
+    """The items worth passing on. The cutoff is compared with the same distance that is shown."""
     given = list(items)
     dropped: list[PolicyDrop] = []
     ranked = _well_formed(given, dropped)
@@ -85,19 +85,19 @@ def apply_policy(
 
 
 def best_distance(items: Iterable[PolicyItem]) -> float | None:
-    """The best match is the minimum: lower is closer. None where no item has a numeric distance."""
+    """The minimum distance. None if no item has a numeric distance."""
     return min((value for item in items if (value := numeric(item.distance)) is not None), default=None)
 
 
 def numeric(value: object) -> float | None:
-    """A distance that can be compared; None for what is missing, not a number, NaN or infinite."""
+    """A comparable distance; None for what is missing, not a number, NaN or infinite."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 
 
 def _well_formed(items: Sequence[PolicyItem], dropped: list[PolicyDrop]) -> list[_Ranked]:
-    """Items that name their file and have text. The others go first, so that they cannot use up the fallback."""
+    """Items that name their file and have text. Others are dropped first, so that they cannot use up the fallback."""
     ranked = []
     for place, item in enumerate(items):
         missing = [name for name in ("repo", "rel_path") if not getattr(item, name)]
@@ -128,7 +128,7 @@ def _within_cutoff(
 
 
 def _without_duplicates(ranked: list[_Ranked], dropped: list[PolicyDrop]) -> list[_Ranked]:
-    """One of each chunk id and of each text within a file: the first. The same text in two files stays twice."""
+    """The first of each chunk id and of each text within a file. The same text in two files stays twice."""
     seen: set[tuple[str, str, str, object]] = set()
     distinct = []
     for entry in ranked:
@@ -158,7 +158,7 @@ def _closest_of_each_file(ranked: list[_Ranked], dropped: list[PolicyDrop]) -> l
 
 
 def _within_caps(ranked: list[_Ranked], settings: PolicySettings, dropped: list[PolicyDrop]) -> tuple[PolicyItem, ...]:
-    """Each text cut first, then as many from the top as fit; what comes after the first misfit is past the cap."""
+    """Each text is truncated first, then as many from the top as fit; what follows the first misfit is past the cap."""
     kept: list[PolicyItem] = []
     used = 0
     full = False

@@ -1,7 +1,7 @@
-"""Search quality: how likely it is that the answer is among the first results, and what to do when it is not.
+"""Search quality: how likely it is that the answer is among the first results, and what to do if it is not.
 
-The confidence is a logistic model of what the first file has of the query and how far it leads, fitted on questions,
-commit messages and bug reports together: about code that is known well, an answer is often clear and still wrong.
+The confidence is a logistic model of how much of the query the first file covers and how far it leads, fitted on
+questions, commit messages and bug reports together: an answer may look clear and still be wrong.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ OK = 0.85  # at or above, nine of ten answers have a right file among the first 
 
 
 class Grounds(Struct, frozen=True):
-    """What speaks for an answer, each 0..1."""
+    """The evidence for an answer, each 0..1."""
 
     known: float  # share of the query, by rarity, that occurs in this index at all
     covered: float  # share that the best of the first files has
     named: float  # share that the best file has in its own name or in the names it defines
     closest: float | None  # the highest cosine among the first files' chunks; None without vectors of a known scale
-    title: float = 0.0  # share of the words of its first line that the first file has; less where little is known
-    lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
-    spread: float = 0.0  # and of the tenth
-    alone: bool = False  # no other file has anything of it
-    quoted: bool = False  # the first file has the query's text as it is
+    title: float = 0.0  # share of the first line's words that the first file has; less if few words are known
+    lead: float = 0.0  # by how much the first file's score exceeds the fourth's
+    spread: float = 0.0  # and the tenth's
+    alone: bool = False  # no other file matches at all
+    quoted: bool = False  # the first file contains the query's text verbatim
 
 
-MOSTLY_KNOWN = 0.6  # below this share of known words, to lead by them is no lead on the question
-USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # where there are too few files to tell
+MOSTLY_KNOWN = 0.6  # below this share of known words, leading by them means little
+USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # with too few files to tell
 WITH_VECTORS = {"known": 0.45, "named": 0.25, "closest": 5.98, "title": 1.41, "lead": 2.8, "spread": 3.3}
 WITH_VECTORS_FROM = -5.57
 WITHOUT_VECTORS = {"known": 1.08, "named": 0.51, "title": 2.05, "lead": 3.03, "spread": 3.34}
@@ -57,7 +57,7 @@ def grounds(
     scores: Sequence[float] = (),
 ) -> Grounds:
     """`best` are the first files; `title` what the first of them covers; `scores` those of all files, best first."""
-    unknown = math.log1p((rows + 0.5) / 0.5)  # a word that occurs nowhere is as rare as can be
+    unknown = math.log1p((rows + 0.5) / 0.5)  # a word that occurs nowhere is as rare as possible
     core = {term: query.terms.get(term, 0.0) for term in (stem(word) for word in query.words)}
     worth = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
     total = sum(worth.values()) or 1.0
@@ -79,7 +79,7 @@ def grounds(
 
 def assess(found: Grounds, query: Query) -> Quality:
     worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
-    # That a name is there is certain, whatever it means; a single word means too little to be near anything.
+    # That a name occurs is certain, whatever it means; a single word means too little to be near anything.
     is_there = found.quoted or (query.bare_name and found.named >= ALL_OF_IT)
     if found.closest is not None and not is_there:
         worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
@@ -118,19 +118,19 @@ def _hint(found: Grounds, query: Query) -> str:
 # On the development benchmark no question about its own repository has less than .33 of its words in the index, and
 # none of 144 made-up questions has a chunk nearer than .392.
 LEAST_KNOWN = 0.1
-NEAR = 0.24  # cosine; meaningless words reach .4 in a large index, so it counts only for words that the model knows
+NEAR = 0.24  # cosine; meaningless words reach .4 in a large index, so it counts only for words the model knows
 
 
 def is_about(found: Grounds, query: Query, *, understood: bool | None) -> bool:
-    """Whether anything here has to do with the query, however little.
+    """Whether anything here is related to the query at all.
 
-    `understood`: whether the model knows the query's words. None: there are vectors, but of a model whose scale and
-    vocabulary are unknown, so nearness cannot be ruled out.
+    `understood`: whether the model knows the query's words. None: there are vectors, but of a model with unknown scale
+    and vocabulary, so nearness cannot be ruled out.
     """
     if understood is None:
         return True
     if STOP_WORDS.issuperset(query.words):
-        return found.named >= ALL_OF_IT  # "main" and "find one" may be names; in a text such words say nothing
+        return found.named >= ALL_OF_IT  # "main" and "find one" may be names; within a text such words say nothing
     near = understood and found.closest is not None and found.closest >= NEAR
     return near or found.known >= LEAST_KNOWN
 
@@ -144,7 +144,7 @@ def nothing_found(found: Grounds, query: Query) -> Quality:
 
 
 def filtered_out(dropped: Sequence[Dropped]) -> Quality:
-    """Nothing is shown, and not for want of an answer: `dropped` was found, or else no file could be searched."""
+    """Nothing is shown, but not for lack of an answer: `dropped` was found, or no file could be searched."""
     if not dropped:
         reason = "no indexed file passes the path and the filters"
         hint = "Widen the path or the filters; `codeinfo why PATH` says why a file is not indexed"
@@ -157,18 +157,19 @@ def filtered_out(dropped: Sequence[Dropped]) -> Quality:
 
 MOST = 5  # suggestions
 MOST_WORDS = 3  # of a question that are looked up
-SHORTEST = 4  # letters: shorter ones are near to everything
+SHORTEST = 4  # letters: shorter ones resemble everything
 LONGEST = 64  # letters: longer names were generated
-SHORT = 6  # letters below which no three in a row need survive a slip
-LONG = 9  # letters from which pieces need not overlap to survive two slips
-LEAST_RATIO = 0.75  # of matching letters, as `difflib` counts them: "sned" is this near to "send"
-COMPARED = 40  # candidates that are compared letter by letter
-READ = 200  # names that are read for the words they are made of
-SHARING = 1_000  # names that are looked at, those with most pieces of the word first
+SHORT = 6  # letters; in shorter words a typo may leave no three in a row
+LONG = 9  # letters from which pieces need not overlap to survive two typos
+LEAST_RATIO = 0.75  # of matching letters, as in `difflib`: "sned" is this close to "send"
+COMPARED = 40  # candidates compared letter by letter
+READ = 200  # names split into their words
+SHARING = 1_000  # names considered, those with most pieces of the word first
 
 
 def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tuple[str, ...]:
-    """Names of this index near to the name asked for, else words near to those that occur nowhere, nearest first.
+    """Names in this index similar to the requested name, otherwise words similar to those that occur nowhere, nearest
+    first.
 
     `known` has the query's terms that occur.
     """
@@ -180,10 +181,10 @@ def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tup
 
 
 def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
-    """Names of definitions that are written almost like this one, nearest first."""
+    """Names of definitions spelt similarly, nearest first."""
     wanted = _letters(wanted)
     sharing = _names_of(view).sharing(wanted, longest=2 * len(wanted))
-    # Headings of documents are definitions too, but nobody asks for one as a name.
+    # Headings of documents are definitions too, but nobody asks for one by name.
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
     written: dict[str, dict[str, None]] = {name: {} for name in near}
     found = view.definitions(near) if near else []
@@ -193,7 +194,7 @@ def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
 
 
 def _nearest_words(wanted: str, view: Snapshot) -> list[str]:
-    """Words that names of definitions and files are made of."""
+    """Words from the names of definitions and files."""
     sharing = _names_of(view).sharing(wanted, longest=LONGEST)[:READ]
     written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
@@ -210,7 +211,7 @@ def _names_of(view: Snapshot) -> _Names:
 
 
 class _Names:
-    """Names of definitions as one array of letters, so that 100,000 of them are looked through in milliseconds."""
+    """Names of definitions as one array of letters, so that 100,000 of them are searched in milliseconds."""
 
     def __init__(self, names: str) -> None:
         self._text = names.encode()
@@ -222,7 +223,7 @@ class _Names:
         self._lengths = self._ends - self._starts - np.diff(before)
 
     def sharing(self, wanted: str, longest: int) -> list[str]:
-        """The names that have a piece of `wanted`, those with most of them first, then those as long as it is."""
+        """The names that share a piece of `wanted`, those with most of them first, then those of equal length."""
         if not SHORTEST <= len(wanted) <= LONGEST or not self._text:
             return []
         having = np.zeros(len(self._ends), np.int32)
@@ -236,7 +237,7 @@ class _Names:
         return list(dict.fromkeys(self._text[start:end].decode() for start, end in spans))
 
     def _places(self, wanted: str) -> Iterator[NDArray[np.intp]]:
-        """Where each piece of a word is; of a short one, where a name begins with one of its first letters."""
+        """Where each piece of a word occurs; for a short word, where a name begins with one of its first letters."""
         if len(wanted) < SHORT:
             for letter in dict.fromkeys(wanted[:2].encode()):
                 yield self._starts[self._letters[self._starts] == letter]
@@ -251,7 +252,7 @@ class _Names:
 
 
 def _pieces(wanted: str) -> Iterable[str]:
-    """Parts of a word, one of which a slip or two leave alone."""
+    """Parts of a word, one of which survives a typo or two."""
     size, step = (3, 1) if len(wanted) < LONG else (len(wanted) // (3 if len(wanted) < 16 else 4),) * 2
     return dict.fromkeys(wanted[at : at + size] for at in range(0, len(wanted) - size + 1, step))
 
@@ -265,8 +266,9 @@ def _path_words(view: Snapshot) -> frozenset[str]:
 
 
 def _closest(wanted: str, candidates: Mapping[str, str]) -> list[str]:
-    """Of the candidates, each with its letters, those near to `wanted`; most are left out by the letters they share."""
-    import difflib  # not what a search that finds something should load
+    """Of the candidates, each with its letters, those close to `wanted`; most are ruled out by the letters they
+    share."""
+    import difflib  # imported late: only for a search that finds nothing
 
     letters = frozenset(wanted)
     parts = [wanted[at : at + 2] for at in range(len(wanted) - 1)]

@@ -46,11 +46,11 @@ TOKEN_HEADER = "x-codeinfo-token"
 LEAST_TOKEN = 16  # characters
 LEAST_OWN_TOKEN = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
-MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only once it is read
+MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only after reading
 MAX_UPLOAD_BYTES = 32_000_000
 HOOKS, UPLOADS = "/hooks/", "/api/v1/team/push/"  # the paths that may have more
-BODY_SECONDS = 20.0  # within which a request's body must have arrived
-# What decides about a request: of two, a proxy in between may look at the other one.
+BODY_SECONDS = 20.0  # for a request's body to arrive
+# Headers that decide about a request: if one occurs twice, a proxy in between may use the other.
 ONLY_ONCE = tuple(
     b"origin authorization cookie x-codeinfo-token sec-fetch-site sec-fetch-mode sec-fetch-dest content-length"
     b" content-type transfer-encoding".split()
@@ -80,9 +80,9 @@ HEADERS = {
 
 
 class Access(Struct, frozen=True):
-    """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
-    `private` every request needs the token or a session, since the address is not of this machine alone; `public` is
-    the origin under which a proxy in front offers all of it."""
+    """`hosts` are the only Host values that are answered; `reads` are paths whose POST changes nothing; with
+    `private` every request needs the token or a session, since other machines can reach the address; `public` is the
+    origin under which a proxy in front serves it."""
 
     hosts: frozenset[str]
     token: str
@@ -102,7 +102,7 @@ def hosts_for(address: str, port: int) -> frozenset[str]:
 
 
 def public_origin(url: str) -> tuple[str, frozenset[str]]:
-    """The origin of `web.public_url`, and the values of Host that a proxy in front may pass on."""
+    """The origin of `web.public_url`, and the Host values that a proxy in front may pass on."""
     parts = urlsplit(url.rstrip("/").lower())
     if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query):
         raise UsageError(
@@ -116,13 +116,13 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
 
 
 def own_token(data_dir: Path) -> str:
-    """The token of this user: generated once, stored in a file that only they can read."""
+    """This user's token: generated once, stored in a file that only they can read."""
     path = private_folder(data_dir) / TOKEN_FILE
     handle = open_private(path, os.O_RDWR)
     try:
-        wait_for_lock(handle, path)  # two servers that start at once agree on one token
+        wait_for_lock(handle, path)  # two servers starting at once agree on one token
         token = os.read(handle, 1000).decode("ascii", "replace").strip()
-        if len(token) < LEAST_OWN_TOKEN:  # new, or what a full disk left of it
+        if len(token) < LEAST_OWN_TOKEN:  # new, or cut short by a full disk
             token = secrets.token_urlsafe(32)
             os.ftruncate(handle, 0)
             os.pwrite(handle, token.encode(), 0)
@@ -141,7 +141,7 @@ def read_token_file(path: Path) -> str:
 
 
 class Guard:
-    """ASGI middleware that wraps the whole application."""
+    """ASGI middleware around the whole application."""
 
     def __init__(self, app: App, access: Access) -> None:
         self._app = app
@@ -152,7 +152,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no web sockets are offered
+        if scope["type"] != "http":  # web sockets are not offered
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
@@ -182,7 +182,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
-        """Why a request is refused whoever sends it; None where it is not."""
+        """Why a request is refused whoever sends it; None if it is not."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
@@ -202,7 +202,7 @@ class Guard:
 
     def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
         """Why a request without the server's token or a sufficient session is refused. A session may read; a change
-        also needs its page's token, which no page of another site knows."""
+        also needs its page's token, which no other site's page knows."""
         given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
         if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
             return None
@@ -222,12 +222,12 @@ class Guard:
         return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
 
     def _is_write(self, scope: Scope) -> bool:
-        if scope["path"].startswith("/mcp"):  # its calls may write, and one cannot tell from outside
+        if scope["path"].startswith("/mcp"):  # its calls may write, which cannot be seen from outside
             return True
         return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
 
     def _open_session(self, asked: dict[str, list[str]]) -> str | None:
-        """A new session in exchange for the code of a link; on an address that others reach, also for the token."""
+        """A new session in exchange for a link's code; on an address that others reach, also for the token."""
         if code := asked.get(CODE_PARAMETER, [""])[0]:
             return self._sessions.enter(code)
         given = asked.get("token", [""])[0]
@@ -266,7 +266,7 @@ def most_bytes(path: str) -> int:
 
 
 def _limit_body(receive: Receive, most: int) -> Receive:
-    """Counts the body as it arrives, since it may come without a length, and bounds how long it takes."""
+    """Counts the body as it arrives, since it may have no declared length, and limits how long it takes."""
     seen, complete = 0, False
     until = asyncio.get_running_loop().time() + BODY_SECONDS
 
@@ -313,7 +313,7 @@ async def send_refusal(
     readable: bool,
     more: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
-    """JSON for programs, the same as plain text for a person who opened the address."""
+    """JSON for programs, plain text for a person who opened the address."""
     text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
     body = text or dumps({"error": {"code": code, "message": what, "next": next_step}})
     kind = "text/plain; charset=utf-8" if readable else "application/json"
@@ -338,7 +338,7 @@ LINK_FILE = "open-pages.html"
 
 
 class Sessions:
-    """`announce` gets each new code: at most one link is open at a time."""
+    """`announce` receives each new code: at most one link is open at a time."""
 
     def __init__(self, token: str, announce: Callable[[str], None] = lambda code: None) -> None:
         self._token = token.encode()
@@ -346,7 +346,7 @@ class Sessions:
         self.code = secrets.token_urlsafe(24)
 
     def enter(self, code: str) -> str | None:
-        """A session in exchange for the code, which is then used up; None for a wrong or used one. Only for the event
+        """A session in exchange for the code, which is then used up; None for a wrong or used one. Only on the event
         loop: nothing comes between the comparison and the next code."""
         if not hmac.compare_digest(code.encode(), self.code.encode()):
             return None
@@ -362,16 +362,16 @@ class Sessions:
         return f"{name}.{self._sign('session', name)}"
 
     def name_of(self, cookie_header: str) -> str:
-        """The name of the session that a browser sends along; "" for none, or one that was not signed here."""
+        """The name of the session that a browser sends; "" if none, or one not signed here."""
         name, _, signature = _cookie(cookie_header).rpartition(".")
         return name if hmac.compare_digest(signature.encode(), self._sign("session", name).encode()) else ""
 
     def token_of(self, name: str) -> str:
-        """What the pages of this session send with a request that changes something."""
+        """The token that this session's pages send with a change."""
         return self._sign("page", name)
 
     def page_token(self, cookie_header: str) -> str:
-        """What the pages of this session send with a request that changes something; "" where there is no session."""
+        """The token that this session's pages send with a change; "" without a session."""
         name = self.name_of(cookie_header)
         began = name.partition(".")[0]
         if not began.isdecimal() or len(began) > 12 or time.time() - int(began) > SESSION_SECONDS:
@@ -399,14 +399,14 @@ def set_cookie(value: str, *, secure: bool = False) -> str:
 
 
 def continue_page(address: str) -> str:
-    """Forwards to an address. A redirect would not do: a browser that came from another site would follow it without
+    """Forwards to an address. A redirect would not do: a browser coming from another site would follow it without
     the cookie, which is same-site."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
     return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Go on to the pages</a></p>')
 
 
 def no_session_page(address: str, *, used: bool) -> str:
-    """For a browser without a session; `address` is what it requested, `used` whether its link was used before."""
+    """For a browser without a session; `address` is what it requested, `used` whether its link was already used."""
     first = "<p>This link has been used already, and works once only.</p>" if used else ""
     again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
     advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
@@ -430,8 +430,8 @@ def plain_page(title: str, head: str, body: str) -> str:
 
 
 def write_link_file(folder: Path, link: str) -> Path:
-    """A page of the user's own that leads to the link: a browser's command line can be read by everyone on the machine,
-    so the link must not stand there."""
+    """A private page that leads to the link: a browser's command line is visible to everyone on the machine, so the
+    link must not appear there."""
     path = private_folder(folder) / LINK_FILE
     head = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(link)}">'
     replace_file(path, f'{head}<title>CodeInfo</title><a href="{escape(link)}">Open</a>'.encode())

@@ -1,6 +1,5 @@
 """How servers answer calls: check the arguments, resolve the project, run in a bounded thread with progress and
-cancellation, map errors. MCP and HTTP both use it; schemas of results come from msgspec.
-"""
+cancellation, map errors. MCP and HTTP both use it; result schemas come from msgspec."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 Values = dict[str, Any]
-LONGEST_NUMBER = 20  # digits of a number that an error repeats
-_TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, called in JSON, called in an error
+LONGEST_NUMBER = 20  # digits of a number repeated in an error
+_TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, name in JSON, name in an error
     "str": (str, "string", "a text"),
     "int": (int, "integer", "a whole number"),
     "float": (int | float, "number", "a number"),
@@ -73,11 +72,11 @@ def property_schema(item: Input) -> Schema:
     return {**described, **value}
 
 
-State = Values | list[Values] | None  # of the project or the collections that a reply shows
+State = Values | list[Values] | None  # of the project or the collections a reply is based on
 
 
 def describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
-    """The states of the collections that a reply about documents shows."""
+    """The states of the collections a reply about documents is based on."""
     if hasattr(result, "searches"):
         shown = [(hit.collection, hit.document) for one in result.searches for hit in one.results]
     elif hasattr(result, "citations"):
@@ -89,7 +88,7 @@ def describe_collections(engine: Engine, request: Any, result: Any) -> list[Valu
 
 
 def describe_state(found: Reflects | None) -> Values | None:
-    """As replies show it, without empty fields."""
+    """As shown in replies, without empty fields."""
     return _drop_empty(found) if found else None
 
 
@@ -109,7 +108,7 @@ def reflects_schema(operation: Operation) -> Schema | None:
 
 
 def output_schema(result: type, reflects: Schema | None = None) -> Schema:
-    """The schema of a tool's reply. Clients check every reply against it, so it says as little as it can."""
+    """The schema of a tool's reply. Clients validate every reply against it, so it says as little as possible."""
     (root,), shared = msgspec.json.schema_components([result], ref_template="#/$defs/{name}")
     schema: Schema = _prune(shared.pop(root["$ref"].rpartition("/")[2]))
     schema["properties"] |= {
@@ -134,8 +133,8 @@ def _prune(schema: Any) -> Any:
 
 
 def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
-    """The arguments as a request takes them; UsageError says which one is wrong and what it may be. `as_text` is for
-    the parameters of an address, which are all texts."""
+    """The arguments in a request's types; UsageError says which one is wrong and what it may be. `as_text` is for
+    query parameters, which are all texts."""
     known = {item.name: item for item in inputs}
     names = {alias: item.name for item in known.values() for alias in (item.name, *item.aliases)}
     for name in given:
@@ -174,7 +173,7 @@ def _check_value(item: Input, value: Any, name: str) -> Any:
 
 def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
     if kind == "int" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON knows one kind of number
+        value = int(value)  # JSON has one kind of number
     accepted, _, expected = _TYPES[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "bool"):
         raise UsageError(f"{name} must be {expected}", next_step=item.help)
@@ -192,7 +191,7 @@ def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
 
 
 def check_length(text: str, name: str) -> str:
-    """The text; raises UsageError where it is too long for HTTP and MCP."""
+    """Return the text; raise UsageError if it is too long for HTTP and MCP."""
     if len(text) > MAX_TEXT_CHARS:
         raise UsageError(
             f"{name} has {len(text):,} characters", next_step=f"Send at most {MAX_TEXT_CHARS:,}: its most telling part"
@@ -200,14 +199,14 @@ def check_length(text: str, name: str) -> str:
     return text
 
 
-THREADS = 8  # runs at once; more wait
-# Searches at once: they compute in Python, so more threads only take the interpreter from each other. With 8 threads
-# on 20,000 chunks a search takes 60 ms of the processor, with one or two 18.
+THREADS = 8  # concurrent runs; more wait
+# Concurrent searches: they compute in Python, so more threads only compete for the interpreter. With 8 threads on
+# 20,000 chunks a search takes 60 ms of CPU, with one or two 18.
 COMPUTING = 2
 MOST_WAITING = 256
 MOST_THREADS = 128  # including those of cancelled calls that have not noticed yet
 PROGRESS_S = 0.2  # between two reports of progress
-PROJECTS_S = 2.0  # the list of projects is read again after this long
+PROJECTS_S = 2.0  # the list of projects is reread after this long
 
 log = logging.getLogger(__name__)
 Done = TypeVar("Done")
@@ -237,7 +236,7 @@ class Call:
         return Listener(source, self.progress, self.check, self.check, self.follow)
 
     def check(self, *_: object) -> None:
-        """Also takes the text and the steps of an answer, which it ignores."""
+        """Also accepts the text and the steps of an answer, which it ignores."""
         if self._cancelled.is_set():
             raise KeyboardInterrupt
 
@@ -249,9 +248,9 @@ class Call:
             close()
 
     def follow(self, stream: Iterator[Delta]) -> Iterator[Delta]:
-        """The stream of a chat model, which ends when the call does, also before its first word."""
+        """The stream of a chat model, which ends with the call, even before its first word."""
         self._stream = stream
-        self.check()  # after the stream is known: a cancellation in between closes it or is seen here
+        self.check()  # after the stream is registered: a cancellation in between closes it or is seen here
         try:
             for delta in stream:
                 self.check()
@@ -265,11 +264,11 @@ class Call:
 
 
 class EngineLease:
-    """The engine of a server: made by `make` when it is first needed and closed when nobody has used it for `idle_s`;
-    with None its owner closes it."""
+    """The engine of a server: created by `make` on first use and closed when unused for `idle_s`; with None its
+    owner closes it."""
 
     def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
-        self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # that use it
+        self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # the threads that use it
         self._make = make
         self._idle_s = idle_s
         self._lock = threading.Lock()
@@ -292,7 +291,7 @@ class EngineLease:
                 self._last_use = time.monotonic()
 
     def release_if_idle(self, idle_s: float | None = None) -> bool:
-        """Free models and indexes; the next call loads them again. `idle_s` may ask for it earlier than usual."""
+        """Free models and indexes; the next call loads them again. `idle_s` overrides the usual time."""
         with self._lock:
             limit = self._idle_s if idle_s is None or self._idle_s is None else idle_s
             idle = limit is not None and not self._users and time.monotonic() - self._last_use > limit
@@ -312,11 +311,11 @@ class EngineLease:
 
 
 class Projects:
-    """Resolves the names of projects to folders. A client that started this process (`here` is None) may name any
-    folder, one that came over the network only `here` and what is indexed already."""
+    """Resolves project names to folders. A client that started this process (`here` is None) may name any folder;
+    one that came over the network only `here` and what is already indexed."""
 
     def __init__(self, lease: EngineLease, here: Path | None = None, folder: str = "") -> None:
-        """`folder` is the client's working folder, where that is not the one of this process."""
+        """`folder` is the client's working folder, if it differs from this process's."""
         self._lease = lease
         self.here = here
         self.folder = folder
@@ -324,7 +323,7 @@ class Projects:
         self._read = 0.0
 
     def known(self) -> tuple[Project, ...]:
-        if request_user() is not None:  # each caller knows other ones
+        if request_user() is not None:  # each caller knows different ones
             with self._lease.use() as engine:
                 return engine.searches.projects(EmptyRequest()).projects
         if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
@@ -384,13 +383,13 @@ class Projects:
         return os.path.join(self.folder, os.path.expanduser(path)).rstrip("/") or "/"
 
     def root_shown(self, name: str) -> str:
-        """The project that a page shows first where none is chosen: `here` if it is indexed, else another one that is,
-        so that opening a page does not index a folder that nobody named."""
+        """The project a page shows first if none is chosen: `here` if it is indexed, otherwise another one that is,
+        so that opening a page does not index a folder nobody named."""
         roots = [project.root for project in self.known()]
         return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
 
     def holder(self, path: str) -> str:
-        """The project that an absolute path lies in, else the default one."""
+        """The project that contains an absolute path, otherwise the default one."""
         if request_user() is not None:
             return self._team_holder(path)
         holders = [project.root for project in self.known() if path.startswith(f"{project.root}/")]
@@ -403,11 +402,11 @@ class Projects:
         return self.root_of(max(holders, key=len, default=""))
 
     def place(self, request: type, values: Mapping[str, Any]) -> Values:
-        """The values with every folder replaced by the root of a known project, and every file by its place in one."""
+        """The values with every folder replaced by the root of a known project, and every file by its path in one."""
         placed = dict(values)
         fields = {item.name: item for item in inputs_of(request)}
         if "all_projects" in fields and request_user() is not None and not values.get("paths"):
-            placed |= {"paths": (), "all_projects": True}  # what a caller sees is what they search
+            placed |= {"paths": (), "all_projects": True}  # callers search what they can see
         elif "paths" in fields:
             placed["paths"] = tuple(self.root_of(name) for name in values.get("paths") or ("",))
         if "working_folder" in fields:
@@ -431,7 +430,7 @@ def query_of(values: Mapping[str, Any]) -> str:
 
 
 def file_within(root: str, given: str) -> str:
-    """A path relative to the root; what leads outside, by dots or by links, is refused."""
+    """A path relative to the root; what leads outside, by dots or links, is refused."""
     if request_user() is not None:
         return team_file(given.removeprefix(f"{root}/").removeprefix(f"{root.removeprefix('//')}/"))
     try:
@@ -444,7 +443,7 @@ def file_within(root: str, given: str) -> str:
 
 
 class Limiter:
-    """Bounds the runs at once, and how many may wait for one of them."""
+    """Limits concurrent runs, and how many may wait."""
 
     def __init__(self, size: int) -> None:
         self._free = asyncio.Semaphore(size)
@@ -466,7 +465,7 @@ class Limiter:
 
 
 class Dispatcher:
-    """Runs what clients ask for. `seconds` limits each run; `log_place` is where people find the trace of a fault;
+    """Runs clients' requests. `seconds` limits each run; `log_place` is where people find the trace of a fault;
     `observe` is entered for each operation."""
 
     def __init__(
@@ -488,14 +487,14 @@ class Dispatcher:
     @contextmanager
     def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:
         """The engine for an operation, if the current caller may use it. Every operation starts here: it is observed
-        under its own name or that of the tool, and described for the audit log."""
+        under its own name or the tool's, and described for the audit log."""
         check_offered(operation)
         describe_use(operation, query_of(values))
         with self.observe(name or operation, client), self.lease.use() as engine:
             yield engine
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, State]:
-        """The result, and the current state of the project or the collections that it shows, if it shows one."""
+        """The result, and the current state of the project or collections it is based on, if any."""
         with self.performing(operation.name, values, "http") as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.listener("REST"))
@@ -525,8 +524,8 @@ class Dispatcher:
         computes: bool = False,
         reserved: bool = False,
     ) -> Done:
-        """Run `work` in a thread and stop it when the client cancels or goes away. `computes` is for work that is short
-        and waits for nothing else, `reserved` for looking at the server itself, which never waits for other work."""
+        """Run `work` in a thread and stop it when the client cancels or disconnects. `computes` is for short work
+        that waits for nothing else, `reserved` for checks of the server itself, which never wait for other work."""
         room = self._reserved if reserved else self._computing if computes else self._room
         call, loop = Call(), asyncio.get_running_loop()
         reporting = loop.create_task(_report_progress(report, call)) if report is not None else None
@@ -546,7 +545,7 @@ class Dispatcher:
         return done  # type: ignore[return-value]
 
     def _outcome(self, work: Callable[[Call], Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
-        """Failures as values: a thread that the loop no longer waits for must not raise into it."""
+        """Failures as values: a thread that the loop no longer awaits must not raise into it."""
         try:
             return work(call), None
         except CodeInfoError as error:
@@ -582,14 +581,14 @@ SHUTDOWN_S = 1.5  # from the signal to the exit, whatever still runs: every stor
 
 
 def check_threads() -> None:
-    """Raises where no thread can be started: better before a server says that it is ready."""
+    """Raises if no thread can be started: better before a server reports that it is ready."""
     probe = threading.Thread(target=int)
     probe.start()
     probe.join()
 
 
 def end_by_deadline(exit_code: int) -> None:
-    """End the process after `SHUTDOWN_S` unless it has ended by then: what computes in a thread cannot be interrupted.
+    """End the process after `SHUTDOWN_S` unless it has ended by then: computation in a thread cannot be interrupted.
     Workers end when their pipes close."""
     deadline = threading.Timer(SHUTDOWN_S, os._exit, (exit_code,))
     deadline.daemon = True

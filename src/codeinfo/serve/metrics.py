@@ -1,6 +1,5 @@
-"""What operators see of a server, on a separate address: metrics for Prometheus, liveness and readiness. Also spans for
-OpenTelemetry, where that is installed, and logs as JSON.
-"""
+"""The operators' view of a server, on a separate address: metrics for Prometheus, liveness and readiness. Also spans
+for OpenTelemetry, if installed, and logs as JSON."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from typing import Any
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.serve.dispatch import Observe, unobserved
 
-Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, what it says, its values by label
-Problem = Callable[[], str]  # why the server is not ready; "" where it is
+Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, its description, its values by label
+Problem = Callable[[], str]  # why the server is not ready; "" if it is
 
-# Seconds. A search takes milliseconds, a first look at a large project seconds.
+# Seconds. A search takes milliseconds, a first access to a large project seconds.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,7 +32,7 @@ class Metrics:
     """Counts operations. `shared_folder` is where the processes of one server count together."""
 
     def __init__(self, readings: Callable[[], Iterable[Reading]], shared_folder: str = "") -> None:
-        if shared_folder:  # read by the library when it is first imported
+        if shared_folder:  # read by the library on first import
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared_folder
         try:
             import prometheus_client
@@ -86,7 +85,7 @@ class Metrics:
         self._pulls.labels("behind" if behind else "hit").inc()
 
     def text(self) -> bytes:
-        """As Prometheus reads it: what was counted, and gauges as they are now."""
+        """The Prometheus text format: counters, and gauges as they are now."""
         now = self._library.CollectorRegistry()
         for name, about, values in self._readings():
             (label, *_) = (*(key.partition("=")[0] for key in values if key), "")
@@ -108,7 +107,7 @@ def memory_reading(pids: Iterable[int]) -> Reading:
 
 
 def with_spans(observe: Observe = unobserved) -> Observe:
-    """Each operation as a span too, where OpenTelemetry is installed; its SDK is for the operator to set up."""
+    """Each operation as a span too, if OpenTelemetry is installed; setting up its SDK is up to the operator."""
     try:
         from opentelemetry import trace
     except ModuleNotFoundError:
@@ -183,7 +182,7 @@ def probe_body(why: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

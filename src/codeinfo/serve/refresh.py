@@ -1,7 +1,7 @@
-"""Fresh indexes in a server: one refresh of a root at a time, none while the kernel reports no change.
+"""Fresh indexes in a server: one refresh per root at a time, none while the kernel reports no change.
 
-The events are read when the question is asked. The kernel queues them before the write that causes them returns, so
-a file saved before a call is noticed by that call, however soon it comes: there is no thread that could lag behind.
+The events are read when a question is asked. The kernel queues them before the write that causes them returns, so a
+file saved before a call is noticed by that call, however soon it comes: there is no thread that could lag behind.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from codeinfo.operations.base import Progress
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 from codeinfo.store.sqlite import SqliteStore
 
-WALK_AGAIN_S = 30.0  # for what the kernel does not tell: network folders, memory-mapped writes, git's own ignore files
+WALK_AGAIN_S = 30.0  # for what the kernel misses: network folders, memory-mapped writes, git's own ignore files
 
-MOST_CHANGED = 200  # files that are looked at one by one: a checkout or a build is better walked
+MOST_CHANGED = 200  # files compared one by one: after a checkout or a build a walk is faster
 
-MEMORIES = ".codeinfo"  # not indexed, but what is written there takes part in answers
+MEMORIES = ".codeinfo"  # not indexed, but its content takes part in answers
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x02, 0x04, 0x08, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
@@ -44,12 +44,12 @@ _READ_BYTES = 1 << 16
 
 
 class Watch:
-    """One root. `is_clean` answers from the events since `start`; where nothing can be watched it is always False."""
+    """One root. `is_clean` answers from the events since `start`; if nothing can be watched it is always False."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
         self._handle = -1
-        self._folders: dict[int, str] = {}  # by the kernel's number for it, relative to the root
+        self._folders: dict[int, str] = {}  # by the kernel's watch number, relative to the root
         self._folders_changed = True
         self._clean = False
         self._walked = -WALK_AGAIN_S
@@ -58,10 +58,10 @@ class Watch:
         self._lock = threading.RLock()
 
     def start(self) -> Events:
-        """Call before looking at the files: whatever happens from now on makes the root unclean again.
+        """Call before comparing files: whatever happens from now on makes the root unclean again.
 
-        Says what happened since the last start; not all of it where that is not known, or where everything was last
-        looked at long ago.
+        Returns what happened since the last start; incomplete if that is unknown, or if the last full comparison was
+        long ago.
         """
         with self._lock:
             if self._handle < 0:
@@ -101,7 +101,7 @@ class Watch:
         return time.monotonic() - self._walked < WALK_AGAIN_S
 
     def _add(self, folder: str) -> bool:
-        """False where the folder cannot be watched; one that is gone by now needs no watching."""
+        """False if the folder cannot be watched; one that is already gone needs no watch."""
         number: int = _libc().inotify_add_watch(self._handle, os.fsencode(folder), _CHANGES | _ONLY_FOLDERS | _NO_LINKS)
         if number >= 0:
             self._folders[number] = folder[len(self._root) + 1 :]
@@ -140,8 +140,8 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _folders(root: str) -> Iterator[str]:
-    """Every folder whose files could belong to the index. Those that git ignores are among them: an event too many
-    costs one walk, one too few a wrong answer."""
+    """Every folder whose files could belong to the index. Those that git ignores are included: an extra event costs
+    one walk, a missing one a wrong answer."""
     waiting = [(root, False)]
     while waiting:
         folder, keeps_all = waiting.pop()
@@ -152,7 +152,7 @@ def _folders(root: str) -> Iterator[str]:
         except OSError:
             continue
         inside = folder[len(root) + 1 :]
-        keeps_all = keeps_all or OVERRIDES_NAME in names  # it may bring back what the default rules leave out
+        keeps_all = keeps_all or OVERRIDES_NAME in names  # it may re-include what the default rules exclude
         for name in (name for name, is_folder in names.items() if is_folder):
             if name == MEMORIES or (name != ".git" and (keeps_all or folder_rule(name, inside) is None)):
                 waiting.append((f"{folder}/{name}", keeps_all))
@@ -169,7 +169,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-_LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is reported
+_LOOK_S = 0.1  # between checks of a running refresh: the granularity of its progress
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
 _GIVE_WAY_S = 0.5  # to callers that waited for the refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the current file
@@ -181,15 +181,15 @@ def server_engine(config: Config) -> Engine:
 
 
 class ServerIndexes(Indexes):
-    """Refreshes run in threads of their own, one a root, and are joined by every call that needs them. A search waits
-    `mcp.patience_s` before it takes the index as it is."""
+    """Refreshes run in threads of their own, one per root, and are shared by every call that needs them. A search
+    waits `mcp.patience_s` before it uses the index as it is."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._stopped = threading.Event()
         self._listening = False
         self._patience_s = config.mcp.patience_s
-        self._roots_lock = threading.Lock()  # guards the roots, which job of each is the latest, and who waits for it
+        self._roots_lock = threading.Lock()  # guards the roots, the latest job of each, and who waits for it
         self._roots: dict[int, _Root] = {}
 
     def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
@@ -201,8 +201,8 @@ class ServerIndexes(Indexes):
         return self._refresh(index, progress, full=False, wait=False)
 
     def _refresh(self, index: IndexManager, progress: ProgressSink | None, *, full: bool, wait: bool) -> Fresh | None:
-        """What a refresh did, or None where nothing changed since the last. With `wait` it always runs, and to its
-        end; without, Busy says that it continues in the background."""
+        """What a refresh did, or None if nothing changed since the last. With `wait` it always runs to its end;
+        without, Busy says that it continues in the background."""
         root = self._root(index)
         arrived = time.monotonic()
         while True:
@@ -210,7 +210,7 @@ class ServerIndexes(Indexes):
             if job is None or job.done.is_set():
                 clean = not full and not wait and root.watch.is_clean() and index.live_store() is not None
                 with self._roots_lock:
-                    if root.job is job:  # else one has begun: clean means only that it will have seen it all
+                    if root.job is job:  # otherwise one has begun: clean means only that it will have seen everything
                         if clean:
                             return None
                         if job is not None:
@@ -240,7 +240,7 @@ class ServerIndexes(Indexes):
 
     def _follow_team(self) -> None:
         """Pull what others have written as soon as they are done, so that the next question need not wait for it. A
-        notice that is missed here is caught by that question."""
+        notice missed here is caught by that question."""
         from codeinfo.team.store import DROPPED
 
         assert self.team is not None
@@ -258,7 +258,7 @@ class ServerIndexes(Indexes):
                     _log.debug("pulling %s failed", trees[number].root, exc_info=True)
 
     def _drop_copies(self) -> None:
-        """Remove local copies of trees that the team has dropped; one that is in use is removed next time."""
+        """Remove local copies of trees that the team has dropped; one in use is removed next time."""
         from codeinfo.team.store import list_dropped_trees
 
         assert self.team is not None
@@ -309,14 +309,14 @@ class ServerIndexes(Indexes):
 
 class _Root:
     def __init__(self, index: IndexManager) -> None:
-        self.index = index  # also keeps its identity from being given to another
+        self.index = index  # also keeps its id from being reused
         self.watch = Watch(index.root)
         self.job: _Job | None = None
 
 
 class _Job:
-    """One refresh in a thread of its own, shared by all callers that wait for it. After a full one it only looks at
-    what has changed since, where that is known."""
+    """One refresh in its own thread, shared by all callers that wait for it. After a full one it only compares what
+    has changed since, if that is known."""
 
     def __init__(self, index: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
         self.index = index
@@ -334,7 +334,7 @@ class _Job:
         threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
 
     def can_be_searched(self) -> bool:
-        """Whether there is an index to search in the meantime: a new one exists once the files have been listed."""
+        """Whether there is an index to search meanwhile: a new one exists once the files have been listed."""
         return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
 
     @property

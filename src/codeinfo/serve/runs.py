@@ -1,6 +1,6 @@
-"""What all routes share: the engine, recent log lines, the queue of folders to index, and answers in progress. Each
-answer has a thread of its own and records its events, so that its page can be reloaded, opened twice or closed.
-"""
+"""The state shared by all routes: the engine, recent log lines, the queue of folders to index, and answers in
+progress. Each answer has its own thread and records its events, so that its page can be reloaded, opened twice or
+closed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MOST_RUNNING = 8
 RUNS_REMEMBERED = 100  # runs whose events can still be read
-PUBLISH_S = 0.15  # between two looks at the events of a run, on the server that performs it and on those that follow
+PUBLISH_S = 0.15  # between two checks of a run's events, on the server that performs it and on those that follow
 SIGN_OF_LIFE_S = 2.0
 _GIVE_UP_S = 60.0  # on a database that is down when an answer is finished; the conversation has the answer
 _CLOSE_S = 5.0
@@ -50,11 +50,11 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Wakes tasks of the server's event loop from any thread. Several calls before a task looks count as one."""
+    """Wakes tasks of the server's event loop from any thread. Several calls before a task runs count as one."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: set[asyncio.Event] = set()  # changed and read on the loop alone
+        self._listeners: set[asyncio.Event] = set()  # used on the loop only
 
     def notify(self) -> None:
         if self._loop is not None:
@@ -76,7 +76,7 @@ class Notifier:
 
 
 class RunEvent(Struct, frozen=True):
-    """`kind` is step, token, answer (all of it, at its end), stopped, error or done: the last one of a run."""
+    """`kind` is step, token, answer (the whole answer, at its end), stopped, error or done: the last one of a run."""
 
     kind: str
     data: dict[str, Any]
@@ -119,7 +119,7 @@ class AnswerRun(Struct):
                 if finished:
                     return
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), 1)  # look now and then even without a notice
+                    await asyncio.wait_for(news.wait(), 1)  # check now and then even without a notice
 
 
 class _StopElsewhere(Call):
@@ -210,7 +210,7 @@ class Runs:
         thread.start()
 
     def _publish(self, shared: SharedAnswers, run: AnswerRun) -> None:
-        """Write new events to the database a few times a second, and a heartbeat when there are none."""
+        """Write new events to the database a few times a second, and a heartbeat if there are none."""
         sent, beat = 0, time.monotonic()
         while True:
             ended = run.ended.wait(PUBLISH_S)
@@ -232,7 +232,7 @@ class Runs:
                 return
 
     def _follow(self, *, identity: str = "", conversation: str = "") -> AnswerRun | None:
-        """A local copy of a run on another server, kept up to date until it ends."""
+        """A local copy of a run on another server, updated until it ends."""
         answers = self._engine.answers
         if answers.shared is None:
             return None
@@ -302,7 +302,7 @@ class Runs:
             run.ended.set()
 
     def _drop_if_empty(self, run: AnswerRun) -> None:
-        """Delete a conversation that stayed empty because no model could be asked."""
+        """Delete a conversation that stayed empty because no model could be reached."""
         store = self._engine.answers.store
         if run.error is not None and run.conversation and not store.turns(run.conversation):
             store.delete((run.conversation,))
@@ -354,7 +354,7 @@ class LogLines(logging.Handler):
 
 
 class State(Struct):
-    """`allowed` are the folders below which projects may be added; `late_s` says how late the event loop is."""
+    """`allowed` are the folders below which projects may be added; `late_s` is the delay of the event loop."""
 
     engine: Engine
     dispatcher: Dispatcher
@@ -411,7 +411,7 @@ class State(Struct):
         return cleared
 
     def folders_below(self, given: str) -> dict[str, Any]:
-        """The folders in one folder; the allowed ones themselves where none is named. Hidden ones are left out."""
+        """The folders in one folder; the allowed ones themselves if none is named. Hidden ones are left out."""
         if not given:
             return {"path": "", "parent": None, "dirs": [{"name": str(one), "path": str(one)} for one in self.allowed]}
         folder = self.addable(given)
@@ -431,16 +431,17 @@ class State(Struct):
 
 MOST_WAITING = 64
 FINISHED_SHOWN = 20
-_LOOK_S = 1.0  # between looks at a queue that another process may have added to
+_LOOK_S = 1.0  # between checks of a queue that another process may have added to
 _RUN_END_S = 10.0  # a stopped run ends after the current file
 
 
 class IndexQueue:
-    """Folders to index one after the other: the durable queue of one data folder, and the thread that works on it.
+    """Folders to index one by one: the durable queue of one data folder, and the thread that works on it.
 
     One process works on the queue at a time (a lock decides); others may add to it and read it. What a dead process
     left running is run again: indexing resumes where it stopped. A team's server has no queue: workers index its
-    projects. `changed` is called, in any thread, whenever a run changed."""
+    projects. `changed` is called, in any thread, whenever a run changed.
+    """
 
     def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
@@ -457,7 +458,7 @@ class IndexQueue:
         self._thread.start()
 
     def close(self) -> None:
-        """The running run stops and stays in the queue for the next process."""
+        """The current run stops and stays in the queue for the next process."""
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
@@ -532,7 +533,7 @@ class IndexQueue:
             (report,) = self._engine.index(IndexRequest((run.root,), run.full), self._report).reports
             self._store.finish(run.id, "done", outcome=_outcome(report))
         except KeyboardInterrupt:
-            if not self._closing:  # else it stays marked as running, and the next process runs it again
+            if not self._closing:  # otherwise it stays marked as running, and the next process runs it again
                 self._store.finish(run.id, "cancelled")
         except CodeInfoError as error:
             self._store.finish(run.id, "failed", error=str(error), error_code=error.code)

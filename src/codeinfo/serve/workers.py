@@ -37,7 +37,7 @@ Start = Callable[[], subprocess.Popen[bytes]]
 def start_child(
     *arguments: str, environment: Mapping[str, str] | None = None, keep_open: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """A codeinfo command that ends with this process, even where that is killed: its standard input is closed then."""
+    """A codeinfo command that ends with this process, even if this one is killed: its standard input is then closed."""
     command = [*worker_command(__name__, "run_child"), *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, pass_fds=keep_open, start_new_session=True)
 
@@ -55,11 +55,11 @@ def run_child() -> None:
 
 
 class Supervisor:
-    """Child processes until all have ended or a signal comes, which is passed on to them.
+    """Runs child processes until all have ended or a signal arrives, which is passed on to them.
 
-    One whose exit code `is_lost` accepts is started again, after a pause that grows with each failure. Without
-    `is_lost` they need each other, and the end of one ends all. At the end they are given `end_s`, or all the time they
-    need."""
+    One whose exit code `is_lost` accepts is restarted, after a pause that grows with each failure. Without `is_lost`
+    they depend on each other, and the end of one ends all. At the end they get `end_s`, or as long as they need.
+    """
 
     def __init__(
         self, starts: Sequence[Start], is_lost: Callable[[int], bool] | None = None, end_s: float | None = None
@@ -68,7 +68,7 @@ class Supervisor:
         self._is_lost = is_lost
         self._end_s = end_s
         self._pause_s, self._restarted = _RESTART_S[0], time.monotonic()
-        self.signal = 0  # the one that came
+        self.signal = 0  # the one received
         self.processes: list[subprocess.Popen[bytes]] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)
@@ -121,7 +121,7 @@ class Supervisor:
 
 
 def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> None:
-    """`settings` are those of the command line, for further processes."""
+    """`settings` are from the command line, for further processes."""
     if processes > 1:
         start = partial(start_child, "worker", *_set_options(settings), *(["--until-idle"] if until_idle else []))
         Supervisor([start] * processes, is_lost=bool).run()
@@ -133,7 +133,7 @@ def work(config: Config, settings: Sequence[str], *, processes: int, until_idle:
 
 
 def serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
-    """`count` processes on one socket, and the operators' address in this one. The exit code."""
+    """Run `count` processes on one socket, and the operators' address in this one. Returns the exit code."""
     shared = config.serve.metrics_address != ""
     with tempfile.TemporaryDirectory(prefix="codeinfo-metrics-") as folder, closing(Indexes(config)) as indexes:
         start = partial(
@@ -168,14 +168,14 @@ def _set_options(settings: Sequence[str]) -> list[str]:
 
 USER = "admin"
 FOLDER = "trial-postgres"
-_DAYS = 7  # of a token, which is made at each start
-_END_S = 70.0  # a worker finishes the job in hand
+_DAYS = 7  # of a token, which is created at each start
+_END_S = 70.0  # a worker finishes its current job
 
 
 def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings: Sequence[str]) -> int:
-    """All of a team's set-up on one machine, to look at it: an embedded PostgreSQL in the data folder, an administrator
-    with a token, a server and a worker. What was indexed stays for the next time. Runs until interrupted, and returns
-    the exit code. `settings` are those of the command line, for the server and the worker."""
+    """A team's whole set-up on one machine, for trying it out: an embedded PostgreSQL in the data folder, an
+    administrator with a token, a server and a worker. What was indexed stays for the next time. Runs until
+    interrupted, and returns the exit code. `settings` are from the command line, for the server and the worker."""
     try:
         from codeinfo.team.database import embedded_database
     except ModuleNotFoundError as error:
@@ -197,7 +197,7 @@ def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings
 
 
 def prepare(config: Config, urls: Sequence[str]) -> str:
-    """Make the administrator and the projects, as far as they are not there, and a token, which is returned."""
+    """Create the administrator and the projects, unless they exist, and a token, which is returned."""
     with closing(Engine(config)) as engine:
         if USER not in {user.name for user in engine.team.users(EmptyRequest()).users}:
             engine.team.add_user(team.TeamUserAddRequest(USER, admin=True))

@@ -281,8 +281,8 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
 
 
 def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
-    """The values of a search that are for `grep` where its query is `"quoted"`, `/an expression/`, or comes with an
-    option that only `grep` has; None, without these options, for a ranked search."""
+    """The values for `grep` if a search's query is `"quoted"`, `/an expression/`, or has an option that only `grep`
+    has; None, without these options, for a ranked search."""
     query, options = values["query"], {name: values.pop(name) for name in EXACTLY}
     quoted = strip_quotes(query)
     if not quoted and not any(options.values()):
@@ -310,7 +310,7 @@ def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
 def _join_words(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
     """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
 
-    Prints a note where the path may have been meant as a word.
+    Prints a note if the path may have been meant as a word.
     """
     field = next((name for name in ("query", "question", "pattern") if name in given and "paths" in given), "")
     if not field:
@@ -330,7 +330,7 @@ def _join_words(operation: Operation, given: dict[str, Any], root: str) -> dict[
 def _is_place(path: str) -> bool:
     if os.path.exists(path):
         return True
-    from codeinfo.sources.git import names_repository  # late: few commands need it
+    from codeinfo.sources.git import names_repository  # imported late: few commands need it
 
     return names_repository(path)
 
@@ -417,7 +417,7 @@ def _quiet_pipe() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A command for each operation, built when it is asked for, beside those that `add_command` added.
+    """A command per operation, built on demand, beside those added with `add_command`.
 
     `prefix` is the words typed so far: "conversations list" is the command `list` of the group `conversations`.
     """
@@ -494,7 +494,7 @@ def _near(typed: str, names: Sequence[str], alike: float = 0.6) -> str:
 
 
 def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The commands under the headings that their operations name; those without one come last."""
+    """The commands under their operations' headings; those without one come last."""
     headings = {name.split()[0]: operation.section for name, operation in reversed(OPERATIONS.items())}
     headings |= {"mcp": SERVING, "serve": SERVING, "worker": TEAM, "trial": TEAM}
     placed: dict[str, list[str]] = {}
@@ -609,7 +609,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     config = Config.load(flags)
     from codeinfo.shells.mcp_relay import Unavailable, relay
 
-    if config.mcp.shared and log_level == "warning":  # a more detailed log is of this client only
+    if config.mcp.shared and log_level == "warning":  # a more detailed log is for this client only
         try:
             relay(flags, tools)
         except Unavailable as reason:
@@ -691,22 +691,22 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError as error:
-        os._exit(code or _fail(error, set(sys.argv[1:])))  # Python would try again, and end with a code of its own
+        os._exit(code or _fail(error, set(sys.argv[1:])))  # Python would try again, and exit with its own code
     if threading.active_count() > 1:
         sys.exit(code)
     os._exit(code)  # everything is closed and written: the interpreter's shutdown would only take time
 
 
 def prepare_streams() -> bool:
-    """Make the standard streams safe to write to; says whether there is a standard output.
+    """Make the standard streams safe to write to; returns whether there is a standard output.
 
-    A closed descriptor would be given to the next file that is opened, an index among them, and what is printed would
-    end up in it. Characters that a terminal's encoding lacks are shown as escapes.
+    A closed descriptor would be reused for the next file that is opened, such as an index, and printed text would end
+    up in it. Characters missing from the terminal's encoding are shown as escapes.
     """
     has_output = sys.stdout is not None
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: its own, since those below are open
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free one: its own, since those below are open
             if opened != descriptor:
                 os.dup2(opened, descriptor)
                 os.close(opened)

@@ -1,7 +1,5 @@
-"""The HTTP server: the API, the contract's paths, the pages and the MCP server in one application; its connections: how
-many may be open, how long one may take to ask; whether the loop that serves them is alive, whether it is ready, an end
-that lets requests finish, and several processes on one socket.
-"""
+"""The HTTP server: the API, the contract's paths, the pages and the MCP server in one application. Also its
+connections (how many, how slow), health and readiness, graceful shutdown, and several processes on one socket."""
 
 from __future__ import annotations
 
@@ -66,18 +64,18 @@ WORK_SECONDS = 120.0
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 MOST_CONNECTIONS = 2000
 OWN_DESCRIPTORS = 256  # of the process itself: databases, vector files, pipes to workers, listening sockets
-# Connections that the loop accepts before it reads from the first; two rounds must fit beside our own open files.
+# Connections accepted before the loop reads from the first; two rounds must fit beside our own open files.
 ACCEPTED_AT_ONCE = 64
 WAITING_TO_BE_ACCEPTED = 1024
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
-HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, from the first moment of a connection
+HEADER_SECONDS = 10.0  # for the head of a request to arrive, from the start of a connection
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
-NOTICE_S = 2.0  # a server that is to end goes on so long at least, until load balancers have seen that it is not ready
-LAST_S = 0.5  # from closing the socket to closing connections: requests that were on their way are read meanwhile
-_FRESH_S = 1.0  # a look at the database is good for so long
+NOTICE_S = 2.0  # a draining server continues at least this long, until load balancers have seen that it is not ready
+LAST_S = 0.5  # from closing the socket to closing connections: requests in flight are read meanwhile
+_FRESH_S = 1.0  # how long a check of the database is valid
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # a delay of the loop that is logged
-STUCK_SECONDS = 10.0  # a loop that is blocked for this long has the stacks of all threads dumped to stderr
+STUCK_SECONDS = 10.0  # a loop blocked for this long has the stacks of all threads dumped to stderr
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -88,11 +86,11 @@ log = logging.getLogger(__name__)
 
 
 def allowed_connections() -> int:
-    """How many connections the limit on open files leaves room for, once it is raised as far as we may and need."""
+    """How many connections the limit on open files allows, after raising it as far as allowed and needed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < WANTED_DESCRIPTORS:
         raised = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(WANTED_DESCRIPTORS, hard)
-        with contextlib.suppress(OSError, ValueError):  # the system may have a limit of its own
+        with contextlib.suppress(OSError, ValueError):  # the system may have its own limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= WANTED_DESCRIPTORS:
@@ -103,8 +101,8 @@ def allowed_connections() -> int:
 
 
 def bounded_protocol(most: int) -> type[asyncio.Protocol]:
-    """HTTP whose connections must send a request in time. Where `most` are open, the one that has been idle longest
-    is closed for a new one."""
+    """HTTP whose connections must send a request in time. If `most` are open, the one idle longest is closed for a
+    new one."""
 
     class Bounded(_BoundedProtocol):
         most_connections = most
@@ -137,7 +135,7 @@ class _BoundedProtocol(H11Protocol):
 
     @property
     def is_asking(self) -> bool:
-        """Nothing, or only a part of a request's head, has arrived."""
+        """Nothing, or only part of a request's head, has arrived."""
         return self.conn.their_state is h11.IDLE
 
     def _wait_for_head(self) -> None:
