@@ -160,8 +160,8 @@ class _BoundedProtocol(H11Protocol):
 
 
 class Traffic:
-    """ASGI middleware around everything: counts requests, logs them, answers those that a shutdown cancels, and
-    `/ready` (in a team `/health` too), which need no token and tell nothing else."""
+    """ASGI middleware around everything: counts and logs requests, answers those that a shutdown cancels, and serves
+    `/ready` (in a team `/health` too), which need no token and reveal nothing else."""
 
     def __init__(self, app: auth.App, problem: Problem, *, health: bool, log_requests: bool) -> None:
         self._app = app
@@ -207,7 +207,7 @@ class Traffic:
                 log.info("request", extra={"fields": fields})
 
     async def problem(self) -> str:
-        """Why no requests should be sent here; "" where nothing speaks against it."""
+        """Why no requests should be sent here; "" if there is no reason."""
         if self.draining:
             return ENDING
         if time.monotonic() - self._looked > _FRESH_S:
@@ -220,8 +220,8 @@ class Traffic:
 
 
 class Server(uvicorn.Server):
-    """Accepts few connections at a time, the others wait in the backlog. At SIGTERM it goes on until what was begun is
-    done, `drain_s` at most, and ends with 0. SIGINT, a second signal, or no time to drain end it at once."""
+    """Accepts few connections at a time; the others wait in the backlog. At SIGTERM it finishes what has begun,
+    within `drain_s`, and exits with 0. SIGINT, a second signal, or no time to drain end it at once."""
 
     def __init__(self, settings: uvicorn.Config, traffic: Traffic, state: State, drain_s: float) -> None:
         super().__init__(settings)
@@ -242,7 +242,7 @@ class Server(uvicorn.Server):
             self._state.drain()
             return
         dispatch.end_by_deadline(Interrupted.exit_code)
-        if not self.should_exit:  # else it ends already: uvicorn would break that off with a traceback
+        if not self.should_exit:  # otherwise it is already ending, and uvicorn would interrupt that with a traceback
             super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
@@ -256,7 +256,7 @@ class Server(uvicorn.Server):
         return self.should_exit
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn closes every connection without a request in progress: one that was just made, too."""
+        """uvicorn closes every connection without a request in progress, even one that was just opened."""
         self._traffic.ending = True
         if self._draining_since:
             for server in self.servers:
@@ -266,7 +266,7 @@ class Server(uvicorn.Server):
 
 
 def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Running out of file descriptors is one log line: asyncio would write a traceback for each waiting connection."""
+    """Running out of file descriptors is one log line: asyncio would write a traceback per waiting connection."""
     error = context.get("exception")
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         log.warning("no connection can be accepted: %s", error.strerror)
@@ -275,7 +275,7 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 class LoopWatch:
-    """Measures how late the event loop is. Work is done in threads, so it is late only if one of them holds the
+    """Measures the delay of the event loop. Work runs in threads, so it is late only if one of them holds the
     interpreter."""
 
     def __init__(self) -> None:
@@ -317,9 +317,9 @@ def make_app(
     observe: dispatch.Observe = dispatch.unobserved,
     started: Callable[[State], None] = lambda state: None,
 ) -> auth.App:
-    """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe` is
-    entered for each operation; `started` receives the state that all routes share."""
-    editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
+    """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe`
+    is entered for each operation; `started` receives the state shared by all routes."""
+    editor_template(config.web.editor)  # refuse a wrong one at the start, not on every page
     watch = LoopWatch()
     state = _state(config, allowed, watch, observe)
     started(state)
@@ -334,7 +334,7 @@ def make_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         logging.getLogger("codeinfo").addHandler(state.logs)
         logging.getLogger("codeinfo").setLevel(logging.INFO)
-        if gate is None:  # nobody can add to that of a team's server
+        if gate is None:  # a team's server has no queue of its own
             state.ingest.start()
         asyncio.get_running_loop().set_exception_handler(report_quietly)
         watching = asyncio.create_task(watch.run())
@@ -402,18 +402,19 @@ def serve(
     workers: int = 1,
     listener: int = -1,
 ) -> int:
-    """Serve until interrupted; the exit code. With a token file every request needs its token, and other addresses can
-    be served. With several `workers` each is this program again, with the socket `listener` inherited; -1 is none."""
+    """Serve until interrupted; returns the exit code. With a token file every request needs its token, and other
+    addresses can be served. With several `workers`, each is this program again and inherits the socket `listener`;
+    -1 means none."""
     is_child = listener >= 0
     workers = 1 if is_child else workers
     public, public_hosts = auth.public_origin(config.web.public_url)
-    of_team = bool(config.store.url)  # every request then needs a token of its user
+    of_team = bool(config.store.url)  # every request then needs its user's token
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
     allowed = tuple(map(_existing_folder, allow))
     dispatch.check_threads()
     own = (
         secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
-    )  # users of a team have tokens of their own
+    )  # users of a team have their own tokens
     token = auth.read_token_file(Path(token_file)) if token_file else own()
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
     real_port = opened.getsockname()[1]
@@ -440,7 +441,7 @@ def serve(
         webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     try:
         server.run(sockets=[opened])
-    except KeyboardInterrupt:  # as people end it: no error
+    except KeyboardInterrupt:  # the usual way to stop it: no error
         return Interrupted.exit_code
     return 0
 
@@ -452,7 +453,7 @@ def _existing_folder(name: str) -> Path:
 
 
 def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
-    """The application with its probes and metrics; the process that started a child serves the metrics of all."""
+    """The application with its probes and metrics; in a child, the parent process serves the metrics."""
     states: list[State] = []
     metrics = _metrics(states) if config.serve.metrics_address or is_child else None
     observe = with_spans(metrics.observe if metrics is not None else dispatch.unobserved)
@@ -480,7 +481,7 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
 
 
 def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, public: str) -> None:
-    """Raises UsageError for an address open to more than was meant, and for processes that share nothing."""
+    """Raises UsageError for an address that is open to more than intended, and for processes that share nothing."""
     if workers > 1 and not of_team:
         raise UsageError(
             "several processes need a store that they share",
@@ -510,7 +511,7 @@ def _metrics(states: list[State]) -> Metrics:
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns off Nagle's delay, 40 ms an answer, only for sockets that say they are TCP.
+    # asyncio disables Nagle's algorithm, 40 ms per answer, only for sockets created as TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,7 @@
-"""The JSON API: every operation under /api/v1, the paths that clients know by contract, the queue, chat and agents.
+"""The JSON API: every operation under /api/v1, the contract's paths, the queue, chat and agents.
 
-Routes are rows: from one row come the route itself, the check of its arguments and its part of the OpenAPI document.
-Errors have one shape, `{"error": {"code", "message", "next"}}`, and one status for each code.
+Routes are rows: each row gives the route itself, the validation of its arguments and its part of the OpenAPI document.
+Errors have one shape, `{"error": {"code", "message", "next"}}`, and one status per code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]
 PREFIX = "/api/v1"
-NOT_SERVED = frozenset({"docs add"})  # it reads files, and fetches from addresses, that the caller names
+NOT_SERVED = frozenset({"docs add"})  # it reads files, and fetches addresses, that the caller names
 LOG_PLACE = "the Health page's log"
 PING_SECONDS = 15
 REST_SECONDS = 0.2  # between two events of the queue
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class TeamRoute(Route):
-    """`scope` is the one that it takes on a team's server, "" where that does not offer it."""
+    """`scope` is what it needs on a team's server, "" if that does not offer it."""
 
     def __init__(self, path: str, endpoint: Any, method: str = "GET", scope: str = "", operation: str = "") -> None:
         super().__init__(path, endpoint, methods=[method])
@@ -63,8 +63,8 @@ class TeamRoute(Route):
 
 
 class Api(Struct, frozen=True):
-    """A route of the API. `handler` runs in a thread and returns what becomes JSON; `stream` runs on the event loop and
-    makes the response itself. `reserved` ones describe the server and never queue behind other work."""
+    """A route of the API. `handler` runs in a thread and returns what becomes JSON; `stream` runs on the event loop
+    and makes the response itself. `reserved` routes describe the server and never queue behind other work."""
 
     method: str
     path: str
@@ -76,9 +76,9 @@ class Api(Struct, frozen=True):
     description: str = ""
     tag: str = "operations"
     reserved: bool = False
-    reflects: Schema | None = None  # of the state that its reply shows
-    operation: str = ""  # that it performs
-    team: str = ""  # the scope that it takes on a team's server, unless its operation says so
+    reflects: Schema | None = None  # of the state its reply is based on
+    operation: str = ""  # the one it performs
+    team: str = ""  # the scope it needs on a team's server, unless its operation says so
 
     def route(self) -> TeamRoute:
         async def answer(request: Request) -> Response:
@@ -129,7 +129,7 @@ def json_response(value: object, status: int = 200) -> Response:
 
 
 async def json_body(request: Request) -> Mapping[str, Any]:
-    """The body as a JSON object; its media type must be JSON, which a form of another site cannot send."""
+    """The body as a JSON object; its media type must be JSON, which another site's form cannot send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UsageError("the body must be application/json", next_step="Set Content-Type", code="MEDIA_TYPE")
@@ -148,7 +148,7 @@ def _refuse_constant(constant: str) -> None:
 
 
 def check_text(value: object) -> None:
-    """Refuses lone surrogates and NULs, which file systems and databases do not take."""
+    """Refuses lone surrogates and NULs, which file systems and databases reject."""
     texts: list[object] = [value]
     while texts:
         deeper: list[object] = []
@@ -190,7 +190,7 @@ def status_of(error: CodeInfoError) -> int:
 
 
 def route_of(step: Step) -> str:
-    """A step as a request to this server; the command where it is not served."""
+    """A step as a request to this server; the command if it is not served."""
     one, values = OPERATIONS[step.operation], OPERATIONS[step.operation].fields_of(step)
     return f"`POST {path_of(one)}{' ' + dumps(values) if values else ''}`" if is_served(one) else step.command()
 
@@ -334,7 +334,7 @@ def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
 
 
 def read_paths() -> frozenset[str]:
-    """The paths that need no token. Indexing is derived data, but costs too much to be free for anyone."""
+    """The paths that need no token. Indexing is derived data, but too expensive to be free for anyone."""
     own = {path_of(one) for one in filter(is_served, OPERATIONS.values()) if one.read_only and one.name != "index"}
     return frozenset(own | {row.path for row in CONTRACT if row.method == "POST"})
 
@@ -369,7 +369,7 @@ def _renamed_route(
     shape: Callable[[Any], Any] = _camel,
     **more: Any,
 ) -> Api:
-    """An operation under the path and with the arguments of the contract. A folder is named as a repository."""
+    """An operation under the contract's path and argument names. A folder is named as a repository."""
     one = OPERATIONS[name]
     folder = folder_field(one.request)
     kept = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
@@ -387,7 +387,7 @@ def _renamed_route(
 
 
 def _health(state: State, values: Values, call: Call) -> Any:
-    report = state.engine.doctor(DoctorRequest(checksums=False))  # asked every few seconds, also under load
+    report = state.engine.doctor(DoctorRequest(checksums=False))  # polled every few seconds, also under load
     status = "degraded" if any(check.state == "fail" for check in report.checks) else "ok"
     late_ms = round(1000 * state.late_s())
     return {"status": status, "version": __version__, "late_ms": late_ms, "checks": report.checks}
@@ -563,7 +563,7 @@ def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRe
 
 
 def continuation(values: Values) -> dict[str, Any]:
-    """The fields that all questions share: which conversation goes on, and which model is asked."""
+    """The fields shared by all questions: which conversation to continue, and which model to use."""
     names = {"conversation": "conversationId", "provider": "provider", "model": "model"}
     return {field: values.get(name, "") for field, name in names.items()}
 

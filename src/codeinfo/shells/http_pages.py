@@ -1,4 +1,4 @@
-"""The pages: search and code, documents, projects, map, health, chat and agents, the description of the API."""
+"""The pages: search and code, documents, projects, map, health, chat and agents, the API reference."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from codeinfo.shells.http_views import (
     result_view,
 )
 
-FOUND = 100  # results that one search brings, counted by the facets
+FOUND = 100  # results per search, counted by the facets
 SHOWN = 10  # of them at first, and with each click on more
 PANEL_LINES = 120
-LISTED = 8  # entries of each part of the side panel
+LISTED = 8  # entries per section of the side panel
 USES_LISTED = 40  # of a name that was clicked
 OUTLINED = 200  # definitions in the outline of a file
 RECENT_PROJECTS = 6
-MATCHED_LINES = 2000  # that are shown of those that match; all are counted
+MATCHED_LINES = 2000  # matching lines shown; all are counted
 MODES = ("exact", "regex")
 DOCUMENTS = "docs:"  # prefix of a collection in a field for projects; alone: all collections
 FOUND_PASSAGES = 20
@@ -61,12 +61,12 @@ MOST_FILES = 100  # of an area that are listed
 
 
 def _search_frame(visit: Visit) -> str:
-    """The page around the results, which come after it."""
+    """The page around the results, which load after it."""
     state, asked = visit.state, visit.given
     query = visit.query
     root = visit.root if query else asked.get("project", "")
     if query:
-        _search_request(asked, query, root)  # a filter or mode that does not exist is refused here
+        _search_request(asked, query, root)  # refuses unknown filters and modes here
         _exact_request(asked, query, root)
     projects = state.projects.known()
     newest = sorted(projects, key=lambda one: one.indexedAt, reverse=True)
@@ -117,7 +117,7 @@ def _search_results(visit: Visit) -> str:
 
 
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
-    """Every line that matches, by file, one page of files."""
+    """Every matching line, by file, one page of files."""
     found = visit.state.engine.grep(request, visit.call.progress)
     files = matched_files(found.matches)
     return {
@@ -160,7 +160,7 @@ def _number(asked: Any, name: str, default: int) -> int:
 
 
 def _notes(found: SearchResult, *, is_indexing: bool) -> tuple[str, ...]:
-    """Without the note on indexing where the progress card shows it already."""
+    """Without the note on indexing if the progress card shows it already."""
     return tuple(note for note in found.notes if not (is_indexing and getattr(note, "code", "") == INDEXING))
 
 
@@ -187,10 +187,10 @@ def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
 
 
 def _indexing(state: State, root: str) -> IngestRun | None:
-    """The run that indexes a project for the first time, started by the first page that needs it; None once it is
-    indexed. A run that failed or was cancelled is shown, and restarted only by a click."""
+    """The run that first indexes a project, started by the first page that needs it; None once it is indexed. A run
+    that failed or was cancelled is shown, and restarted only by a click."""
     known = {one.root: one.state for one in state.projects.known()}
-    if known.get(root) in ("ready", "damaged"):  # what is damaged is rebuilt by the next search
+    if known.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
         return None
     if request_user() is not None:  # a team's workers index it
         raise NotFound(f"{root} is not indexed yet", next_step="Look again when the workers are done with it")
@@ -205,7 +205,7 @@ def _indexing(state: State, root: str) -> IngestRun | None:
 
 
 def _progress(visit: Visit) -> str:
-    """How far the first indexing of a project is; the page loads what it shows once that is done."""
+    """The progress of a project's first indexing; the page loads its content once that is done."""
     root = visit.root
     return visit.render("progress.html", run=_indexing(visit.state, root), root=root)
 
@@ -248,7 +248,7 @@ def _panel(visit: Visit) -> str:
 
 
 def _name(visit: Visit) -> str:
-    """Where a name that was clicked is defined and used. In the file itself an inner definition comes first."""
+    """Where a clicked name is defined and used. In the file itself an inner definition comes first."""
     state, asked, root = visit.state, visit.given, visit.root
     wanted = check_length(asked.get("name", ""), "the name")
     try:
@@ -283,7 +283,7 @@ def _uses(state: State, root: str, name: str, limit: int) -> code_requests.Refer
 
 
 def _file_frame(visit: Visit) -> str:
-    """The page around a file's lines, with its outline; the lines come after it."""
+    """The page around a file's lines, with its outline; the lines load after it."""
     state, asked, root = visit.state, visit.given, visit.root
     path = file_within(root, asked.get("path", ""))
     wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
@@ -302,7 +302,7 @@ def _file_lines(visit: Visit) -> str:
 
 
 def _documents_frame(visit: Visit) -> str:
-    """The page around the collections or results, which come after it."""
+    """The page around the collections or results, which load after it."""
     query = visit.query
     return visit.render("documents.html", query=query, chosen=visit.given.get("collection", ""))
 
@@ -397,7 +397,7 @@ def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAsk
 
 
 def _projects_frame(visit: Visit) -> str:
-    """What is known at once: how large an index is, and whether it is stale, comes after it."""
+    """What is known at once: the size of an index, and whether it is stale, load after it."""
     visit.state.projects.forget()
     return visit.render("projects.html", picker=visit.state.folders_below(""), **_project_values(visit.state, {}))
 
@@ -447,7 +447,7 @@ def _remove(visit: Visit) -> str:
 
 def _cancel(visit: Visit) -> str:
     visit.state.ingest.cancel(visit.given.get("run", ""))
-    time.sleep(0.2)  # it stops at the next file, so the list shows it as cancelled
+    time.sleep(0.2)  # it stops at the next file, so that the list shows it as cancelled
     return _queue(visit)
 
 
@@ -455,7 +455,7 @@ def _cancel(visit: Visit) -> str:
 
 
 def _project_frame(template: str, visit: Visit) -> str:
-    """The page around what is known of one project, which comes after it."""
+    """The page around the details of one project, which load after it."""
     projects = visit.state.projects.known()
     root = visit.state.projects.root_shown(visit.given.get("project", "")) if projects else ""
     return visit.render(template, projects=projects, project=root)
@@ -562,7 +562,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
         turns = detail.turns
         if conversation.running:
-            turns = turns[:-1]  # the last one is being written: the live answer shows it
+            turns = turns[:-1]  # the last one is in progress: the live answer shows it
     return {
         "agent": agent,
         "draft": visit.given.get("draft", ""),
@@ -578,9 +578,9 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 
 
 def _models(visit: Visit) -> str:
-    """The models that can be asked. Servers are asked for them, so this comes after the page."""
+    """The available models. This asks servers, so it loads after the page."""
     found = visit.state.engine.answers.providers(EmptyRequest())
-    begun = visit.given.get("begun") == "1"  # whether there is a model is known from the first answer
+    begun = visit.given.get("begun") == "1"  # the first answer already showed whether there is a model
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 
 

@@ -1,4 +1,4 @@
-"""What a team's server has besides: signing in and out, webhooks, uploads, what it offers to callers, and the pages for
+"""Routes of a team's server: signing in and out, webhooks, uploads, what it offers to callers, and the pages for
 administrators and for a caller's own tokens."""
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from codeinfo.shells.http_views import Visit, form_fields, page
 from codeinfo.shells.mcp import MCP_PATH
 
 SHOWN = 50  # events, and runs of workers
-DAYS = (7, 30, 90, 366)  # that a new token may last
-BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to the sign-in service
+DAYS = (7, 30, 90, 366)  # lifetimes of a new token
+BROWSER = "codeinfo_signing_in"  # cookie of a browser that was sent to the sign-in service
 
 log = logging.getLogger(__name__)
 
 
 def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
-    """Which scope a request needs, found by the route that will answer it; raises Refused for what is not offered."""
+    """The scope a request needs, by the route that will answer it; raises Refused for what is not offered."""
 
     def scope_of(scope: Scope) -> str:
         route: Any = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
         if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
-            return READ  # its tools have scopes of their own
+            return READ  # its tools have their own scopes
         if getattr(route, "operation", "") in NOT_OFFERED:
             raise refusal_of(route.operation)
         if not getattr(route, "scope", ""):
@@ -64,12 +64,12 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
 
 
 def guard_app(app: App, access: Access, gate: Authenticator | None, routes: Sequence[BaseRoute]) -> Guard:
-    """The application behind its guard: that of a team, or of one person's machine."""
+    """The application behind its guard: a team's, or that of one person's machine."""
     return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes), origin_of(access))
 
 
 def origin_of(access: Access) -> str:
-    """Where browsers find the server: what a proxy in front calls it, or its own address."""
+    """Where browsers find the server: the address of a proxy in front, or its own."""
     return access.public or f"http://{min(access.hosts)}"
 
 
@@ -103,7 +103,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return _sign_in(gate, local_address(request.query_params.get("back", "/")))
 
     async def by_token(request: Request) -> Response:
-        """A session for who has a token: what that may, and for as long."""
+        """A session for the holder of a token, with the token's rights and lifetime."""
         given = await form_fields(request)
         back = local_address(given.get("back", "/"))
         token = given.get("token", "").strip()
@@ -113,7 +113,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return session_response(back, await _in_thread(gate.begin_session, caller), secure=secure)
 
     async def start(request: Request) -> Response:
-        """Off to the sign-in service."""
+        """Redirect to the sign-in service."""
         if gate.service is None:
             raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
         begun = await _in_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
@@ -122,7 +122,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return Response(status_code=303, headers=headers)
 
     async def callback(request: Request) -> Response:
-        """Back from it."""
+        """Return from the sign-in service."""
         if gate.service is None:
             raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
         browser = request.cookies.get(BROWSER, "")
@@ -140,7 +140,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return Response(status_code=204, headers={"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0", "hx-redirect": "/"})
 
     async def resource(request: Request) -> Response:
-        """What clients of MCP ask to learn who gives out tokens for it."""
+        """Tells MCP clients who issues tokens for this server."""
         known = {"resource": f"{origin}{MCP_PATH}", "bearer_methods_supported": ["header"], "resource_name": "CodeInfo"}
         known |= {"scopes_supported": [READ, WRITE]}
         return json_response(known | ({"authorization_servers": [gate.service.issuer]} if gate.service else {}))
@@ -161,7 +161,7 @@ def session_response(back: str, cookie: str, *, secure: bool) -> Response:
 
 
 def local_address(given: str) -> str:
-    """An address of these pages; the first page for what would lead elsewhere."""
+    """An address of these pages; the first page for anything that would lead elsewhere."""
     plain = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
     return given if plain else "/"
 
@@ -177,7 +177,7 @@ def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int =
         '<input id="token" name="token" type="password" autocomplete="current-password" required size="50"></p>'
         '<p><button type="submit">Sign in</button></p></form>'
     )
-    # Browsers hide the origin of a form where they hide the referrer, and a form without one is refused.
+    # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
     return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html + form), status)
 
 
@@ -190,7 +190,7 @@ async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
 Given = Mapping[str, str]
 Action = Callable[[Any, Given], Any]
 
-ADMIN_ACTIONS: dict[str, Action] = {  # by their names: the operation of the team, with a form's fields
+ADMIN_ACTIONS: dict[str, Action] = {  # by name: the team's operation, given a form's fields
     "user": lambda team, given: team.add_user(
         ops.TeamUserAddRequest(given["name"].strip(), given.get("email", "").strip(), "admin" in given)
     ),
@@ -253,7 +253,7 @@ def _pages(
         return content(visit, f"{name}_content.html" if visit.is_fragment else f"{name}.html")
 
     def change(visit: Visit) -> str:
-        """One action; what is wrong with it is shown above the lists."""
+        """Perform one action; an error is shown above the lists."""
         problem, done = "", None
         try:
             if not visit.request.state.page_token:

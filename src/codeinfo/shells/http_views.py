@@ -1,5 +1,5 @@
-"""What pages are made of: text as HTML that can do no harm, plain values for the templates, and the visit of a page,
-whose failures are shown to people."""
+"""Building blocks of pages: text as safe HTML, plain values for the templates, and a visit to a page, whose failures
+are shown to people."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.terminal import quantity
 from codeinfo.tokens import stem
 
-COLOURED_CHARS = 300_000  # a longer text is shown plain: colouring takes 4 s a million characters
+COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
 _PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
@@ -69,7 +69,7 @@ _ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fr
 
 
 def code_lines(text: str, path: str) -> list[Markup]:
-    """Each line as HTML, coloured where a lexer knows the file, or the language that is given instead."""
+    """Each line as HTML, coloured if a lexer knows the file, or the language given instead."""
     if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
         return [Markup(escape(line)) for line in text.split("\n")]
     lines = highlight(text, _lexer(path.rpartition("/")[2]), _FORMATTER).split("\n")[: text.count("\n") + 1]
@@ -88,7 +88,7 @@ _PIECE = re.compile(r"<[^>]*>|&[^;]+;|[^<&]")
 
 
 def marked(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
-    """A coloured line with the characters of the spans marked; a mark ends and begins again around a tag."""
+    """A coloured line with the characters of the spans marked; marks are split around tags."""
     if not spans:
         return line
     inside = {at for start, end in spans for at in range(start, end)}
@@ -108,7 +108,7 @@ def marked(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
 
 
 def sentence_html(text: str) -> Markup:
-    """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
+    """A message for people: capitalised, unless it begins with a name, and backticks as code."""
     word = _PLAIN_WORD.match(text)
     shown = text[0].upper() + text[1:] if word else text
     return Markup(_TICKED.sub(r"<code>\1</code>", escape(shown)))
@@ -126,13 +126,13 @@ def without_anchors(text: str) -> str:
 
 
 def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
-    """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
+    """Markdown as clean HTML. `link` gives the address of a citation's lines, "" for an unknown number."""
     tokens = _PARSER.parse(text)
     cited = ""
     for token in tokens:
         cited = token.content if token.type == "inline" else cited
         if token.type == "fence" and not token.info and (place := _QUOTED.match(cited)):
-            token.info = place[1]  # a passage is coloured as the file it is quoted from
+            token.info = place[1]  # a passage is coloured like the file it is quoted from
         if token.children:
             token.children = [part for child in token.children for part in _with_citations(child, link)]
     html = _PARSER.renderer.render(tokens, _PARSER.options, {})
@@ -164,7 +164,7 @@ _PARSER.disable("image").inline.ruler.at("emphasis", _emphasis)
 def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
     """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
     if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
-        token.attrs.pop("href")  # what a model writes leads out, never to our own addresses
+        token.attrs.pop("href")  # a model's links lead outside, never to our own addresses
     if token.type != "text" or not _CITED.search(token.content):
         return (token,)
     parts: list[Token] = []
@@ -175,7 +175,7 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
             continue
         parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
         opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
-        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of what it cites
+        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of citations
         if found[2]:
             html += '<span class="unverified">unverified</span>'
         parts.append(Token("html_inline", "", 0, content=html))
@@ -207,7 +207,7 @@ class CallView(Struct, frozen=True):
 
 
 def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
-    """The searches of a turn and the tools that the model called, each with its results. `root` is the project of
+    """The searches of a turn and the tools the model called, each with its results. `root` is the project of
     passages that have none."""
     rounds = [
         CallView(
@@ -281,7 +281,7 @@ class FacetValue(Struct, frozen=True):
     label: str
     count: int
     chosen: bool
-    address: str  # of the search with this value, or without it where it is chosen
+    address: str  # of the search with this value, or without it if it is chosen
 
 
 class Facet(Struct, frozen=True):
@@ -297,7 +297,7 @@ def search_address(asked: Mapping[str, str], **changes: object) -> str:
 
 
 def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...]:
-    """How the results divide, each value with the search that it narrows to."""
+    """How the results are distributed, each value with the search it narrows to."""
     columns = {
         "folder": _folders([hit.path for hit in hits], asked),
         "kind": [hit.kind.value for hit in hits],
@@ -308,7 +308,7 @@ def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...
 
 
 def match_facets(matches: Sequence[Match], asked: Mapping[str, str]) -> tuple[Facet, ...]:
-    """How lines that match divide: of a line only the path is known."""
+    """How matching lines are distributed: for a line only the path is known."""
     return _facets({"folder": _folders([match.path for match in matches], asked)}, asked)
 
 
@@ -337,7 +337,7 @@ def _folders(paths: Sequence[str], asked: Mapping[str, str]) -> list[str]:
 
 
 def _folder_below(path: str, below: str) -> str:
-    """The folder of a path that lies one level below another; "" for a file directly in it."""
+    """The folder of a path one level below another; "" for a file directly in it."""
     rest = path.removeprefix(f"{below}/") if below else path
     first, slash, _ = rest.partition("/")
     return (f"{below}/{first}" if below else first) if slash else ""
@@ -356,7 +356,7 @@ class ResultView(Struct, frozen=True):
 
 
 def result_view(hit: Hit, query: str) -> ResultView:
-    """A result with its text coloured, the words of the query marked, and cut to the lines that have most of them."""
+    """A result with its text coloured, the query's words marked, and cut to the lines with most of them."""
     words = {form for word in read_query(query).words for form in (word, stem(word))}
     plain = hit.text.split("\n") if hit.text else []
     shown = clipped(plain, words)
@@ -368,16 +368,16 @@ def result_view(hit: Hit, query: str) -> ResultView:
 
 
 class MatchedFile(Struct, frozen=True):
-    """The lines of one file that match, the first few of them shown."""
+    """The matching lines of one file, the first few of them shown."""
 
     root: str
     path: str
-    lines: tuple[tuple[ResultLine, str], ...]  # each with the definition around it, where that is another than before
+    lines: tuple[tuple[ResultLine, str], ...]  # each with its definition, if it differs from the last
     rest: int
 
 
 def matched_files(matches: Sequence[Match]) -> list[MatchedFile]:
-    """Lines that match by their file, coloured, what matches marked."""
+    """Matching lines by file, coloured, with the matches marked."""
     return [
         _matched_file(root, path, list(own))
         for (root, path), own in groupby(matches, key=lambda match: (match.root, match.path))
@@ -398,7 +398,7 @@ def _matched_file(root: str, path: str, own: list[Match]) -> MatchedFile:
 
 
 def clipped(lines: Sequence[str], words: Collection[str]) -> range:
-    """The few lines shown of a longer text: those with most of the words that were searched for."""
+    """The few lines shown of a longer text: those with most of the query's words."""
     if len(lines) <= CLIPPED_LINES + 1:
         return range(len(lines))
     counts = [sum(word in line.lower() for word in words) for line in lines]
@@ -416,7 +416,7 @@ def word_spans(line: str, words: Collection[str]) -> list[tuple[int, int]]:
 
 
 def editor_template(setting: str) -> str:
-    """The address that opens a file, as the setting names or writes it; "" for none."""
+    """The address that opens a file in the configured editor; "" for none."""
     template = _EDITORS.get(setting, setting)
     if template and ("{path}" not in template or not _SCHEME.match(template)):
         raise UsageError(
@@ -443,7 +443,7 @@ class BoxView(Struct, frozen=True):
     box: Box
     hub: bool
     label: str
-    below: str  # the second line: how many files, or the folder of a single one
+    below: str  # the second line: the number of files, or the folder of a single one
 
 
 class EdgeView(Struct, frozen=True):
@@ -463,7 +463,7 @@ class PictureView(Struct, frozen=True):
 
 
 def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> PictureView:
-    """Areas in layers: what needs the others above, what they all need below. A phone has room for fewer in a row."""
+    """Areas in layers: dependents above, dependencies below. A phone has room for fewer in a row."""
     boxes = {area.name: Box(area, _BOX, _HEIGHT) for area in code_map.areas}
     width, height = lay_out(boxes, per_row * (_BOX + GAP))
     top = sorted(code_map.areas, key=lambda area: -area.centrality)[:3]
@@ -546,7 +546,7 @@ def trend_chart(history: PatternHistory) -> ChartView:
 
 
 def decay_chart(kind: str, confidence: float) -> ChartView:
-    """How much a memory counts from the day it was written on, with a dot for today."""
+    """How much a memory counts from the day it was written, with a dot for today."""
     half_life = HALF_LIFE_DAYS.get(kind)
     percent = f"{100 * confidence:.0f} %"
     if half_life is None:
@@ -567,7 +567,7 @@ def _months(history: PatternHistory) -> list[str]:
 
 
 def _place(point: tuple[float, float]) -> tuple[float, float]:
-    """A point of the unit square, up being more, in the picture."""
+    """A point of the unit square, upwards being more, in the picture."""
     across, up = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
     return round(MARGIN + point[0] * across, 1), round(HEIGHT - MARGIN - point[1] * up, 1)
 
@@ -594,7 +594,7 @@ def citation_link(citations: Sequence[Citation]) -> Callable[[int], str]:
 
 
 def citation_address(one: Citation) -> str:
-    """Where a citation opens beside the page: lines of a file, or the section of a document."""
+    """Where a citation opens beside the page: lines of a file, or a section of a document."""
     if not one.collection:
         return lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol)
     section = one.section.rpartition(CRUMB)[2]
@@ -627,7 +627,7 @@ class Visit(Struct):
 
     @property
     def root(self) -> str:
-        """The project that the page is about."""
+        """The page's project."""
         return self.state.projects.root_of(self.given.get("project", ""))
 
     @property
@@ -647,7 +647,7 @@ class Visit(Struct):
 
     @property
     def address(self) -> str:
-        """Of this page, without what is open beside it."""
+        """The address of this page, without what is open beside it."""
         query = [(name, value) for name, value in self.request.query_params.multi_items() if name != "panel"]
         return f"{self.request.url.path}?{urlencode(query)}" if query else self.request.url.path
 
@@ -674,8 +674,8 @@ class Visit(Struct):
 def page(
     method: str, path: str, make: Callable[[Visit], str], frame: Callable[[Visit], str] | None = None, team: str = ""
 ) -> TeamRoute:
-    """A route whose failures are shown to people. The page is made in a thread. Where a `frame` is given, a browser
-    gets that at once, and htmx what `make` puts into it. `team` is the scope that a team's server wants for it."""
+    """A route whose failures are shown to people. The page is rendered in a thread. With a `frame`, a browser gets
+    that at once, and htmx what `make` puts into it. `team` is the scope it needs on a team's server."""
 
     async def shown(request: Request) -> Response:
         state = state_of(request)

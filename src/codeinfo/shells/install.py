@@ -41,7 +41,7 @@ MADE_FOLDER = "folder"  # in the record: a folder that did not exist before
 
 
 class Places(Struct, frozen=True):
-    """The user's folders, as clients find them."""
+    """The user's folders, where clients look."""
 
     home: Path
     config: Path  # ~/.config, on macOS ~/Library/Application Support
@@ -57,18 +57,18 @@ def _stdio_entry(command: Sequence[str]) -> dict[str, Any]:
 
 
 class Client(Struct, frozen=True):
-    """`files` in order of preference, each below one of the `Places`: the first that exists is written, else the first.
-    `key` holds the servers."""
+    """`files` in order of preference, each below one of the `Places`: the first existing one is written, otherwise
+    the first. `key` holds the servers."""
 
     name: str
     title: str
     files: tuple[str, ...]
-    programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is there
+    programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is installed
     key: str = "mcpServers"
     entry: Callable[[Sequence[str]], dict[str, Any]] = _plain_entry
     format: str = "json"
     instructions: str = "AGENTS.md"  # the file in a project that it reads
-    folders: tuple[str, ...] = ()  # of its own, beside the one that the file is in
+    folders: tuple[str, ...] = ()  # its own, besides the one the file is in
     skills: str = ""  # where its user keeps skills
     eager: Mapping[str, Any] = field(default_factory=dict)  # of an entry: tools are shown without a search for them
 
@@ -77,7 +77,7 @@ class Client(Struct, frozen=True):
         return next((path for path in files if path.exists()), files[0])
 
     def is_there(self, places: Places) -> bool:
-        """Its file, the folder of its own that the file is in, or its program."""
+        """Its file, the file's own folder, or its program exists."""
         file = self.file(places)
         shared = (places.home, places.config, places.dot_config)
         own_folder = file.parent not in shared and file.parent.is_dir()
@@ -144,17 +144,17 @@ CLIENTS = (
 
 
 class Record:
-    """Remembers what was inserted where: only the inserted text, never the file's own."""
+    """Records what was inserted where: only the inserted text, never the file's own."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
 
     def inserted(self, path: Path) -> str:
-        """The text that was put into a file, "" where nothing was."""
+        """The text inserted into a file, "" if none was."""
         return self._read().get(str(path), "")
 
     def paths(self) -> list[Path]:
-        """The files, not the folders that were made for them."""
+        """The files, without the folders made for them."""
         return [Path(path) for path, inserted in self._read().items() if inserted != MADE_FOLDER]
 
     def keep(self, path: Path, inserted: str) -> None:
@@ -226,7 +226,7 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
     if request.tools:
         from codeinfo.shells.mcp_tools import choose_tools
 
-        choose_tools(request.tools.split(","))  # refuses names that it does not know
+        choose_tools(request.tools.split(","))  # refuses unknown names
     eager = request.always_load
     changes = [
         _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients
@@ -267,7 +267,7 @@ def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
 
 
 class Plan(Struct, frozen=True):
-    """What a file would become: `after` is None where it would be deleted, and `before` where it does not exist."""
+    """What a file would become: `after` is None if it would be deleted, `before` if it does not exist."""
 
     client: str
     path: Path
@@ -315,7 +315,7 @@ def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
 
 
 def _cut_entry(client: Client, text: str, inserted: str) -> str | None:
-    """The file without our server: by the very text that was inserted, else by its structure."""
+    """The file without our server: by the exact text that was inserted, otherwise by its structure."""
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
     keys = (client.key, SERVER)
@@ -392,7 +392,7 @@ def _write(plan: Plan, record: Record) -> None:
     _make_folders(target.parent, record)
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
     if plan.inserted:
-        record.keep(plan.path, plan.inserted)  # before the file changes: a crash in between only forgets to forget
+        record.keep(plan.path, plan.inserted)  # before the file changes: a crash in between only leaves a stale record
     replace_file(target, plan.after.encode("utf-8", "surrogateescape"), mode=mode)
     os.chmod(target, mode)  # whatever the umask left of it
     if plan.action == "removed":
@@ -400,7 +400,7 @@ def _write(plan: Plan, record: Record) -> None:
 
 
 def _make_folders(folder: Path, record: Record) -> None:
-    """Folders that are made are recorded, so that they can be removed."""
+    """Created folders are recorded, so that they can be removed."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -467,8 +467,8 @@ def _program() -> list[str]:
 
 # --- an entry in a file: read, inserted, taken out, nothing else touched ---------------------------------------------
 
-# JSON may have comments and trailing commas, as editors allow them. An insertion is a place and a text, which are kept
-# so that taking it out restores the file to the byte.
+# JSON may have comments and trailing commas, as editors allow them. An insertion is a position and a text, which are
+# recorded so that removing it restores the file byte for byte.
 
 _SPACE = re.compile(r"[\s,:]*")
 _DECODER = json.JSONDecoder()
@@ -483,7 +483,7 @@ class Member(Struct, frozen=True):
 
 
 class JsonObject(Struct, frozen=True):
-    """An object's braces and members; members of members are read when they are asked for."""
+    """An object's braces and members; nested members are read on demand."""
 
     text: str  # strict JSON
     start: int  # of the opening brace
@@ -499,7 +499,7 @@ class JsonObject(Struct, frozen=True):
 
 
 def _read(text: str) -> JsonObject | None:
-    """The object that a file holds; None for one without content."""
+    """The object in a file; None for one without content."""
     strict = strict_json(text.replace("\ufeff", " ", 1))
     start = len(strict) - len(strict.lstrip())
     if start == len(strict):
@@ -555,8 +555,8 @@ def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, s
 
 
 def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
-    """Where to insert a first member, and the text before and after it. Comments above the present first member and
-    after the brace stay in their place."""
+    """Where to insert a first member, and the text before and after it. Comments above the current first member and
+    after the brace keep their position."""
     after, newline = target.start + 1, _newline(text)
     if not target.members:
         closing = newline + step * (depth - 1) if "\n" not in text[after : target.end] else ""
@@ -577,7 +577,7 @@ def _indent(text: str) -> str:
 
 
 def json_without(text: str, keys: tuple[str, str]) -> str | None:
-    """The file without `keys[1]`, its comma and the white space before it; None where it is not there."""
+    """The file without `keys[1]`, its comma and the white space before it; None if it is not there."""
     found = _read(text)
     section = found.inner(keys[0]) if found is not None else None
     if section is None or keys[1] not in section.members:
@@ -602,7 +602,7 @@ def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[
     """The server's table, at the end of the file: the rest stays as its user wrote it."""
     newline = _newline(text)
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
-    # JSON's texts and lists of texts are TOML's too.
+    # JSON strings and lists of strings are valid TOML.
     lines = [
         f"[{keys[0]}.{keys[1]}]",
         *(f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in value.items()),
@@ -618,7 +618,7 @@ def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[
 
 
 def toml_without(text: str, keys: tuple[str, str]) -> str | None:
-    """The file without the server's table and its sub-tables; None where it has none."""
+    """The file without the server's table and its sub-tables; None if it has none."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -631,7 +631,7 @@ def toml_without(text: str, keys: tuple[str, str]) -> str | None:
 
 # --- the server as a client starts it, for `doctor` ------------------------------------------------------------------
 
-PATIENCE_S = 10.0  # it is ready after about one second, or after several on a busy machine
+PATIENCE_S = 10.0  # it is ready after about one second, or several on a busy machine
 _HELLO = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -644,7 +644,7 @@ def doctor(engine: Engine, request: DoctorRequest) -> DoctorReport:
 
 
 def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float = PATIENCE_S) -> DoctorReport:
-    """The report, with a check that the server starts in an empty folder, which runs in parallel."""
+    """The report, with a check, run in parallel, that the server starts in an empty folder."""
     command, pipe = [sys.executable, "-m", "codeinfo", "mcp"], subprocess.PIPE
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors, ThreadPoolExecutor(1) as pool:
         until = time.monotonic() + patience_s

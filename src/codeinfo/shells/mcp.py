@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from codeinfo.operations.code import CodeMap
 
 IDLE_LOOK_S = 5.0
-LINGER_S = 3.0  # that a shared server waits for another client
+LINGER_S = 3.0  # how long a shared server waits for another client
 RETRY_S = 0.1
 MCP_PATH = "/mcp"
-MOST_CHOICES = 20  # of sets that a server keeps ready
+MOST_CHOICES = 20  # combinations of sets that a server keeps ready
 NOT_OVER_NETWORK = frozenset({"docs add", "why"})  # they read files that the caller names, or reveal whether they exist
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Service:
         self._dispatcher = dispatcher
         self._reply_tokens = reply_tokens
         self._tools = {tool.name: tool for tool in tools}
-        self._chosen: dict[str, dict[str, Tool]] = {}  # by the sets that an address names
+        self._chosen: dict[str, dict[str, Tool]] = {}  # by the sets named in an address
         self._warmed = False
 
     async def list_tools(self, exchange: Exchange) -> Result:
@@ -114,7 +114,7 @@ class Service:
         return {"tools": [describe_tool(tool) for tool in self._offered_tools(exchange.sets).values()]}
 
     def _offered_tools(self, sets: str) -> dict[str, Tool]:
-        """The tools of the sets that an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; else those that
+        """The tools of the sets an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; otherwise those
         the server was started with."""
         tools = self._choose_tools(sets)
         if request_user() is None:
@@ -168,7 +168,7 @@ class Service:
         return result
 
     def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Iterable[Tool] = ()) -> Performed:
-        """The reply within its budget, as JSON and as text, and the state of the project that it shows. What it advises
+        """The reply within its budget, as JSON and as text, and the state of the project it is based on. Its advice
         names tools that are `offered`."""
         values = check(tool.arguments(), arguments)
         cursor = values.pop("cursor", "")
@@ -185,7 +185,7 @@ class Service:
                 reflects = describe_state(engine.reflects(root, files))
             elif tool.shows_documents:
                 reflects = describe_collections(engine, request, result)
-            if reflects and not tool.codes:  # replies with a contract have its fields only
+            if reflects and not tool.codes:  # replies with a contract have only its fields
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
                 reply = fit_reply(reply, self._reply_tokens, cursor)
@@ -230,7 +230,7 @@ class Service:
 
 
 def report_failure(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
-    """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
+    """The contract's code as a protocol error if clients rely on it, otherwise a result that says what to do next."""
     step = phrase(error.next_step, lambda step: call_of(step, offered))
     about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what
     if code := tool.codes.get(error.code, tool.codes.get("")):
@@ -258,14 +258,14 @@ def lease_engine(config: Config) -> EngineLease:
 
 
 def make_service(config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, folder: str = "") -> Service:
-    """For a client that may name any folder, with an engine of its own unless `lease` shares one. `folder` is the
-    client's working folder, where that is not ours."""
+    """For a client that may name any folder, with its own engine unless `lease` shares one. `folder` is the client's
+    working folder, if it differs from ours."""
     lease = lease or lease_engine(config)
     return Service(Dispatcher(lease, Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
 
 
 def standard_session(service: Service) -> LineSession:
-    """A session over standard input and output; whatever else this process or its children print goes to stderr."""
+    """A session over standard input and output; anything else this process or its children print goes to stderr."""
     source, sink = Source(os.dup(0)), Sink(os.dup(1))
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -288,7 +288,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     try:
         asyncio.run(main())
     except KeyboardInterrupt:
-        pass  # some clients end a session so
+        pass  # how some clients end a session
     except Exception as error:
         from codeinfo.shells.terminal import report_error
 
@@ -324,7 +324,7 @@ class SharedServer:
         self._last_seen = time.monotonic()
 
     async def run(self) -> None:
-        """Until it has been alone for a while."""
+        """Run until there has been no client for a while."""
         self._listener.setblocking(False)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
         async with asyncio.TaskGroup() as tasks:
@@ -366,10 +366,10 @@ class SharedServer:
                 self._clients -= 1
                 self._last_seen = time.monotonic()
                 with suppress(OSError):
-                    relay.shutdown(socket.SHUT_RDWR)  # the thread that reads waits for it
+                    relay.shutdown(socket.SHUT_RDWR)  # the reading thread waits for it
 
     def _welcome(self, relay: socket.socket) -> LineSession | None:
-        """A session with the tools that the client asks for; None where it was refused or has gone."""
+        """A session with the tools the client asks for; None if it was refused or has gone."""
         received = receive_client(relay)
         if received is None:
             return None
@@ -393,7 +393,8 @@ class SharedServer:
 
 
 def serve_shared() -> None:
-    """The process of a shared server; standard input has the place of its socket. It ends where another one serves."""
+    """The process of a shared server; standard input carries the path of its socket. It ends if another one is
+    serving."""
     given = json.loads(sys.stdin.buffer.read())
     place, flags = Path(given["place"]), given["flags"]
     lock = open_private(f"{place}.lock", os.O_RDWR)

@@ -1,7 +1,7 @@
-"""The Model Context Protocol: its messages, its revisions, and its transports: a line each, or HTTP.
+"""The Model Context Protocol: its messages, its revisions, and its transports: newline-delimited, or HTTP.
 
 A server needs little of it, JSON-RPC with a dozen methods. The official SDK would bring 21 packages and take a second
-of the processor before the first reply; tests talk to this by the SDK's client.
+of CPU before the first reply; tests talk to this with the SDK's client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from codeinfo.serve.dispatch import Report
 from codeinfo.shells.mcp_relay import LONGEST_LINE, Sink
 
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # their sessions begin with one; the newest last
-STATELESS = "2026-07-28"  # has no sessions: each request says what it needs
+STATELESS = "2026-07-28"  # has no sessions: each request carries what it needs
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 HEADER_MISMATCH, UNSUPPORTED_VERSION, INPUT_ENDED = -32020, -32022, -32000
@@ -37,7 +37,7 @@ _STATUS = {METHOD_NOT_FOUND: 404} | dict.fromkeys(
 )
 _RESERVED = "io.modelcontextprotocol/"
 _VERSION, _CAPABILITIES = f"{_RESERVED}protocolVersion", f"{_RESERVED}clientCapabilities"
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # the parameter that a header repeats
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # the parameter repeated in a header
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _CLOSE_S = 1.0
 PING_S = 15.0  # proxies close a connection that is silent for longer
@@ -63,7 +63,7 @@ Result = dict[str, Any]
 
 
 class ProtocolError(Exception):
-    """What a request is answered with instead of a result."""
+    """The answer to a request instead of a result."""
 
     def __init__(self, code: int, message: str, data: Any = None, identity: int | str | None = None) -> None:
         super().__init__(message)
@@ -130,7 +130,7 @@ def decode(data: bytes) -> Message:
     except (ValueError, RecursionError) as error:
         problem = str(error)
     try:
-        content = json.loads(data)  # which reads more, such as halves of a surrogate pair
+        content = json.loads(data)  # accepts more, such as halves of a surrogate pair
     except (ValueError, RecursionError):
         raise ProtocolError(PARSE_ERROR, "not JSON: one message at a time is expected") from None
     given = content.get("id") if isinstance(content, dict) else None
@@ -156,12 +156,12 @@ def refuse(identity: object, error: ProtocolError) -> Reply:
 
 
 class Exchange(Struct):
-    """A request on its way to a reply; `notify` sends a message about it before that."""
+    """A request in progress; `notify` sends a message about it before the reply."""
 
     message: Message
     is_stateless: bool
     notify: Callable[[str], None]
-    sets: str = ""  # of tools, that an HTTP client names in the address
+    sets: str = ""  # tool sets that an HTTP client names in the address
 
     @property
     def report(self) -> Report | None:
@@ -220,7 +220,7 @@ async def answer(methods: Methods, exchange: Exchange) -> Reply:
 
 
 def _stamp(name: str, result: Result) -> Result:
-    """What the stateless revision wants in each result: its type, how long it may be cached, and who made it."""
+    """What the stateless revision requires in each result: its type, how long it may be cached, and who made it."""
     holds = {} if name in ("tools/call", "prompts/get") else {"ttlMs": 0, "cacheScope": "private"}
     meta = {**result.get("_meta", {}), f"{_RESERVED}serverInfo": SERVER_INFO}
     return {"resultType": "complete", **holds, **result, "_meta": meta}
@@ -248,7 +248,7 @@ def _unsupported(version: Any) -> ProtocolError:
 
 
 def _header_value(value: str | None) -> str | None:
-    """What a header cannot carry comes as `=?base64?…?=`."""
+    """Values that a header cannot carry come as `=?base64?…?=`."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -261,8 +261,8 @@ def _header_value(value: str | None) -> str | None:
 
 
 class LineSession:
-    """Messages from and to one client, a line each. Reading and writing have threads, so that neither a silent nor a
-    slow client blocks others; everything else happens in the event loop."""
+    """Messages from and to one client, one per line. Reading and writing have threads, so that neither a silent nor
+    a slow client blocks others; everything else runs on the event loop."""
 
     def __init__(self, methods: Methods, source: BinaryIO, sink: Sink, *, introduced: bool = False) -> None:
         self._methods = methods
@@ -275,7 +275,7 @@ class LineSession:
         self._lines: queue.SimpleQueue[tuple[str, object] | None] = queue.SimpleQueue()
 
     async def run(self) -> None:
-        """Until the client closes its side; requests in progress are stopped then."""
+        """Run until the client closes its side; requests in progress are then stopped."""
         loop = asyncio.get_running_loop()
         writer = threading.Thread(target=self._write, name="mcp writer", daemon=True)
         writer.start()
@@ -289,7 +289,7 @@ class LineSession:
             for identity in self._open:
                 self._refuse(identity, ProtocolError(INPUT_ENDED, "the input ended before this was done"))
             self._lines.put(None)
-            await loop.run_in_executor(None, writer.join, _CLOSE_S)  # a client that does not read is not waited for
+            await loop.run_in_executor(None, writer.join, _CLOSE_S)  # do not wait for a client that does not read
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the server ends first
@@ -313,7 +313,7 @@ class LineSession:
             self._refuse(error.identity, error)
             return
         if message.is_request and message.id in self._open:
-            # Without its id: the reply to the first request of that id is still to come.
+            # Without its id: the reply to the first request with that id is still to come.
             twice = f"a request with id {message.id!r} is still being answered"
             self._refuse(None, ProtocolError(INVALID_REQUEST, twice))
         elif message.is_request:
@@ -335,7 +335,7 @@ class LineSession:
             self._lines.put((reply.text, message.id))
 
     def _decide_revision(self, message: Message) -> bool:
-        """Whether the session is stateless; raises where a request does not fit into it."""
+        """Whether the session is stateless; raises if a request does not fit into it."""
         is_introduction, enveloped = message.method == "initialize", _VERSION in message.meta
         if self._is_stateless is None:
             self._is_stateless = enveloped and not is_introduction
@@ -375,7 +375,7 @@ class HttpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        version = headers.get("mcp-protocol-version", HANDSHAKES[1])  # what a client means that sends none
+        version = headers.get("mcp-protocol-version", HANDSHAKES[1])  # the default for clients that send none
         is_stateless = version not in HANDSHAKES
         if refusal := _refusal(scope["method"], headers):
             status, advice = refusal
@@ -441,7 +441,7 @@ async def _wait_until_gone(receive: Receive) -> None:
 
 
 async def _send_reply(send: Send, work: asyncio.Task[Reply], events: asyncio.Queue[str], exchange: Exchange) -> None:
-    """As JSON, or as a stream where there are events before it."""
+    """As JSON, or as a stream if there are events before it."""
     is_stream = False
     while True:
         event = ": ping\r\n\r\n"

@@ -1,8 +1,8 @@
 """One MCP server for all agents of a user: `codeinfo mcp` hands its client over to that server.
 
-The server is a background process, started when it is first needed, one for each version and settings; it ends soon
-after its last client. Indexes, models and watchers then exist once, however many agents are at work. Where there can be
-no such server (no sockets, no private folder), the caller serves the client by itself.
+The server is a background process, started on first use, one per version and settings; it ends soon after its last
+client. Indexes, models and watchers then exist once, however many agents are at work. If there can be no such server
+(no sockets, no private folder), the caller serves the client itself.
 
 The server gets the descriptors of the client's pipes and talks to the client directly. The process that the client
 started only waits until the session ends or the server dies. A waiting Python interpreter takes 3 MB for each agent, a
@@ -58,11 +58,11 @@ class Unavailable(Exception):
 
 
 class Journal:
-    """What another server has to know about a client if this one is killed.
+    """What another server must know about a client if this one is killed.
 
-    It is an unnamed file, which the waiting shell keeps open. The server appends a record for everything that it reads
-    from the client, and after each reply. A kill within the microseconds in between loses what was read and not yet
-    recorded, or repeats a reply that was sent as an error with the same id, which clients ignore.
+    It is an unnamed file, which the waiting shell keeps open. The server appends a record for everything it reads from
+    the client, and after each reply. A kill within the microseconds in between loses what was read but not yet
+    recorded, or repeats a reply as an error with the same id, which clients ignore.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -97,7 +97,7 @@ class Journal:
                 self._track(piece)
 
     def begin_line(self, line: bytes) -> None:
-        if len(line) > select.PIPE_BUF:  # a shorter one is written at once or not at all
+        if len(line) > select.PIPE_BUF:  # a shorter one is written atomically
             with self._lock:
                 self.is_cut = True
                 self._record({"cut": True})
@@ -164,7 +164,7 @@ class Journal:
 
 
 def parse_message(line: bytes | str) -> dict[str, Any]:
-    """A message; empty where it is not one, which its receiver reports."""
+    """A message; empty if it is not one, which its receiver reports."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -181,7 +181,7 @@ def _as_bytes(text: str) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Also to a descriptor that another process made non-blocking."""
+    """Also works for a descriptor that another process made non-blocking."""
     writable = select.poll()
     writable.register(descriptor, select.POLLOUT)
     view = memoryview(data)
@@ -196,14 +196,14 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 class Sink:
-    """Where lines for a client are written; `journal` is there for a client of a relay."""
+    """Where lines for a client are written; `journal` exists for a client of a relay."""
 
     def __init__(self, descriptor: int, journal: Journal | None = None) -> None:
         self._descriptor = descriptor
         self._journal = journal
 
     def write_line(self, line: bytes, answered: object) -> None:
-        """`answered` is the id of the request that the line replies to; None for other messages."""
+        """`answered` is the id of the request the line replies to; None for other messages."""
         if self._journal is not None:
             self._journal.begin_line(line)
         write_all(self._descriptor, line)
@@ -217,7 +217,7 @@ class Sink:
 
 
 class Source(io.RawIOBase):
-    """What a client says. It ends with the client, or with its relay."""
+    """Reads from a client. Ends with the client, or with its relay."""
 
     def __init__(self, descriptor: int, journal: Journal | None = None, relay: socket.socket | None = None) -> None:
         self._descriptor = descriptor
@@ -239,7 +239,7 @@ class Source(io.RawIOBase):
             return size
         while True:
             changed = dict(self._changes.poll())
-            if self._relay is not None and self._relay.fileno() in changed:  # a relay says nothing: it has gone
+            if self._relay is not None and self._relay.fileno() in changed:  # a relay sends nothing: it has gone
                 return 0
             try:
                 size = os.readv(self._descriptor, [buffer])
@@ -260,7 +260,7 @@ class Source(io.RawIOBase):
 
 
 def receive_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Source, Sink] | None:
-    """What a relay says of its client, what is recorded of it, and the client's ends; None where the relay has gone."""
+    """What a relay says about its client, its journal, and the client's pipes; None if the relay has gone."""
     hello, descriptors, _, _ = socket.recv_fds(relay, _HELLO, 3)
     while hello and not hello.endswith(b"\n"):
         more = relay.recv(_HELLO)
@@ -278,7 +278,7 @@ def receive_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Sourc
 
 
 def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
-    """Hand the client at standard input and output to the shared server. Unavailable: nothing was read from it."""
+    """Hand the client at standard input and output over to the shared server. Unavailable: nothing was read from it."""
     if not os.access(_SHELL, os.X_OK):
         raise Unavailable(f"this system has no {_SHELL}")
     journal = Journal(_open_unnamed_file())
@@ -295,7 +295,7 @@ def resume() -> NoReturn:
 
 
 def _resume(journal: Journal) -> None:
-    if journal.is_cut:  # the rest of half a line, or else a line by itself
+    if journal.is_cut:  # the rest of half a line, or otherwise a separate line
         about = {"level": "warning", "logger": "codeinfo", "data": "the server ended; another one takes over"}
         _send({"method": "notifications/message", "params": about})
     _refuse(journal.pending.values(), "the server ended while it worked on this; call again")
@@ -327,7 +327,7 @@ def _send(message: Mapping[str, Any]) -> None:
 
 
 def _wait(server: socket.socket, journal: Journal) -> NoReturn:
-    """Become a shell that waits for the end of the session, and becomes `resume` if the server dies before it."""
+    """Become a shell that waits for the end of the session, and becomes `resume` if the server dies first."""
     from codeinfo.index.pool import worker_command  # which loads more than a relay needs
 
     kept = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD, _JOURNAL + 1) for one in (server, journal)]
@@ -338,7 +338,7 @@ def _wait(server: socket.socket, journal: Journal) -> NoReturn:
 
 
 def _open_unnamed_file() -> int:
-    """In memory where the system offers that, so that a full disk does not matter."""
+    """In memory if the system offers that, so that a full disk does not matter."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("codeinfo-mcp")
     with tempfile.TemporaryFile() as file:
@@ -346,7 +346,7 @@ def _open_unnamed_file() -> int:
 
 
 def _run_folder() -> Path:
-    """A folder that only this user can enter, with a short name: the path of a socket has about 100 characters."""
+    """A folder that only this user can enter, with a short name: a socket's path is limited to about 100 characters."""
     if not hasattr(socket, "AF_UNIX"):
         raise Unavailable("this system has no local sockets")
     folder = runtime_folder()
@@ -361,13 +361,13 @@ def _run_folder() -> Path:
 
 
 def _key(flags: Mapping[str, str]) -> str:
-    """The name of a server that would answer exactly as a server of this client's own."""
+    """The name of a server that would answer exactly as this client's own."""
     about = [__version__, sys.executable, __file__, sorted(flags.items()), deciding_environment()]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
 def _connect(journal: Journal) -> socket.socket:
-    """A connection to a server that has taken the client over; it is started if necessary."""
+    """A connection to a server that has taken over the client; it is started if necessary."""
     flags = journal.settings["flags"]
     place = _run_folder() / _key(flags)
     hello = json.dumps({"folder": os.getcwd(), "tools": journal.settings["tools"]}).encode() + b"\n"
@@ -389,7 +389,7 @@ def _connect(journal: Journal) -> socket.socket:
         except OSError as error:
             raise Unavailable(f"{place}: {error.strerror}") from error
         server.close()
-        if starting is None or starting.poll() is not None:  # it ends at once where another one is still ending
+        if starting is None or starting.poll() is not None:  # it ends at once if another one is still ending
             starting = _start_server(place, flags)
         time.sleep(_RETRY_S)
     raise Unavailable(f"no server answered at {place}; {place}.log may say why")
@@ -406,7 +406,7 @@ def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[byt
             stdout=log,
             stderr=log,
             cwd="/",
-            # Each client has two threads; glibc would give them heaps of their own, which stay half empty.
+            # Each client has two threads; glibc would give them separate heaps, which stay half empty.
             env=os.environ | {"MALLOC_ARENA_MAX": "1"},
             start_new_session=True,  # signals of one client's terminal must not end it
         )

@@ -1,7 +1,7 @@
 """Replies of tools: in the shape that clients of other servers expect, and cut to their token budget.
 
-Of a reply that is too long the largest lists and texts are cut, and a cursor says where each continues. The cursor
-holds no state of the server: it is the places at which fields were cut, so that the same call with it resumes there.
+In a reply that is too long the largest lists and texts are cut, and a cursor says where each continues. The cursor
+holds no server state: it is the positions at which fields were cut, so that the same call with it resumes there.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ Reply = dict[str, Any]
 
 
 class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of a reply: its keys are in camel case, and a field with its default value is left out."""
+    """Part of a reply: its keys are in camel case, and fields with their default value are left out."""
 
 
 Shaped = TypeVar("Shaped", bound=Shape)
 
 
 def fill(shape: type[Shaped], source: object, **more: Any) -> Shaped:
-    """A shape with the fields of the same name of a result, and others."""
+    """A shape with the same-named fields of a result, and others."""
     same = {
         name: getattr(source, name) for name in shape.__struct_fields__ if name not in more and hasattr(source, name)
     }
@@ -60,8 +60,8 @@ def fill(shape: type[Shaped], source: object, **more: Any) -> Shaped:
 
 
 def as_json(value: object, write: Callable[[Step], str] = Step.command) -> Any:
-    """As JSON has it. A shape is written for agents: `write` names an operation that it advises to run. The result of
-    an operation is the same in every shell."""
+    """As JSON. A shape is written for agents: `write` names an operation it advises to run. The result of an
+    operation is the same in every shell."""
     if isinstance(value, Shape):
         value = to_builtins(value, enc_hook=lambda text: phrase(text, write))
     return jsonable(value)
@@ -136,7 +136,7 @@ class CodebaseSearch(Shape, frozen=True):
     total: int | None = None  # lines that match, those not shown included
 
 
-SHOWN_WHOLE = 3  # results that have hints and, unless asked otherwise, their text: a model rarely reads more
+SHOWN_WHOLE = 3  # results shown with hints and, unless requested otherwise, their text: a model rarely reads more
 SNIPPET_CHARS = 240  # of each of these; whole lines
 SUMMARY_CHARS = 100
 CALLERS = 2
@@ -144,8 +144,8 @@ RESULTS_TOKENS = 800  # for ten results and the fields around them
 
 
 def shape_search(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
-    """With `includeSnippets` all results are shown in full; without it the first ones, and only place and
-    summary of the others."""
+    """With `includeSnippets` all results are shown in full; otherwise the first ones, and only location and summary
+    of the rest."""
     if isinstance(result, GrepResult):
         lines = tuple(fill(MatchedLine, one) for one in result.matches)
         sure = SearchQuality("ok", 1.0, 0)
@@ -207,7 +207,7 @@ def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
 
 
 def _snippet(hit: Hit, most: int) -> str:
-    """Whole lines of the text, under the name of what they belong to unless they say it themselves."""
+    """Whole lines of the text, under the name of what they belong to unless they contain it."""
     text = dedent(hit.text)
     cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
     name = hit.symbol.rpartition(".")[2]
@@ -446,7 +446,7 @@ _Places = dict[str, Annotated[int, msgspec.Meta(ge=0)]]  # where each field of a
 
 
 def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
-    """The part of a reply from the cursor on that fits into the budget."""
+    """The part of a reply from the cursor on that fits the budget."""
     starts = _read_cursor(cursor)
     if starts:
         reply = {name: _resume_field(name, value, starts) for name, value in reply.items()}
@@ -459,7 +459,7 @@ def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
 
 
 def write_counted(reply: Reply) -> str:
-    """The reply as text, with its size filled in where it has a field for that."""
+    """The reply as text, with its size filled in if it has a field for that."""
     quality = reply.get("searchQuality")
     if quality is not None:
         quality["tokenEstimate"] = estimate_tokens(dumps_plain(reply, compact=True))
@@ -475,7 +475,7 @@ def size(value: Any) -> int:
 
 
 def _resume_field(name: str, value: Any, starts: Mapping[str, int]) -> Any:
-    """A field of a page after the first: what was shown in full before is not shown again."""
+    """A field on a later page: what was shown in full before is not repeated."""
     if not isinstance(value, list | str):
         return value
     if name in starts:
@@ -484,7 +484,7 @@ def _resume_field(name: str, value: Any, starts: Mapping[str, int]) -> Any:
 
 
 def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
-    """The largest field is cut first, until all fits; and where each was cut."""
+    """Cut the largest field first, until everything fits; also returns where each was cut."""
     reply, places = dict(reply), dict[str, int]()
     while (excess := size(reply) - limit) > 0:
         sizes = {name: size(value) for name, value in reply.items() if isinstance(value, list | str) and len(value) > 1}
@@ -497,7 +497,7 @@ def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
 
 
 def _count_fitting(value: Any, room: int) -> int:
-    """How many elements of a list, or characters of a text, have room; one at least, or no page would ever end."""
+    """How many elements of a list, or characters of a text, fit; at least one, or no page would ever end."""
     if isinstance(value, str):
         return max(min(room - 2, len(value) - 1), 1)
     used, kept = 2, 0
@@ -510,7 +510,7 @@ def _count_fitting(value: Any, room: int) -> int:
 
 
 def _shrink(value: Any, limit: int) -> Any:
-    """One element that is too large by itself: its own lists and texts are cut, without a cursor."""
+    """An element that is too large by itself: its own lists and texts are cut, without a cursor."""
     if size(value) <= limit:
         return value
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""MCP tools. Those with descriptions of their own are rows here, by set; the descriptions are written for the model
-that chooses: what it gets, and when to use the tool. Every other operation is a tool derived from its row, with the
-request's fields as arguments and the result's fields as reply."""
+"""MCP tools. Those with their own descriptions are rows here, by set; the descriptions are written for the model
+that chooses: what it gets, and when to use the tool. Every other operation becomes a tool derived from its row, with
+the request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def camel_schema(schema: Any) -> Any:
 
 
 class Tool(Struct, frozen=True):
-    """`request` makes the operation's request of the arguments and the project's folder ("" unless given), where they
-    are not simply its fields; `shape` makes the reply of the result, of type `result` where it is another than the
-    operation's; `perform` replaces the operation where a tool needs more of the engine."""
+    """`request` makes the operation's request from the arguments and the project's folder ("" unless given), if they
+    are not simply its fields; `shape` makes the reply from the result, of type `result` if that differs from the
+    operation's; `perform` replaces the operation if a tool needs more of the engine."""
 
     name: str
     operation: str
@@ -69,9 +69,9 @@ class Tool(Struct, frozen=True):
     renamed: Mapping[str, str] = field(default_factory=dict)  # argument → field of the request
     project: Input | None = PROJECT  # the argument that names the project
     computes: bool = False  # short CPU work that waits for nothing
-    open_world: bool = False  # it may talk to a model endpoint or the network
-    # Most clients show a model either the text of a reply or its structured content, some both. A tool that is called
-    # all the time sends its JSON once, as text, which every client shows; its list entry then needs no result schema.
+    open_world: bool = False  # may call a model endpoint or the network
+    # Most clients show a model either the text of a reply or its structured content, some both. A frequently used tool
+    # sends its JSON once, as text, which every client shows; its list entry then needs no result schema.
     text_only: bool = False
 
     def arguments(self) -> tuple[Input, ...]:
@@ -119,8 +119,8 @@ def derive_tool(
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     **more: Any,
 ) -> Tool:
-    """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are what a
-    field is called, the first one shown."""
+    """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are a
+    field's names, the first one shown."""
     own = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
     inputs = tuple(rename_input(item, names) for item in own)
     field_of = {argument.name: item.name for argument, item in zip(inputs, own, strict=True)}
@@ -128,7 +128,7 @@ def derive_tool(
 
 
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
-    """A next step as a tool call with arguments; as a command where none of these tools can do it."""
+    """A next step as a tool call with arguments; as a command if none of these tools can do it."""
     one = OPERATIONS[step.operation]
     wanted, folder = one.fields_of(step), folder_field(one.request)
     for tool in tools:
@@ -145,7 +145,7 @@ def _argument(item: Input, value: Any) -> str:
 
 
 def place_project(request: type, project: str) -> Values:
-    """The field that names the folder, filled in; nothing where no project is given."""
+    """The field that names the folder, filled in; empty if no project is given."""
     folder = folder_field(request)
     if not project or not folder:
         return {}
@@ -681,8 +681,8 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def _one_of_each() -> Iterable[Tool]:
-    """One tool for each operation: the one with its own description, if there is one. Tools that are named as in other
-    servers are left to their set."""
+    """One tool per operation: the one with its own description, if there is one. Tools named as in other servers are
+    left to their set."""
     own = [tool for tool in TOOLS if "compat" not in tool.sets]
     described = {tool.operation for tool in own}
     return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))

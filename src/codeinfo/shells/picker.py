@@ -1,7 +1,7 @@
-"""`codeinfo search -I`: type, see what is found, open it in an editor at its line.
+"""`codeinfo search -I`: type, see the results, open one in an editor at its line.
 
-Drawn on stderr, so that stdout holds only what was chosen. Loaded when it is asked for: no other command needs a
-terminal that reports single keys.
+Drawn on stderr, so that stdout holds only what was chosen. Imported on demand: no other command needs a terminal that
+reports single keys.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 IDLE_S = 0.08  # without a key before a search: results for half a word are not worth it
-LISTED = 10  # results above the text of the chosen one
-ESCAPE_S = 0.05  # the rest of a key's sequence comes at once; Esc alone is followed by nothing
+LISTED = 10  # results above the text of the selected one
+ESCAPE_S = 0.05  # the rest of a key's sequence follows at once; after Esc alone comes nothing
 HELP = "↑↓ choose · Enter open · Ctrl-U clear · Esc end"
 _SHOW, _HIDE = "\x1b[?1049h\x1b[?25h", "\x1b[?1049l"
 _KEYS = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
@@ -45,7 +45,7 @@ _PLACE = {"subl", "zed", "hx", "helix"}  # take FILE:LINE
 
 
 def pick(engine: Engine, request: SearchRequest) -> int:
-    """Search as a person types, until one result is opened or the screen is left."""
+    """Search as a person types, until a result is opened or the screen is left."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("an interactive search needs a terminal", next_step="Leave -I out to print the results")
     with show_progress(sys.stderr) as progress:  # a first search indexes, before the screen is switched
@@ -64,7 +64,7 @@ def pick(engine: Engine, request: SearchRequest) -> int:
 
 
 def opening(command: str, path: str, line: int) -> list[str]:
-    """The command that opens a file at a line, as its editor takes it."""
+    """The command that opens a file at a line in its editor."""
     program = shlex.split(command)
     name = os.path.basename(program[0])
     if name in _GOTO:
@@ -77,7 +77,7 @@ def opening(command: str, path: str, line: int) -> list[str]:
 
 
 class Picker:
-    """What is typed, what was found for it, and which of that is chosen."""
+    """What is typed, its results, and which of them is selected."""
 
     def __init__(self, engine: Engine, request: SearchRequest) -> None:
         self._engine = engine
@@ -166,7 +166,7 @@ class Picker:
 
 
 class _Screen(io.StringIO):
-    """What is drawn, collected, so that it is written in one piece."""
+    """Collects what is drawn, so that it is written in one piece."""
 
     def isatty(self) -> bool:
         return True

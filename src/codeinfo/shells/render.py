@@ -21,7 +21,7 @@ FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
 ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
-LINE_DIGITS = 4  # that line numbers have room for at least, so that code begins in one column
+LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one column
 MARK = "bold red"  # a word of the query
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
 METRICS = {"squared_l2": "squared L2, lower is closer"}
@@ -173,8 +173,8 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
 
 
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
-    """The lines to show: all of a short chunk, else its first line and the part with most of the query's words, or the
-    first lines if no other line has more of them than the first, which names the chunk."""
+    """The lines to show: all of a short chunk, otherwise its first line and the part with most of the query's words,
+    or the first lines if no other part has more of them than the first line, which names the chunk."""
     if len(lines) <= most:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
@@ -239,12 +239,12 @@ def memory(item: RelatedMemory, out: Output, indent: str = "") -> None:
     if item.reason:
         out.wrap(indent, "  ", ("because ", "dim"), item.reason, hang=hang)
     scope = f"{item.scope} · " if item.scope else ""
-    origin = item.label.partition(";")[0]  # what follows is for agents
+    origin = item.label.partition(";")[0]  # the rest is for agents
     out.wrap(indent, "  ", (f"{scope}{origin}", "dim"), hang=hang)
 
 
 def memories(items: Sequence[RelatedMemory], out: Output) -> None:
-    """Related memories below something else."""
+    """Related memories below other output."""
     if items:
         out.line(("Related memories", "bold"))
         for item in items:
@@ -301,7 +301,7 @@ _MASKED = re.compile(r".*: (\d+) secrets masked")
 
 
 def _merge_mask_notes(notes: Sequence[str]) -> list[str]:
-    """A line for all files in which secrets were masked: a large repository has many, nearly all of them in tests."""
+    """One line for all files with masked secrets: a large repository has many, nearly all of them in tests."""
     masked = [match for note in notes if (match := _MASKED.fullmatch(note))]
     if len(masked) < 2:
         return list(notes)
@@ -394,7 +394,7 @@ def _config(config: Config, out: Output) -> None:
 
 
 def _as_toml(value: Any) -> str:
-    """As it is written in a settings file, so that a line can be copied there."""
+    """As written in a settings file, so that a line can be copied there."""
     if isinstance(value, bool | int | float):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -500,7 +500,7 @@ def _figures(table: Sequence[Sequence[str]], out: Output) -> None:
 
 
 def _fitting(table: Sequence[Sequence[str]], out: Output) -> list[list[tuple[str, ...]]]:
-    """The table, or as many of fewer columns as a narrow terminal needs, each with the first column."""
+    """The table, or several with fewer columns for a narrow terminal, each with the first column."""
     widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
     cuts, used = [1], 0
     for column, width in enumerate(widths[1:], 1):
@@ -556,7 +556,7 @@ def _definitions(result: code.DefinitionList, out: Output) -> None:
     _more(len(result.definitions), result.total, out)
 
 
-# How sure a use or a call is: what a compiler says, what was resolved, what only the name says.
+# How certain a use or a call is: from a compiler, resolved, or by name only.
 _PROOF: dict[str, Span] = {"compiler": ("✓", "green"), "resolved": (" ", ""), "syntactic": ("?", "yellow")}
 
 
@@ -622,7 +622,7 @@ def _calls(result: code.CallGraph, out: Output) -> None:
 
 
 def _call_row(edge: code.CodeEdge, other: str, out: Output) -> tuple[Span, ...]:
-    """Where the call is and its other end, without the file where that is the same."""
+    """The place of the call and its other end, without the file if it is the same."""
     unsure: Span = _PROOF[edge.confidence]
     kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
     name = other.removeprefix(f"{edge.path}::")
@@ -673,7 +673,7 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
     rows: list[tuple[Span, ...]] = []
     for item in result.files:
         place, style = _place(item.path, item.line, out)
-        via = "" if item.via == result.path else f"via {out.near(item.via)}"  # the nearest import the file itself
+        via = "" if item.via == result.path else f"via {out.near(item.via)}"  # the nearest import of the file itself
         via += f"  ({item.timing})" if item.timing else ""
         mark: Span = ("test", "green") if item.is_test else "    "
         rows.append((mark, ("  " * (item.hops - 1) + place, style), (via, "dim")))
@@ -762,11 +762,11 @@ def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
     out.table(rows)
 
 
-LONG_FOLDER = 3  # levels: packages of Java make every line too long to read
+LONG_FOLDER = 3  # levels: Java packages make every line too long to read
 
 
 def _common_folder(paths: Sequence[str]) -> str:
-    """The folder that all paths begin with, with a slash at its end, where it is a long one."""
+    """The common folder of all paths, with a trailing slash, if it is a long one."""
     start = os.path.commonpath([path.rpartition("/")[0] for path in paths])
     return f"{start}/" if start.count("/") + 1 >= LONG_FOLDER else ""
 
@@ -853,7 +853,7 @@ def _pattern_row(pattern: knowledge.PatternUse) -> tuple[Span, ...]:
 
 
 def _sparkline(history: knowledge.PatternHistory) -> str:
-    """A column for each month, as high as the lines written in it, and the month that the row begins with."""
+    """A column for each month, as high as the lines written in it, and the month the row begins with."""
     most = max(history.lines)
     columns = (BARS[-(-count * (len(BARS) - 1) // most)] if most else BARS[0] for count in history.lines)
     return f"{''.join(columns)} since {history.since}, {history.older} older"

@@ -26,12 +26,12 @@ def _answer(answer: answers.Answer, out: Output) -> None:
     write_sources(answer, out)
 
 
-_PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage that is quoted below
+_PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage quoted below
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*([\w+#.-]*)")
 
 
 class Prose:
-    """An answer as it arrives: text at once, fenced code by the line, numbered where its place is known."""
+    """An answer as it arrives: text at once, fenced code line by line, numbered if its place is known."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -56,7 +56,11 @@ class Prose:
             self._line += line
             self._end_line()
         self._line += rest
-        if not self._fence and self._line.lstrip()[:1] not in ("`", "~", "["):  # else it may be the start of a block
+        if not self._fence and self._line.lstrip()[:1] not in (
+            "`",
+            "~",
+            "[",
+        ):  # which may start a block
             self._out.partly(self._line[self._written :])
             self._written = len(self._line)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Span = str | tuple[str, str]  # text, or text with a style's name
 PLAIN_WIDTH = 160  # without a terminal: long enough for code, short enough for logs
-LEAST_COLUMN = 24  # characters: a text in a narrower column is harder to read than one that the terminal breaks
+LEAST_COLUMN = 24  # characters: a narrower column is harder to read than a line broken by the terminal
 
 # C0 and C1 controls, and the bidirectional overrides that can make code read differently from what it is.
 _CONTROLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
@@ -45,12 +45,12 @@ TEAM = "//"  # prefix of a team's projects, which are not folders of this machin
 
 
 def shown_root(root: str) -> str:
-    """A project as one would name it: a folder, or github.com/owner/name."""
+    """A project as people name it: a folder, or github.com/owner/name."""
     return root.removeprefix(TEAM)
 
 
 def near_path(full: str) -> str:
-    """A path as one would type it here, so that terminals and editors can open it, unless that is longer."""
+    """A path as typed from here, so that terminals and editors can open it, unless that is longer."""
     if full.startswith(TEAM):
         return shown_root(full)
     try:
@@ -104,7 +104,7 @@ class Output:
         return self._find_root()
 
     def line(self, *spans: Span) -> None:
-        """One line; where a terminal is too narrow for it, it is broken between words, below its own indentation."""
+        """One line; in a terminal that is too narrow it is broken between words, keeping its indentation."""
         whole = text_of(spans)
         if self.terminal and len(whole) > self.width:
             self.wrap(*spans, hang=len(whole) - len(whole.lstrip()) + 4)
@@ -112,7 +112,7 @@ class Output:
             self.exactly(*spans)
 
     def exactly(self, *spans: Span) -> None:
-        """One line, however long it is; every span is cleaned. For text to copy, such as code or a drawing."""
+        """One line, however long; every span is cleaned. For text to copy, such as code or a drawing."""
         pairs = [(clean(text), style) for text, style in pairs_of(spans)]
         if self._console is None:
             self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
@@ -133,7 +133,7 @@ class Output:
             self.exactly(line)
 
     def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
-        """Text broken between words where a terminal is too narrow, never before `least`; the lines after the first are
+        """Text broken between words if a terminal is too narrow, never before `least`; continuation lines are
         indented by `hang`."""
         whole = text_of(spans)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
@@ -172,7 +172,7 @@ class Output:
         return [*pairs] if end == len(whole) else [*slice_spans(pairs, 0, end), "…"]
 
     def code(self, text: str, path: str) -> list[list[Span]]:
-        """The lines of a file's text, with the colours of its language where there are any to show."""
+        """The lines of a file's text, with its language's colours if there are any to show."""
         if self._console is None:
             return [[line] for line in text.splitlines()]
         from rich.syntax import Syntax
@@ -183,8 +183,8 @@ class Output:
         return [[(part.text, str(part.style or "")) for part in line.render(self._console)] for line in lines]
 
     def table(self, rows: Sequence[Sequence[Span]], *, title: str = "", indent: int = 2, empty: str = "") -> None:
-        """Columns as wide as their widest cell; the last one is wrapped below its own beginning in a terminal. Without
-        rows there is no title, and `empty` instead of them."""
+        """Columns as wide as their widest cell; the last one is wrapped below its own start in a terminal. Without
+        rows there is no title, but `empty` instead."""
         if rows and title:
             self.line((title, "bold"))
         if not rows and empty:
@@ -198,13 +198,13 @@ class Output:
                 spans += [cell, " " * (width - len(text) + 2)]
             room = self.width - last
             longest = max(map(len, cells[-1].split()), default=0)
-            whole = not room < longest <= self.width - indent - 4  # else the last cell goes below the others
+            whole = not room < longest <= self.width - indent - 4  # otherwise the last cell goes below the others
             hang = last if room >= LEAST_COLUMN and whole else indent + 4
             self.wrap(*spans[:-1], hang=hang, least=last if whole else 0)
 
 
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
-    """Where each line of a text begins and ends; a word that is longer than a line stays whole."""
+    """Where each line of a text begins and ends; a word longer than a line stays whole."""
     text = text.rstrip()
     found: list[tuple[int, int]] = []
     start, room = 0, width
@@ -254,7 +254,7 @@ BAR = 24  # characters
 
 @contextmanager
 def show_progress(stream: TextIO) -> Iterator[ProgressLine | None]:
-    """A sink that draws on `stream` while the block runs, or None when no one is watching."""
+    """A sink that draws on `stream` while the block runs, or None if nobody is watching."""
     if not stream.isatty():
         yield None
         return
@@ -315,7 +315,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def is_unicode(stream: TextIO) -> bool:
-    """Whether every character can be written to a stream; one in memory takes them all."""
+    """Whether every character can be written to a stream; a stream in memory accepts them all."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
 
 

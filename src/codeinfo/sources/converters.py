@@ -1,5 +1,5 @@
-"""One function a format. HTML is read by events, without a tree: depth costs nothing, and there is nothing to recurse
-into."""
+"""One function per format. HTML is read as events, without a tree: depth costs nothing, and there is nothing to
+recurse into."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Reader(HTMLParser):
         if tag == "title" and not self.title:
             self._in_title = True
         elif tag in _SILENT:
-            if tag != "head":  # which only holds what is silent anyway, and the title
+            if tag != "head":  # it holds only silent elements and the title
                 self._silent.append(tag)
         elif self._silent:
             return
@@ -144,7 +144,7 @@ class _Reader(HTMLParser):
     # --- blocks ---
 
     def flush(self) -> None:
-        """What was read since the last block ends here."""
+        """End the current block with what was read so far."""
         if self._table is not None:
             self._text.append(" ")
             return
@@ -238,7 +238,7 @@ def _body(message: EmailMessage) -> tuple[Block, ...]:
         return ()
     try:
         text = body.get_content()
-    except (LookupError, ValueError) as error:  # a character set nobody knows, an encoding that lies
+    except (LookupError, ValueError) as error:  # an unknown character set, or a wrong encoding
         raise Refused(f"broken: {error}") from error
     if body.get_content_type() == "text/html":
         return html_document(text).blocks
@@ -324,7 +324,7 @@ def convert_csv(data: bytes, path: str) -> Document:
 
 
 def _delimiter(text: str) -> str:
-    """The sign that parts the first lines into most columns, the same number in each."""
+    """The sign that splits the first lines into the most columns, the same number in each."""
     lines = [line for line in text[:20_000].split("\n")[:_PROBE_LINES] if line.strip()]
 
     def worth(sign: str) -> tuple[int, int]:
@@ -341,7 +341,7 @@ def convert_docx(data: bytes, path: str) -> Document:
     import mammoth
 
     source = open_office_file(data)
-    # Pictures would arrive as base64 text.
+    # Images would arrive as base64 text.
     result = mammoth.convert_to_html(source, convert_image=mammoth.images.img_element(lambda image: {"src": ""}))
     return html_document(result.value)
 
@@ -366,7 +366,7 @@ def convert_pptx(data: bytes, path: str) -> Document:
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
-    """All shapes, those of groups included, without recursion."""
+    """All shapes, including those in groups, without recursion."""
     waiting = list(shapes)[::-1]
     while waiting:
         shape = waiting.pop()
@@ -395,12 +395,12 @@ def convert_xlsx(data: bytes, path: str) -> Document:
     import openpyxl
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # styles and extensions it does not know: no concern of a reader
+        warnings.simplefilter("ignore")  # unknown styles and extensions do not matter to a reader
         book = openpyxl.load_workbook(open_office_file(data), read_only=True, data_only=True, keep_links=False)
         blocks: list[Block] = []
         cells = 0
         for sheet in book.worksheets:
-            sheet.reset_dimensions()  # what a file declares may be a million empty columns
+            sheet.reset_dimensions()  # a file may declare a million empty columns
             rows = []
             for row in sheet.iter_rows(values_only=True):
                 cells += len(row)
@@ -427,7 +427,7 @@ def _cell_text(value: object) -> str:
 
 MAX_PAGES = 10_000
 _OUTLINE_DEPTH = 4
-_SOFT_HYPHEN = re.compile("[\x02\ufffe\xad]\r?\n?")  # how PDFium gives a word that was broken at a line's end
+_SOFT_HYPHEN = re.compile("[\x02\ufffe\xad]\r?\n?")  # how PDFium represents a word hyphenated at a line's end
 
 
 def convert_pdf(data: bytes, path: str) -> Document:
@@ -457,7 +457,7 @@ def _read(document: Any) -> Document:
             break
         here = outline.get(number, [])
         if text or here:
-            # A section that goes on from the page before is named with the page, or its text would have no section.
+            # A section that continues from the previous page is named with the page, or its text would have no section.
             title = here[0][0] if here else ""
             goes_on = running and not (here and _plain(text[: 2 * len(title) + 20]).startswith(_plain(title)))
             blocks.append(place(f"Page {number + 1}" + (f": {running}" if goes_on else "")))
@@ -495,7 +495,7 @@ def _plain(text: str) -> str:
 
 
 def _page_blocks(text: str, headings: list[tuple[str, int]]) -> list[Block]:
-    """The page's lines, parted where a line is one of its headings; a heading not found stands at the top."""
+    """The page's lines, split where a line is one of its headings; a heading that is not found is placed at the top."""
     lines = text.split("\n")
     places: dict[int, tuple[str, int]] = {}
     blocks: list[Block] = []

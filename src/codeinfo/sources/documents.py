@@ -1,7 +1,7 @@
-"""Documents of every format as one shape and as Markdown: which converter reads which file, and what one may cost.
+"""Documents of every format in one shape and as Markdown: which converter reads which file, and its limits.
 
-A converter (`sources.converters`) is given untrusted bytes. It keeps to the limits here and runs in a worker process
-that can be killed (see `index.pool`), so that no file can harm the process that asked.
+A converter (`sources.converters`) gets untrusted bytes. It observes the limits here and runs in a worker process that
+can be killed (see `index.pool`), so that no file can harm the calling process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from codeinfo.languages import language_of
 from codeinfo.model import FileKind
 
 MAX_TEXT_CHARS = 10_000_000  # of a longer text only the beginning is kept, with a note
-MAX_UNPACKED_BYTES = 300_000_000  # of an Office file; real ones with many pictures stay below
+MAX_UNPACKED_BYTES = 300_000_000  # of an Office file; real ones with many images stay below
 MAX_ENTRIES = 20_000
 MAX_CELLS = 1_000_000  # of one workbook or table
 
@@ -29,10 +29,10 @@ class Refused(Exception):
 
 
 def open_office_file(data: bytes) -> io.BytesIO:
-    """The bytes of an Office file, once its table of contents was found harmless. Nothing is unpacked to disk.
+    """The bytes of an Office file, after its table of contents was found harmless. Nothing is unpacked to disk.
 
     Sizes are those the archive declares: `zipfile` never reads more than that from an entry. Office writes no document
-    type declarations, so that one is the sign of an entity attack.
+    type declarations, so one is a sign of an entity attack.
     """
     import zipfile
 
@@ -86,7 +86,7 @@ class Block(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    title: str  # "" where the document does not say
+    title: str  # "" if the document has none
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
 
@@ -108,7 +108,7 @@ def one_line(text: str, limit: int = MAX_TITLE_CHARS) -> str:
 
 
 def as_markdown(document: Document) -> tuple[str, tuple[str, ...]]:
-    """The document's text, and what must be said about it."""
+    """The document's text, and notes on it."""
     parts: list[str] = []
     length = 0
     for part in _parts(document):
@@ -158,12 +158,12 @@ def _written(block: Block, placed: bool) -> str:
 
 
 def _not_a_heading(text: str) -> str:
-    """A paragraph that begins like a heading or a fence would be taken for one."""
+    """Escape a paragraph that begins like a heading or a fence."""
     return "\n".join("\\" + line if line.startswith(("#", "```", "~~~")) else line for line in text.split("\n"))
 
 
 def table_markdown(rows: tuple[tuple[str, ...], ...]) -> str:
-    """A table with its header and a line below it; a single column is a list of paragraphs."""
+    """A table with its header and a rule below it; a single column is a list of paragraphs."""
     width = max((len(row) for row in rows), default=0)
     if width == 0:
         return ""
@@ -181,7 +181,7 @@ INSTALL = "pip install 'codeinfo[docs]'"
 class Format(Struct, frozen=True):
     name: str
     extensions: tuple[str, ...]
-    converter: str  # a function of `converters`, which is imported only where something is converted
+    converter: str  # a function of `converters`, which is imported only for a conversion
     needs: str = ""  # a library of the extra `docs`
 
 
@@ -199,13 +199,13 @@ _BY_EXTENSION = {extension: item for item in FORMATS for extension in item.exten
 
 
 def format_of(path: str) -> Format | None:
-    """The format that has to be converted before it can be cut; None for what is cut as it is."""
+    """The format if the file has to be converted before it is split; None otherwise."""
     dot = path.rfind(".")
     return _BY_EXTENSION.get(path[dot:].lower()) if dot > 0 else None
 
 
 def document_language(path: str) -> str:
-    """The name of a document's format, "" for what is no document."""
+    """The name of a document's format, "" for other files."""
     if found := format_of(path):
         return found.name
     language = language_of(path)
@@ -213,13 +213,13 @@ def document_language(path: str) -> str:
 
 
 def missing_library(path: str) -> str:
-    """The command that makes a file readable, "" where nothing is missing."""
+    """The command that makes a file readable, "" if nothing is missing."""
     found = format_of(path)
     return INSTALL if found and found.needs and find_spec(found.needs) is None else ""
 
 
 def convert(path: str, data: bytes) -> Document:
-    """Raises Refused, or whatever a hostile file provokes in a library: the caller must be able to die of it."""
+    """Raises Refused, or whatever a hostile file provokes in a library: the process must be expendable."""
     found = format_of(path)
     assert found is not None, path
     converters = import_module("codeinfo.sources.converters")

@@ -57,7 +57,8 @@ _SETTINGS = (
     "core.quotePath=false",
     "log.showSignature=false",
     "log.mailmap=false",
-    # Git maps packs whole, which takes 330 MB for the messages of kubernetes; so it takes 150, and a fifth more time.
+    # Git maps packs whole, which takes 330 MB for the messages of kubernetes; with this it takes 150, and a fifth more
+    # time.
     "core.packedGitWindowSize=4m",
     "core.packedGitLimit=96m",
     # Another owner's repository is as harmless as any other one here: nothing in its configuration runs.
@@ -66,7 +67,7 @@ _SETTINGS = (
 _ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_ALLOW_PROTOCOL": "none",  # a repository that claims to miss objects would have git fetch them, by its commands
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository may claim to miss objects, to have its own commands fetch them
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -76,7 +77,7 @@ _ENVIRONMENT = {
 
 
 class GitFailed(CodeInfoError):
-    """Git is missing, too slow, or said no."""
+    """Git is missing, too slow, or returned an error."""
 
     code = "GIT_FAILED"
 
@@ -90,7 +91,8 @@ def run(
     accept: Sequence[int] = (0,),
     timeout: float = TIMEOUT_S,
 ) -> bytes:
-    """The output of `git arguments` in `root`; `settings` are more `name=value` pairs, `accept` the good statuses."""
+    """The output of `git arguments` in `root`; `settings` are more `name=value` pairs, `accept` the accepted exit
+    statuses."""
     command = arguments[0]
     reads_work_tree = (command == "diff-index" and "--cached" not in arguments) or (
         command == "blame" and (list(arguments[-2:-1]) != ["--"] or arguments[-3].startswith("-"))
@@ -98,7 +100,7 @@ def run(
     if command not in _SAFE_COMMANDS or reads_work_tree:
         raise ValueError(f"git {command} may run programs that the repository names")
     line = [_program(), "--no-optional-locks", "--no-pager"]
-    if command != "check-ignore":  # which refuses the switch
+    if command != "check-ignore":  # which rejects the switch
         line.append("--literal-pathspecs")
     for setting in (*_SETTINGS, *settings):
         line += ("-c", setting)
@@ -109,7 +111,7 @@ def run(
 
 
 def excludes_setting() -> str:
-    """`core.excludesFile=…` with the user's own value. Given on the command line, it wins over the repository's."""
+    """`core.excludesFile=…` with the user's own value. On the command line it overrides the repository's."""
     home = os.path.expanduser("~")
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     default = os.path.join(base, "git", "ignore")
@@ -121,15 +123,15 @@ def excludes_setting() -> str:
     return f"core.excludesFile={os.fsdecode(output).rstrip(chr(10)) or default}"
 
 
-# What the index remembers of each file when git last looked: path, seconds and nanoseconds of mtime, size, flags.
+# What the index records about each file as of git's last check: path, seconds and nanoseconds of mtime, size, flags.
 _INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\tflags: (\w+)\n"
-_SKIPPED = 0x40000000  # a flag: a sparse work tree leaves the file out
-_MOST_NAMED = 100  # paths on a command line, which has an end
-_MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed where its time is another
+_SKIPPED = 0x40000000  # flag: excluded by a sparse checkout
+_MOST_NAMED = 100  # paths per command line, whose length is limited
+_MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed if its time differs
 
 
 def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
-    """Size and mtime of every tracked file below `root` that is checked out, as of git's last look at it."""
+    """Size and mtime of every tracked file below `root` that is checked out, as of git's last check."""
     listed = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
     return {
         os.fsdecode(path): (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds))
@@ -143,21 +145,21 @@ _STAGED_ENTRY = rb"100\d+ (\w+) 0\t" + _INDEX_ENTRY
 
 
 def blob_number(blob: str | bytes) -> int:
-    """The start of a blob's id: what the files of a commit have in place of a time."""
+    """The start of a blob's id: used for the files of a commit in place of a time."""
     return int(blob[:15], 16)
 
 
 def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
-    """The numbers of the blobs that files of a work tree have for their content, with size and mtime as of git's last
-    look. None where a filter may give one blob several contents of one size; those of git itself do not."""
-    # Which filters there are is not up to the repository: attributes only name those that a configuration has.
+    """The blob numbers of files in a work tree, with size and mtime as of git's last check. None if a filter may
+    give one blob several contents of one size; git's own filters do not."""
+    # The repository does not decide which filters exist: attributes only name configured ones.
     named = [_program(), "config", "--name-only", "--get-regexp", r"^filter\."]
     filters = _execute(named, root, _environment(), b"", (0, 1), TIMEOUT_S).split()
     if any(not name.startswith(b"filter.lfs.") for name in filters):
         return {}
     listed = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
     index = os.fsdecode(run(root, ("rev-parse", "--git-path", "index"))).rstrip("\n")
-    written = os.stat(os.path.join(root, index)).st_mtime_ns  # what is as young as git's look may have changed since
+    written = os.stat(os.path.join(root, index)).st_mtime_ns  # files as recent as git's check may have changed since
     found = {}
     for blob, path, seconds, nanoseconds, size, flags in listed:
         mtime_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
@@ -167,7 +169,7 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
 
 
 def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
-    """Those of these files whose content is not what git has staged."""
+    """Those of these files whose content differs from what git has staged."""
     few = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
     listed = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
     staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in listed) if name}
@@ -190,8 +192,8 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
     """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
 
-    Files whose size or mtime is not as git last saw it are compared by their content: all of a copied work tree have
-    another mtime. Asking git to compare them would run the repository's filters.
+    Files whose size or mtime differs from git's record are compared by content: in a copied work tree all have another
+    mtime. Asking git to compare them would run the repository's filters.
     """
     commit = commit_of(root, reference)
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
@@ -223,7 +225,7 @@ def work_tree_of(root: str) -> str | None:
 
 
 def is_repository(folder: str) -> bool:
-    """Whether a folder is the top of a work tree; a submodule and a linked one have a file there."""
+    """Whether a folder is the top of a work tree; submodules and linked work trees have a file there."""
     place = os.path.join(folder, ".git")
     return os.path.isfile(place) or os.path.isfile(os.path.join(place, "HEAD"))
 
@@ -233,18 +235,18 @@ _IDENTITY = re.compile(r"//[^/]|(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?|local)/[^/]")  #
 
 
 def is_address(name: str) -> bool:
-    """Whether it is the address of a repository on a server, by its form."""
+    """Whether it has the form of a repository address on a server."""
     return _ADDRESS.match(name) is not None
 
 
 def names_repository(name: str) -> bool:
-    """Whether it can only name a repository on a server, by its address or as in github.com/owner/name, since nothing
-    here is called so."""
+    """Whether it can only name a repository on a server, by its address or as in github.com/owner/name, since
+    nothing local has that name."""
     return is_address(name) or (_IDENTITY.match(name) is not None and not os.path.lexists(name))
 
 
 def origin_of(root: Path) -> str:
-    """The address of the remote that the repository around `root` was cloned from; "" where there is none."""
+    """The address of the remote that the repository around `root` was cloned from; "" if there is none."""
     if work_tree_of(str(root)) is None:
         return ""
     line = [_program(), "config", "--local", "--no-includes", "--get", "remote.origin.url"]
@@ -253,14 +255,14 @@ def origin_of(root: Path) -> str:
 
 
 def family_of(root: Path) -> Path:
-    """What the work trees of one repository have in common, as a path: that of the main one, or of the bare repository.
-    A folder that is no work tree is a family of its own. No process is started."""
+    """What the work trees of one repository have in common, as a path: the main one's, or that of the bare
+    repository. A folder that is not a work tree is its own family. No process is started."""
     marker = root / ".git"
     if marker.is_dir():
         return root
     folder = Path(os.path.realpath(root / _pointer(marker).removeprefix("gitdir: ")))
     shared = _pointer(folder / "commondir")
-    # Git notes the work tree on its side as well: a folder that only claims to belong to a repository does not.
+    # Git records the work tree on its side as well: a folder that only claims to belong to a repository does not.
     if not shared or os.path.realpath(_pointer(folder / "gitdir")) != os.path.realpath(marker):
         return root
     common = Path(os.path.realpath(folder / shared))
@@ -268,7 +270,7 @@ def family_of(root: Path) -> Path:
 
 
 def _pointer(path: Path) -> str:
-    """A path that git wrote into a file of its own; "" where there is none."""
+    """A path from one of git's own files; "" if there is none."""
     try:
         with path.open("rb") as file:
             return os.fsdecode(file.read(4096)).rstrip("\n")
@@ -311,7 +313,7 @@ def _execute(
         raise GitFailed(f"git did not answer within {timeout:g} s") from error
     except OSError as error:
         raise GitFailed(f"git could not be started: {error.strerror}") from error
-    except ValueError as error:  # a NUL in what was asked for
+    except ValueError as error:  # a NUL in an argument
         raise GitFailed(f"git cannot be asked for that: {error}") from error
     if done.returncode not in accept:
         message = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -324,13 +326,13 @@ def _execute(
 
 
 def log_format(*fields: str) -> str:
-    """The switch for what `read_log` reads, with `-z` and the names of files."""
+    """The switch that produces what `read_log` reads, with `-z` and file names."""
     return f"--format=%x02{'%x1f'.join(fields)}%x1f"
 
 
 def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
-    """The fields of each commit, and what is listed of its files. A message may hold any character: a commit with those
-    that separate fields is left out."""
+    """The fields of each commit, and its listed files. A message may contain any character: a commit with field
+    separators in it is left out."""
     for record in log.split("\x02")[1:]:
         *found, names = record.split("\x1f")
         if len(found) == fields:
@@ -358,10 +360,10 @@ def fetch_files(
     local: bool,
     pinned: str = "",
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """The commit that `ref` names now, and (path, content) of each regular file that is wanted and within `limit`.
+    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`.
 
-    `local` opens repositories of this machine. `pinned` is `host:port:address`: git then asks this address and follows
-    no redirect to another one.
+    `local` allows repositories on this machine. `pinned` is `host:port:address`: git then connects to this address and
+    follows no redirect to another one.
     """
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
@@ -383,9 +385,9 @@ def fetch_files(
 
 @contextmanager
 def _temporary_clone() -> Iterator[Path]:
-    """A folder that is locked while it is used. The kernel gives up the lock of a killed process, so that the next
-    fetch can tell such a folder from one in use, and remove it."""
-    import tempfile  # late, as wherever something is fetched: a walk does without
+    """A folder that is locked while in use. The kernel releases the lock of a killed process, so that the next fetch
+    can tell such a folder from one in use, and remove it."""
+    import tempfile  # imported late, as wherever something is fetched: a walk does not need it
 
     remove_abandoned_clones()
     folder = Path(tempfile.mkdtemp(prefix=_CLONE_PREFIX))
@@ -400,7 +402,7 @@ def _temporary_clone() -> Iterator[Path]:
 
 
 def remove_abandoned_clones() -> None:
-    """Those of this user whose process was killed."""
+    """Remove this user's clones whose process was killed."""
     import tempfile
 
     for folder in Path(tempfile.gettempdir()).glob(f"{_CLONE_PREFIX}*"):
@@ -408,7 +410,7 @@ def remove_abandoned_clones() -> None:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 status = os.fstat(handle)
-                is_settled = time.time() - status.st_ctime > _JUST_MADE_S  # one just made may not be locked yet
+                is_settled = time.time() - status.st_ctime > _JUST_MADE_S  # one just created may not be locked yet
                 if status.st_uid == os.geteuid() and is_settled and try_lock(handle, folder):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
@@ -434,13 +436,13 @@ def _git(
 # --- mirrors -------------------------------------------------------------------------------------------------------
 
 _MIRRORED = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-# Faults of old commits that harm nobody: histories of well-known projects have them.
+# Harmless faults in old commits: histories of well-known projects have them.
 _TOLERATED = "badDate badEmail badTimezone missingEmail missingNameBeforeEmail missingSpaceBeforeDate"
 _TOLERATED += " missingSpaceBeforeEmail zeroPaddedDate zeroPaddedFilemode"
 
 
 class Remote(Struct, frozen=True):
-    """A repository elsewhere. `pinned` is `host:port:address`, as for `fetch_files`; `authorization` is the value of
+    """A repository elsewhere. `pinned` is `host:port:address`, as in `fetch_files`; `authorization` is the value of
     that header, for its host alone."""
 
     url: str
@@ -455,7 +457,7 @@ class Remote(Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What must not stand on a command line, which everyone on the machine can read; and no questions by ssh."""
+        """What must not appear on a command line, which everyone on the machine can read; and no prompts from ssh."""
         host, _, address = self.pinned.partition(":")
         ssh = ["ssh", "-oBatchMode=yes"]
         if address := address.partition(":")[2].partition(",")[0].strip("[]"):
@@ -470,21 +472,21 @@ class Remote(Struct, frozen=True):
 
 
 def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
-    """Bring all branches and tags of a repository into a bare one, made if need be. The caller holds `lock`, an open
-    file: git inherits it, so that the lock of a killed process lasts as long as its git."""
+    """Fetch all branches and tags of a repository into a bare one, created if needed. The caller holds `lock`, an
+    open file: git inherits it, so that the lock of a killed process lasts as long as its git."""
     ask = partial(_git, folder, _REMOTE_TRANSPORTS, remote.settings, variables=remote.variables, keep_open=(lock,))
     for left in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock"), *folder.glob("objects/pack/tmp_*")):
-        left.unlink(missing_ok=True)  # of a git that was killed
+        left.unlink(missing_ok=True)  # left by a killed git
     if not (folder / "HEAD").exists():
         ask("init", "--bare", "--quiet", "--template=", ".")
     ask("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.url, *_MIRRORED)
 
 
 def remote_head(remote: Remote) -> str:
-    """The branch that a repository's HEAD names, as in refs/heads/main; "" where it names none."""
+    """The branch that a repository's HEAD names, as in refs/heads/main; "" if it names none."""
     import tempfile
 
-    with tempfile.TemporaryDirectory() as outside:  # of any repository, whose settings would count
+    with tempfile.TemporaryDirectory() as outside:  # outside any repository, whose settings would apply
         settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
         arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")
         listed = os.fsdecode(_git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables))
@@ -513,11 +515,11 @@ def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int)
 
 # --- revisions -----------------------------------------------------------------------------------------------------
 
-_BATCH_BYTES = 32_000_000  # of contents that are read at once
+_BATCH_BYTES = 32_000_000  # of contents read at once
 
 
 class Blob(NamedTuple):
-    """A file of a commit; `size` is None where the clone lacks its content."""
+    """A file of a commit; `size` is None if the clone lacks its content."""
 
     path: str
     mode: str
@@ -539,7 +541,7 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
 
 
 def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = False) -> list[Blob]:
-    """What a commit has below `root`, or all of it, submodules included."""
+    """The files of a commit below `root`, or all of them, submodules included."""
     switches = ("--full-tree",) if whole else ()
     listed = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", *switches, commit))).split("\0")[:-1]
     blobs = []
@@ -551,7 +553,7 @@ def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = Fals
 
 
 def read_blobs(root: str | os.PathLike[str], blobs: Iterable[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
-    """Each with its content, None where the clone lacks it; some at a time, without a work tree."""
+    """Each with its content, None if the clone lacks it; some at a time, without a work tree."""
     batch, size = list[Blob](), 0
     for blob in blobs:
         if batch and (len(batch) >= _BATCH or size + (blob.size or 0) > _BATCH_BYTES):

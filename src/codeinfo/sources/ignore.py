@@ -1,4 +1,4 @@
-"""Ignore files in gitignore syntax: parsed by pathspec, with the line that decided."""
+"""Ignore files in gitignore syntax: parsed by pathspec, with the deciding line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codeinfo.files import read_regular
 Value = TypeVar("Value")
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000
-# Each star of a segment multiplies the work of a failing match; a hostile line of twenty would stall for years.
+# Each star of a segment multiplies the work of a failing match; a hostile line with twenty would stall for years.
 _MAX_STARS_IN_SEGMENT = 3
 _MAX_CHARS = 4096  # of a line: no path is longer
 _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[ ]*")
@@ -29,13 +29,13 @@ class Pattern(Struct, frozen=True):
     text: str
     negated: bool
     folders_only: bool = False
-    matches: Callable[[str], object] = bool  # of a plain name, which is looked up instead, it is not asked
-    first: str = ""  # what a path must begin with, where the line says so without a wildcard
-    depth: int = 0  # of the paths that decide whether all below them match
+    matches: Callable[[str], object] = bool  # not called for plain names, which are looked up instead
+    first: str = ""  # literal prefix of matching paths, if the line has one
+    depth: int = 0  # of the paths that decide for everything below them
 
 
 class Match(Struct, frozen=True):
-    """The line that decided; `source` is `folder/.gitignore:3`."""
+    """The deciding line; `source` is `folder/.gitignore:3`."""
 
     negated: bool
     source: str
@@ -45,8 +45,8 @@ class Match(Struct, frozen=True):
 class IgnoreFile(Struct, frozen=True, dict=True):
     """One ignore file; `folder` is relative to the root, "" or ending with a slash.
 
-    Most lines are `name`, `name/` or `*.extension`: a lookup each, which spares compiling and trying hundreds of
-    expressions for every path. The others are expressions by pathspec: those without a slash are tried once a name,
+    Most lines are `name`, `name/` or `*.extension`: a lookup each, which avoids compiling and trying hundreds of
+    expressions for every path. The others are expressions by pathspec: those without a slash are tried once per name,
     those that begin with a folder's name only below it.
     """
 
@@ -86,7 +86,7 @@ class IgnoreFile(Struct, frozen=True, dict=True):
 
     @cached_property
     def _folders(self) -> _Known[tuple[Pattern | None, list[Pattern]]]:
-        """The last line that matches a part of a folder's path, and those that the path of a file in it may match."""
+        """The last line that matches a part of a folder's path, and those that a file's path in it may match."""
 
         def find_out(folder: str) -> tuple[Pattern | None, list[Pattern]]:
             parts = folder.split("/") if folder else []
@@ -99,11 +99,11 @@ class IgnoreFile(Struct, frozen=True, dict=True):
         return _Known(find_out)
 
     def _starting_with(self, first: str) -> list[Pattern]:
-        """The lines that a path which begins so may match, the last one first."""
+        """The lines that a path with this prefix may match, the last one first."""
         return [line for line in reversed(self.by_path) if line.first in ("", first)]
 
     def _last_by_name(self, part: str) -> Pattern | None:
-        """The last line that matches a part of a path, whatever the others are; that of a folder ends with a slash."""
+        """The last line that matches a part of a path, ignoring all others; a folder's ends with a slash."""
         name = part.rstrip("/")
         dot = name.rfind(".")
         keys = (name, f"*{name[dot:]}") if dot >= 0 else (name,)
@@ -113,7 +113,7 @@ class IgnoreFile(Struct, frozen=True, dict=True):
 
 
 class _Known(dict[str, Value]):
-    """What was found out about names, each looked at once."""
+    """What is known about names, each examined once."""
 
     def __init__(self, find_out: Callable[[str], Value]) -> None:
         self._find_out = find_out
@@ -142,7 +142,7 @@ def parse(folder: str, name: str, content: str) -> IgnoreFile:
 
 
 def _unanchored(line: str) -> str:
-    """A line without what leaves open where it matches: one in which no slash is left matches by name alone."""
+    """A line without its anchoring-free prefix: if no slash is left, it matches by name alone."""
     return line.rstrip(" ").removeprefix("!").removeprefix("**/").removesuffix("/") or "/"
 
 
@@ -159,7 +159,7 @@ def _expression(line: str, number: int) -> Pattern | None:
         regex = getattr(parsed, "regex", None)
         if regex is None:
             return None
-        # One `**` is searched for quickly; an expression with several tries every way to share the folders among them.
+        # One `**` is fast; an expression with several tries every way to distribute the folders among them.
         matches = regex.match if line.split("/").count("**") < 2 else _several_depths(line)
     except (ValueError, re.error):
         return None
@@ -202,13 +202,13 @@ def _compile_segment(segment: str) -> Callable[[str], object]:
 
 
 def load(root: str, folder: str, name: str, read: dict[str, bytes | None] | None = None) -> IgnoreFile | None:
-    """The ignore file `name` in `folder`, or None where there is none that may be read."""
+    """The ignore file `name` in `folder`, or None if there is none that may be read."""
     data = content(root, folder + name, read)
     return parse_bytes(folder, name, data) if data is not None else None
 
 
 def content(root: str, path: str, read: dict[str, bytes | None] | None = None) -> bytes | None:
-    """What a file says that has a say about others, None where it cannot be read; `read` gets it as well."""
+    """The content of a file that affects others, None if it cannot be read; also recorded in `read`."""
     try:
         data = read_regular(root, path, _MAX_BYTES)
     except OSError:
@@ -231,8 +231,8 @@ def decide(files: Sequence[IgnoreFile], path: str) -> Match | None:
 
 
 class Overrides:
-    """The `.codeinfoignore` files of a root. A file is judged by its whole path, so that `!vendor/ours/` works even
-    where a folder above is left out."""
+    """The `.codeinfoignore` files of a root. A file is matched by its whole path, so that `!vendor/ours/` works even
+    if a folder above is excluded."""
 
     def __init__(self, files: Iterable[IgnoreFile]) -> None:
         self.files = sorted(files, key=lambda file: file.folder.count("/"))
@@ -243,8 +243,8 @@ class Overrides:
 
 
 def overrides_above(root: str, path: str, read: dict[str, IgnoreFile | None]) -> Overrides:
-    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it. `read` has those of
-    folders that were looked at before."""
+    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it. `read` caches
+    those of folders seen before."""
     parts = path.split("/")[:-1]
     folders = ["".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1)]
     for folder in folders:
@@ -254,7 +254,7 @@ def overrides_above(root: str, path: str, read: dict[str, IgnoreFile | None]) ->
 
 
 def brings_back_secret(match: Match, path: str) -> bool:
-    """A secret comes back only when a line names it in full: `!certs/` and `!*` do not mean the keys."""
+    """A secret is re-included only if a line names it in full: `!certs/` and `!*` do not mean the keys."""
     return match.negated and match.text.lstrip("!").rpartition("/")[2] == path[path.rfind("/") + 1 :]
 
 
@@ -299,13 +299,13 @@ FOLDERS: dict[str, Rule] = {
 _FOLDER_STARTS = ("cmake-build-", "bazel-bin", "bazel-out", "bazel-testlogs")
 _FOLDER_ENDINGS = (".egg-info", ".dSYM", ".xcassets")
 
-# Words that also name ordinary packages: below a folder of sources (`src/main/java/…/build`) they are code.
+# Words that also name ordinary packages: below a source folder (`src/main/java/…/build`) they are code.
 _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
 _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
 def folder_rule(name: str, parent: str = "") -> Rule | None:
-    """The rule that leaves out a folder called `name` in the folder `parent`."""
+    """The rule that excludes a folder called `name` in the folder `parent`."""
     rule = FOLDERS.get(name)
     if rule is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
@@ -315,7 +315,7 @@ def folder_rule(name: str, parent: str = "") -> Rule | None:
 
 
 def excluded_folder(folder: str) -> tuple[str, Rule] | None:
-    """The topmost folder on the path `folder` that a rule leaves out, and that rule."""
+    """The topmost folder on the path `folder` that a rule excludes, and that rule."""
     parts = folder.split("/")
     for depth, part in enumerate(parts):
         if rule := folder_rule(part, "/".join(parts[:depth])):
@@ -335,7 +335,7 @@ _LOCK_NAMES = names(
     ".terraform.lock.hcl"
 )
 
-# Sets and endings instead of expressions: compiling those would cost each search more than the whole walk does.
+# Sets and endings instead of expressions: compiling those would cost each search more than the whole walk.
 _SECRET_NAMES = names(
     ".htpasswd .netrc _netrc .pgpass .my.cnf .git-credentials .dockercfg .pypirc .vault-token "
     ".envrc .s3cfg .boto id_rsa id_dsa id_ecdsa id_ed25519 credentials secrets.yml secrets.yaml secrets.json "
@@ -380,12 +380,12 @@ def _by_extension() -> dict[str, list[tuple[Rule, str]]]:
     return found
 
 
-_ENDINGS = _by_extension()  # few have any: a walk asks of every file
+_ENDINGS = _by_extension()  # few have any: a walk checks every file
 
 
 @lru_cache(maxsize=20_000)
 def name_rule(name: str) -> Rule | None:
-    """The rule that leaves out a file called `name`, wherever it lies."""
+    """The rule that excludes a file called `name` anywhere."""
     name = name.lower()
     dot = name.rfind(".")
     extension = name[dot:] if dot >= 0 else ""

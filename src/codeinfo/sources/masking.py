@@ -1,9 +1,9 @@
 """Secrets inside text, masked before anything is stored, embedded or sent. Line breaks stay where they are.
 
-Found by their format (`masking.tsv`), by what stands around them (assignments, addresses, headers, command lines,
-key blocks), and behind another encoding (JSON escapes, notebooks, base64 in Kubernetes secrets). Every expression is
-bounded or starts at a border, so that time grows with the length of the text whatever it holds. Plain substrings are
-looked for first: most files have few and cost nothing more.
+Found by their format (`masking.tsv`), by their context (assignments, addresses, headers, command lines, key blocks),
+and inside other encodings (JSON escapes, notebooks, base64 in Kubernetes secrets). Every expression is bounded or
+anchored, so that time grows linearly with the text whatever it contains. Plain substrings are searched first: most
+files have few and cost nothing more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-# What stands for a secret instead of being one: templates, references to the environment, words of documentation.
+# Placeholders: templates, references to the environment, words of documentation.
 _PLACEHOLDER = re.compile(
     rb"""\$\{ | \$\( | \A\$ | \{\{ | \{[\w.]*\} | \A\{[^{}]*\}\Z | %\( | \A%\w+%?\Z | <[^>]*> | \A<  # templates
     | \A[*&][A-Za-z_]\w*\Z | \A[&?] | \A-- | :// | process\.env | environ | getenv | secrets\. | vault:  # references
@@ -44,11 +44,11 @@ _COMMON_AFTER = (
     "nacdefginost ocdlmnoprstuw paeiloprt qu radeimorsty sacehiopstu tacehioprstuy uelmnprst vaei yp"
 )
 _COMMON_PAIRS = frozenset((entry[0] + letter).encode() for entry in _COMMON_AFTER.split() for letter in entry[1:])
-# Between the two, the nearer to random letters the more often a place holds something else than a value.
+# In between, the closer to random letters, the more often a place holds something other than a value.
 _MOST_COMMON = 0.65
 _MOST_COMMON_QUOTED = 0.5
 _MOST_COMMON_BARE = 0.45
-_MOST_COMMON_BARE_LETTERS = 0.34  # without a digit, and with capitals as names have them
+_MOST_COMMON_BARE_LETTERS = 0.34  # without a digit, and capitalised like names
 _FEWEST_CAPITALS = 0.3
 _FEW_PAIRS = 4  # below this the share says nothing
 _MANY_SIGNS = 3
@@ -62,7 +62,7 @@ _ENOUGH_BITS_HEX = 3.0
 
 
 def entropy_bits(value: bytes) -> float:
-    """Shannon entropy of a character."""
+    """Shannon entropy per character."""
     length = len(value)
     return -sum(count / length * math.log2(count / length) for count in Counter(value).values())
 
@@ -72,7 +72,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def looks_random(value: bytes) -> bool:
-    """For a value in quotes, or in another place that only holds values: what is no word is a secret."""
+    """For a value in quotes, or in another place that only holds values: what is not a word is a secret."""
     if not _is_varied(value):
         return False
     if _UUID.fullmatch(value) or (_count_classes(value) >= 3 and _common_share(value) <= _MOST_COMMON_QUOTED):
@@ -101,7 +101,7 @@ def looks_random_bare(value: bytes) -> bool:
 
 def _most_common_bare(value: bytes) -> float:
     if _SIGN.search(value):
-        return _MOST_COMMON_QUOTED  # no name has signs
+        return _MOST_COMMON_QUOTED  # no name contains signs
     if _DIGIT.search(value):
         return _MOST_COMMON_BARE
     capitals = len(_CAPITAL.findall(value)) / len(value)
@@ -125,8 +125,8 @@ def _mixes_digits(piece: bytes) -> bool:
 
 
 def _common_share(value: bytes) -> float:
-    """How much of a value reads like words: the share of its pairs of letters that words have. A capital after a small
-    letter is no such pair, nor is a digit beside a letter."""
+    """How much a value reads like words: the share of its letter pairs that are common in words. A capital after a
+    small letter is not such a pair, nor is a digit beside a letter."""
     pairs = _LETTER_PAIR.findall(value)
     count = len(pairs) + len(_KIND_CHANGE.findall(value))
     if count < _FEW_PAIRS:
@@ -141,11 +141,11 @@ Span = tuple[int, int, str]  # start, end and kind
 
 class Format(NamedTuple):
     kind: str
-    rest: bytes  # the pattern of what follows the prefix; few texts need it, and `re` keeps what it compiled
-    lowest_bits: float  # entropy of a character of the whole key: below it, somebody wrote an example
+    rest: bytes  # the pattern of what follows the prefix; few texts need it, and `re` caches what it compiled
+    lowest_bits: float  # entropy per character of the whole key: below it, somebody wrote an example
 
 
-# Keys without a prefix: a mark in the middle or at the end of a long word gives them away.
+# Keys without a prefix: recognised by a mark in the middle or at the end of a long word.
 _MARKED = re.compile(
     rb"(?P<mailchimp_key>[0-9a-f]{32}-us\d{1,2})(?![\w-])"
     rb"|(?P<maxmind_key>[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)(?!\w)"
@@ -181,7 +181,7 @@ for _line in Path(__file__).with_suffix(".tsv").read_text(encoding="ascii").spli
 
 
 def find_keys(data: bytes) -> Iterator[Span]:
-    """Only the start of each long word is looked at: a search for each prefix would take ten times as long."""
+    """Only the start of each long word is examined: searching for each prefix would take ten times as long."""
     shape = data.translate(_WORD_OR_BLANK)
     at = shape.find(_LONG_WORD)
     while at >= 0:
@@ -219,7 +219,7 @@ def _starts(data: bytes, shape: bytes, at: int) -> Iterator[int]:
             return
         end, at = at - 1, shape.rfind(b" ", max(0, at - 1 - _KEY_LENGTH), at - 1) + 1
         if end - at >= _KEY_LENGTH:
-            return  # a long word of its own, which was looked at already
+            return  # a long word of its own, which was already examined
 
 
 def _key_at(data: bytes, at: int) -> Span | None:
@@ -265,8 +265,8 @@ _KEY_OF = tuple(
 
 _LONGEST_BEFORE = 13  # bytes: "subscription_"
 
-# Possessive: what a part has taken it keeps, so that a failing match costs one pass. Control characters end a value:
-# they separate the fields of a log.
+# Possessive: no backtracking, so that a failing match costs one pass. Control characters end a value: they separate the
+# fields of a log.
 _ASSIGNED = re.compile(
     rb"""(?P<rest>[\w.-]{0,40}+) (?P<closed>\\{0,3}+["'`])?+ [\])]?+ [ \t]{0,8}+
     (?: :[ \t]?+ [A-Za-z_.<>?|]{1,24}+ [ \t]?+ (?==[ \t]?+[rbuf@$]?["'`]) )?+  # the type of a variable
@@ -284,7 +284,7 @@ _ASSIGNED = re.compile(
     )""",
     re.VERBOSE,
 )
-# Names that end so hold what belongs to a secret, never the secret itself.
+# Names with these endings hold what belongs to a secret, never the secret itself.
 _ABOUT = re.compile(
     rb"(?:name|url|uri|path|file|type|prefix|suffix|header|field|length|size|regex|pattern|class|label|title|text|message"
     rb"|error|hint|version|format|env|var|ref|arn|store|manager|hash|digest|checksum|sha256|sha1|md5|algorithm|endpoint"
@@ -292,14 +292,14 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _PUBLIC = (b"public", b"public_", b"publickey")
-_FOREIGN_LETTER = re.compile(rb"\\u(?!00[0-7])")  # a translation, as JSON writes it
+_FOREIGN_LETTER = re.compile(rb"\\u(?!00[0-7])")  # a translation, as written in JSON
 
 
 def _scan(
     data: bytes, lower: bytes, literal: bytes, pattern: re.Pattern[bytes], offset: int = 0, behind: Sequence[bytes] = ()
 ) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """Where a literal is followed by a pattern, and the match `offset` bytes on. A match is looked at once, however
-    often it repeats the literal. With `behind`, one of these must stand before it."""
+    """Where a literal is followed by a pattern, and the match `offset` bytes later. A match is examined once,
+    however often it repeats the literal. With `behind`, one of these must precede it."""
     at = lower.find(literal)
     while at >= 0:
         fits = not behind or lower.endswith(tuple(behind), max(0, at - _LONGEST_BEFORE), at)
@@ -310,7 +310,7 @@ def _scan(
 
 
 def _assignments(data: bytes, lower: bytes) -> Iterator[Span]:
-    """Values given to names that contain a telling word."""
+    """Values assigned to names that contain a telling word."""
     for word in _WORDS:
         for at, match in _scan(data, lower, word, _ASSIGNED, len(word)):
             if not lower.endswith(_PUBLIC, 0, at):
@@ -333,7 +333,7 @@ def _assigned(match: re.Match[bytes]) -> Iterator[Span]:
 
 
 def _is_encoded_login(value: bytes) -> bool:
-    """Base64 of `user:password`, as Basic headers, Docker's configuration and .npmrc have it."""
+    """Base64 of `user:password`, as in Basic headers, Docker's configuration and .npmrc."""
     try:
         decoded = base64.b64decode(value.replace(b"\\/", b"/") + b"=" * (-len(value) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -379,7 +379,7 @@ _KEY_BODY = re.compile(
 
 
 def _private_keys(data: bytes) -> Iterator[Span]:
-    """Only what looks like base64 between the lines, so that code which handles keys stays readable."""
+    """Only what looks like base64 between the markers, so that code that handles keys stays readable."""
     at = 0
     while begin := _KEY_BEGIN.search(data, at):
         end = data.find(_KEY_END, begin.end(), begin.end() + _KEY_MAX_CHARS)
@@ -391,13 +391,13 @@ def _private_keys(data: bytes) -> Iterator[Span]:
 # --- JSON ----------------------------------------------------------------------------------------------------------
 
 _JSON_START = re.compile(rb"\s*[\[{]")
-# An escape, or the seam between two lines of a list: notebooks keep each cell as one.
+# An escape, or the boundary between two lines of a list: notebooks store each cell as one.
 _ESCAPE = re.compile(rb'\\n",\s{0,64}"|\\(?:["\\/bfnrt]|u00[0-7][0-9a-fA-F])')
 _SHORT_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
 
 
 def find_in_json(data: bytes, find: Callable[[bytes], Iterator[Span]]) -> Iterator[Span]:
-    """What `find` sees once the strings of a JSON text are decoded, as places in the text as it is written."""
+    """What `find` sees in the decoded strings of a JSON text, as positions in the text as written."""
     if b"\\" not in data or not _JSON_START.match(data):
         return
     pieces: list[bytes] = []
@@ -444,7 +444,7 @@ _BASE64_RUN = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 
 
 def find_in_kubernetes(data: bytes) -> Iterator[Span]:
-    """The values of a Secret's `data`, which are base64 and secret by what they are; those of its `stringData` that
+    """The values of a Secret's `data`, which are base64 and secret by definition; those of its `stringData` that
     look random."""
     at = 0
     while kind := _SECRET_KIND.search(data, at):
@@ -466,7 +466,7 @@ def _is_base64(value: bytes) -> bool:
 
 def mask(text: str) -> tuple[str, int]:
     """The text with each secret replaced by `[masked:kind]`, and how many there were."""
-    data = text.encode("utf-8", "surrogatepass")  # bytes search as fast as ASCII text whatever else the text holds
+    data = text.encode("utf-8", "surrogatepass")  # bytes are searched as fast as ASCII text whatever the text contains
     spans = find_secrets(data)
     if not spans:
         return text, 0
@@ -480,7 +480,7 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def find_secrets(data: bytes) -> list[Span]:
-    """Where the secrets of a text are, in order, none overlapping another."""
+    """The positions of the secrets in a text, in order, without overlaps."""
     return _joined(sorted([*_find(data), *find_in_json(data, _find)]))
 
 
@@ -488,7 +488,7 @@ _ALL_BUT_LINE_ENDS = bytes(code if code == ord("\n") else 0 for code in range(25
 
 
 def blanked(data: bytes) -> bytes:
-    """The text with each secret overwritten by NULs: whatever else is in it keeps its place. Lines end with `\\n`."""
+    """The text with each secret overwritten by NULs: everything else keeps its position. Lines end with `\\n`."""
     spans = find_secrets(data.replace(b"\r", b"\n"))
     if not spans:
         return data
@@ -505,7 +505,7 @@ def _find(data: bytes) -> Iterator[Span]:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """Those that overlap as one, called what the first by name of a service is called."""
+    """Merge overlapping ones, keeping the name of the first service."""
     joined: list[Span] = []
     for start, end, kind in spans:
         if joined and start < joined[-1][1]:

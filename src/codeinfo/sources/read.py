@@ -42,31 +42,31 @@ def load(root: Path, file: SourceFile) -> Loaded | Skip:
 
 
 class Files(Protocol):
-    """Where the content of a tree's files comes from."""
+    """Where the contents of a tree's files come from."""
 
     @property
     def exact(self) -> bool:
-        """Whether contents are the bytes of the files, and not what an index keeps of them."""
+        """Whether contents are the raw bytes of the files rather than what an index stores."""
         ...
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]: ...
 
     def open(self, paths: Iterable[str]) -> AbstractContextManager[FileReader]:
-        """Reads these files one by one, asked for in this order."""
+        """A reader for these files, one by one, in this order."""
         ...
 
     def find(self, path: str) -> SourceFile | None:
-        """A regular file, whatever the rules say of it."""
+        """A regular file, whatever the rules say."""
         ...
 
     def brings_back(self, path: str) -> bool:
-        """Whether a `.codeinfoignore` brings back a file that its content would leave out."""
+        """Whether a `.codeinfoignore` re-includes a file that its content would exclude."""
         ...
 
 
 class FileReader(Protocol):
     def read(self, path: str, limit: int) -> bytes:
-        """Raises OSError where it cannot be read or is larger than `limit`."""
+        """Raises OSError if it cannot be read or is larger than `limit`."""
         ...
 
 
@@ -107,7 +107,7 @@ def read_text(contents: Files, file: SourceFile) -> Text | Skip:
 
 # --- decoding ------------------------------------------------------------------------------------------------------
 
-# UTF-32 little-endian begins with the mark of UTF-16 little-endian, so it is tried first.
+# UTF-32 little-endian begins with the BOM of UTF-16 little-endian, so it is tried first.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -117,13 +117,13 @@ _MARKS = (
 )
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 _PROBE_BYTES = 8192
-_MAX_CONTROL_SHARE = 0.1  # compressed data without a NUL is rare, but has an eighth of control bytes
+_MAX_CONTROL_SHARE = 0.1  # compressed data without a NUL is rare, but one byte in eight is a control character
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # letters and quotes in Windows-1252, control characters in Latin-1
 
 
 def decode(data: bytes, *, mask: bool = True) -> Text | None:
-    """UTF-8, UTF-16 and UTF-32 by their mark, else Latin-1 or Windows-1252; None for binary. Secrets are masked, line
-    ends become `\\n`; the notes say what was replaced. Only who masks what is inside may go without `mask`."""
+    """UTF-8, UTF-16 and UTF-32 by their BOM, otherwise Latin-1 or Windows-1252; None for binary. Secrets are masked,
+    line ends become `\\n`; the notes say what was replaced. `mask` may be off only if the caller masks the content."""
     decoded = _decode(data)
     if decoded is None:
         return None
@@ -136,7 +136,9 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
     if "\r" in content:
         content = content.replace("\r\n", "\n").replace("\r", "\n")
     if mask:
-        from codeinfo.sources import masking  # its expressions take longer to compile than a search of no change has
+        from codeinfo.sources import (
+            masking,
+        )  # late: its expressions compile slowly
 
         content, masked = masking.mask(content)
         if masked:
@@ -145,8 +147,8 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
 
 
 def searchable(data: bytes) -> bytes | None:
-    """The content as UTF-8 with `\\n` at the end of lines, secrets included; None for binary. Unlike `decode` it leaves
-    a carriage return within a line alone, so that lines have the numbers that other tools give them."""
+    """The content as UTF-8 with `\\n` line ends, secrets included; None for binary. Unlike `decode` it leaves a
+    carriage return within a line alone, so that lines have the numbers other tools give them."""
     decoded = _decode(data)
     if decoded is None:
         return None
@@ -171,7 +173,7 @@ def _decode(data: bytes) -> tuple[str, str] | None:
 
 
 def _decode_invalid(data: bytes) -> tuple[str, str]:
-    """Bytes that are not UTF-8: a damaged UTF-8 text where most of its non-ASCII is valid, else a Western one."""
+    """Bytes that are not UTF-8: damaged UTF-8 if most of the non-ASCII is valid, otherwise a Western encoding."""
     content = data.decode("utf-8", "replace")
     replaced = content.count("\ufffd")
     valid = len(content) - replaced - len(data.translate(None, bytes(range(128, 256))))
@@ -200,7 +202,7 @@ _MINIFIED_LINE_CHARS = 400  # average; hand-written code stays below 60
 
 
 def generated(text: str) -> bool:
-    """Whether the comments that open the file say that a tool wrote it. Further down the words may belong to a
+    """Whether the opening comments of the file say that a tool generated it. Further down the words may belong to a
     generator's own templates, or to one generated part of a file."""
     head = text[:_HEAD_CHARS]
     if "generated" not in head.lower():
@@ -218,7 +220,7 @@ def generated(text: str) -> bool:
     return False
 
 
-# What documentation generators write into the head of each page; a page that somebody wrote has none of them.
+# Markers in the head of pages made by documentation generators; hand-written pages have none of them.
 _GENERATED_PAGE = (
     r"<!-- (?:Generated|Generator) (?:by|using) (?:javadoc|doxygen|groovydoc|yard|dokka|ddoc)"
     r"|<!--[^>]{0,80}\b(?:Javadoc|Doxygen|JSDoc|ScalaDoc|pdoc) ?[\d.]*[^>]{0,80}generat"
@@ -232,7 +234,7 @@ _PAGE_ENDINGS = (".html", ".htm", ".xhtml")
 
 def is_generated_page(path: str, text: str) -> bool:
     """Whether an HTML file is the output of a documentation generator such as javadoc, doxygen or Sphinx."""
-    # Compiled for the first page, since that takes a millisecond; re keeps it for the next ones.
+    # Compiled for the first page, since that takes a millisecond; `re` caches it.
     return path.lower().endswith(_PAGE_ENDINGS) and bool(re.search(_GENERATED_PAGE, text[:_HEAD_CHARS], re.IGNORECASE))
 
 
@@ -244,12 +246,12 @@ CONTENT_RULES = ("generated-documentation", "generated", "minified")
 
 
 def unwanted_content(path: str, text: str) -> Skip | None:
-    """Why the content alone leaves the file out."""
+    """Why the content alone excludes the file."""
     documentation, tool, packed = CONTENT_RULES
     if is_generated_page(path, text):
         return Skip(path, documentation, "its head says that a documentation generator wrote it")
     if kind_of(path, language_of(path)) is FileKind.DOCS:
-        return None  # documents have long lines, and their heads may speak of generated things
+        return None  # documents have long lines, and their heads may mention generated things
     if generated(text):
         return Skip(path, tool, "its first lines say that a tool wrote it")
     if minified(text):
@@ -258,6 +260,6 @@ def unwanted_content(path: str, text: str) -> Skip | None:
 
 
 def unwanted(contents: Files, path: str, text: str) -> Skip | None:
-    """Why the content leaves the file out, unless `.codeinfoignore` brings it back."""
+    """Why the content excludes the file, unless `.codeinfoignore` re-includes it."""
     skip = unwanted_content(path, text)
     return None if skip and contents.brings_back(path) else skip

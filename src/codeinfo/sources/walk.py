@@ -1,12 +1,12 @@
 """Which files belong to the index of a root, and why.
 
     walk   every file of a root, sorted, and what was left out
-    walk_from   the same, by what an earlier walk found: names are judged again only where one has changed
-    walked_again   the same, after some of these files were written to
+    walk_from   the same, from an earlier walk: names are judged again only if one has changed
+    walked_again   the same, after some of these files were written
     why    the rule that decided about one path
     check_root, resolved_root   refuse folders that must not be indexed
 
-Order of say: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
+Precedence: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
 (links, special files) or sensibly (too large) stays out whatever an ignore file says.
 """
 
@@ -48,16 +48,16 @@ class WalkSettings(Struct, frozen=True):
     max_file_bytes: int = 1_000_000
     max_unknown_bytes: int = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
     submodules: bool = False
-    default_rules: bool = True  # leave out vendor and build folders, lock files, binaries…; secrets stay out anyway
+    default_rules: bool = True  # exclude vendor and build folders, lock files, binaries…; secrets stay out anyway
     kinds: tuple[FileKind, ...] = ()  # empty: all
-    documents: bool = False  # only documents, those that must be converted included
+    documents: bool = False  # only documents, including those that must be converted
 
 
-NEEDS_LIBRARY = "needs-library"  # the rule that leaves out what only an extra of the package can read
+NEEDS_LIBRARY = "needs-library"  # the rule for files that only an extra of the package can read
 
 
 class Decision(Struct, frozen=True):
-    """`rule` decided; `source` says where it stands: `.gitignore:3`, a setting, or the built-in rules."""
+    """`rule` decided; `source` is its location: `.gitignore:3`, a setting, or the built-in rules."""
 
     included: bool
     rule: str
@@ -75,16 +75,16 @@ def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
 
 
 def judged(listed: Listing, judge: Judge) -> Walk:
-    """What is to be indexed of what was listed, and what was left out."""
+    """What is to be indexed, and what was left out."""
     passed, skipped = _judge_names(listed, judge)
     return Walk(*_judge_states((), passed, skipped, judge))
 
 
 def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
-    """The candidates whose states decide, and what was left out before that."""
+    """The candidates whose file states decide, and what was left out before that."""
     passed: list[str] = []
     skipped = {skip.path: skip for skip in listed.skipped}
-    for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would mix them up
+    for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would not
         skip = judge.judge_name(path)
         if skip is None:
             passed.append(path)
@@ -98,7 +98,8 @@ def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
 def _judge_states(
     known: Iterable[SourceFile], others: Iterable[str], skipped: Iterable[Skip], judge: Judge
 ) -> tuple[tuple[SourceFile, ...], tuple[Skip, ...]]:
-    """What candidates are by their states, beside what was `skipped` before; `known` ones were files when last seen."""
+    """Judge candidates by their file states, besides what was `skipped` before; `known` ones were files when last
+    seen."""
     verdicts = [*judge.judge_known(known), *map(judge.judge_status, others)]
     files = sorted(verdict for verdict in verdicts if isinstance(verdict, SourceFile))
     left_out = {skip.path: skip for skip in skipped}
@@ -108,26 +109,26 @@ def _judge_states(
 
 
 class Memo(Struct, array_like=True):
-    """What a walk found by names, and all that this depends on. States are never taken from it, only compared."""
+    """What a walk found by names, and everything it depends on. File states are never taken from it, only compared."""
 
-    rules: str  # the settings and the code that judged
-    listed: str  # the digest of what git listed; "" where the folders themselves were
-    folders: dict[str, list[str]]  # those that were listed with what they held, or those of what git listed
+    rules: str  # the settings and the code that decided
+    listed: str  # the digest of git's list; "" if the folders themselves were listed
+    folders: dict[str, list[str]]  # the listed folders with their names, or those of git's list
     read: dict[str, bytes | None]  # contents of ignore files and the like
     skipped: list[Skip]
     files: tuple[SourceFile, ...]
-    others: list[str]  # candidates that are no files to index by their states
+    others: list[str]  # candidates whose file states exclude them
     indexed_as: str = ""  # the state of the index that has exactly these files
 
 
 class KnownWalk(Walk, frozen=True):
-    """A walk that the next one can begin with."""
+    """A walk the next one can start from."""
 
     memo: Memo
 
 
 def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
-    """As `walk` finds it now. Where all names and ignore files are those of `memo`, only states are looked at."""
+    """What `walk` would find now. If all names and ignore files equal those of `memo`, only file states are checked."""
     base = str(check_root(root))
     rules, judge = _rules(settings), Judge(base, settings, None)
     known = memo if memo is not None and memo.rules == rules else None
@@ -160,7 +161,7 @@ def _digest(listed: Listing) -> str:
 
 
 def _is_listed_alike(root: str, memo: Memo) -> bool:
-    """Whether each folder that a plain walk listed has the same names in it, and each file it read the same content."""
+    """Whether each folder listed by a plain walk has the same names in it, and each file it read the same content."""
     if memo.listed:
         return False
     try:
@@ -171,7 +172,7 @@ def _is_listed_alike(root: str, memo: Memo) -> bool:
 
 
 def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes | None]) -> bool:
-    """Whether git lists the same paths, with the same files of ours among them, and none leads through a link now."""
+    """Whether git lists the same paths, including our own files, and none leads through a link now."""
     return (
         memo.listed == digest and memo.read == read and all(_is_folder(f"{root}/{folder}") for folder in memo.folders)
     )
@@ -180,9 +181,9 @@ def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes |
 def walked_again(
     root: Path, before: Walk, changed: Mapping[str, bool], settings: WalkSettings = DEFAULTS
 ) -> Walk | None:
-    """As `walk` would find it now, by a look at the changed files alone; None where that cannot tell.
+    """What `walk` would find now, from the changed files alone; None if that is not enough.
 
-    Each comes with whether it may have come or gone: a new file has to pass rules that only git knows.
+    Each comes with whether it may have been created or deleted: a new file has to pass rules that only git knows.
     """
     files, judge = list(before.files), Judge(str(root), settings, None)
     for path, is_new in changed.items():
@@ -203,12 +204,12 @@ _path_of = attrgetter("path")
 
 
 class Judge:
-    """Decides about candidates one by one; remembers what it found out about their folders."""
+    """Decides about candidates one by one; remembers what it learned about their folders."""
 
     def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
         self._root = root
         self._settings = settings
-        self._small_bytes = min(settings.max_unknown_bytes, settings.max_file_bytes)  # any text up to it is taken
+        self._small_bytes = min(settings.max_unknown_bytes, settings.max_file_bytes)  # any text this small is accepted
         self._overrides = overrides
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
@@ -216,7 +217,7 @@ class Judge:
         return self.judge_name(path) or self.judge_status(path)
 
     def judge_name(self, path: str) -> Skip | None:
-        """None where only its state can tell."""
+        """None if only its file state can tell."""
         folder, _, name = path.rpartition("/")
         if not name:
             return None
@@ -241,7 +242,7 @@ class Judge:
         return match is None and self._settings.default_rules
 
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
-        """A link among the folders, and the topmost folder that a default rule leaves out."""
+        """A link among the folders, and the topmost folder that a default rule excludes."""
         parent, _, name = folder.rpartition("/")
         if parent not in self._folders:
             for above in accumulate(parent.split("/"), "{}/{}".format):  # no recursion: a hostile path may be deep
@@ -250,7 +251,7 @@ class Judge:
         return self._judge_below(parent, name)
 
     def _judge_below(self, parent: str, name: str) -> tuple[Skip | None, Skip | None]:
-        """The same of a folder in one that is judged."""
+        """The same for a folder in one that is already judged."""
         link, left_out = self._folders[parent]
         folder = f"{parent}/{name}" if parent else name
         if link or not self.is_real_folder(folder):
@@ -266,13 +267,13 @@ class Judge:
         return _is_folder(f"{self._root}/{folder}")
 
     def real_folders(self) -> dict[str, list[str]] | None:
-        """The folders of what was judged; None where a link is among them."""
+        """The folders of what was judged; None if a link is among them."""
         if any(link for link, _ in self._folders.values()):
             return None
         return {folder: [] for folder in self._folders if folder}
 
     def judge_known(self, files: Iterable[SourceFile]) -> Iterator[SourceFile | Skip]:
-        """As `judge_status` does each, in a third of the time: what looks as it did is what it was."""
+        """Like `judge_status` for each, in a third of the time: what looks unchanged is unchanged."""
         prefix, lstat = f"{self._root}/", os.lstat
         for file in files:
             path, size, mtime_ns = file
@@ -317,7 +318,7 @@ class Judge:
                 "its target belongs to the project itself" if os.path.exists(target) else "its target does not exist"
             )
             return Skip(path, "symlink", there if inside else "leads outside the root")
-        if path.endswith("/"):  # as git lists what is a repository of its own
+        if path.endswith("/"):  # how git lists a nested repository
             return self._nested_repository(path)
         if stat.S_ISDIR(mode):
             return Skip(path + "/", "submodule", "submodules are not asked for, or this one is not checked out")
@@ -360,7 +361,7 @@ _BUILT_IN = "built-in rules"
 
 
 def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
-    """Decided by the same steps as `walk`, then by the content where it matters."""
+    """Decided by the same steps as `walk`, then by the content if it matters."""
     base = str(check_root(root))
     relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
@@ -442,13 +443,16 @@ def existing(path: str | os.PathLike[str]) -> str:
     """A path without links and dots; "" is the current folder."""
     try:
         return os.path.realpath(path, strict=True)
-    except (OSError, ValueError) as error:  # a name that no file can have, too long or with a NUL, is not there either
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # a name no file can have does not exist
         known = environment_error(error, str(path))
         raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
 
 def resolved_root(root: str | os.PathLike[str]) -> str:
-    """The resolved root. Home, `/` and their like are refused: they hold far more than a project, secrets included."""
+    """The resolved root. Home, `/` and the like are refused: they hold far more than a project, secrets included."""
     try:
         resolved = os.path.realpath(root, strict=True)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -464,7 +468,7 @@ def resolved_root(root: str | os.PathLike[str]) -> str:
 
 
 def refusal(resolved: str) -> str:
-    """Why a folder must not be indexed; "" for one that may be."""
+    """Why a folder must not be indexed; "" if it may be."""
     home = _home(os.path.expanduser("~"))
     if resolved == os.path.dirname(resolved):
         return "it is the root of the file system"
@@ -489,18 +493,18 @@ _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
 
 class Listing(Struct):
-    """`paths` may repeat; a nested repository is one entry with a slash at its end."""
+    """`paths` may repeat; a nested repository is one entry with a trailing slash."""
 
     paths: list[str] = field(default_factory=list)
     skipped: list[Skip] = field(default_factory=list)
     overrides: Overrides | None = None
     by_git: bool = False
-    read: dict[str, bytes | None] = field(default_factory=dict)  # contents that had a say
-    folders: dict[str, list[str]] | None = None  # with the names in them, where no git listed anything
+    read: dict[str, bytes | None] = field(default_factory=dict)  # contents that affect the decision
+    folders: dict[str, list[str]] | None = None  # with the names in them, without git
 
 
 def candidates(root: str, *, submodules: bool) -> Listing:
-    """Git's view where there is one. A root that git cannot or will not list is walked plainly, and reported."""
+    """Git's view if there is one. A root that git cannot or will not list is walked plainly, and reported."""
     work_tree = git.work_tree_of(root)
     if work_tree is None:
         return list_plainly(root)
@@ -536,7 +540,7 @@ def list_by_git(root: str, *, submodules: bool) -> Listing:
 
 
 def ignored_by_git(root: str, path: str) -> Match | None:
-    """The line of an ignore file that makes git leave out `path`."""
+    """The line of an ignore file that makes git exclude `path`."""
     arguments = ("check-ignore", "--verbose", "-z", "--stdin")
     stdin = b"./%s\0" % os.fsencode(path)  # with "./" a name like ":(top)" is a name
     fields = _split(git.run(root, arguments, settings=(git.excludes_setting(),), stdin=stdin, accept=(0, 1)))
@@ -551,7 +555,7 @@ def _split(output: bytes) -> list[str]:
 
 
 def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) -> Overrides | None:
-    """Those git lists, and the root's own even when git ignores it."""
+    """Those git lists, and the root's own even if git ignores it."""
     found = {path for path in paths if path.endswith(OVERRIDES_NAME)}
     if os.path.lexists(f"{root}/{OVERRIDES_NAME}"):
         found.add(OVERRIDES_NAME)
@@ -562,7 +566,7 @@ def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) 
 
 
 def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
-    """The files of every submodule that is checked out, submodules of submodules included."""
+    """The files of every submodule that is checked out, including nested ones."""
     paths: list[str] = []
     staged = _split(git.run(f"{root}/{prefix}", ("ls-files", "-z", "--stage"), settings=(excludes,)))
     for entry in staged:
@@ -578,7 +582,7 @@ def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
 
 
 def is_real_folder(root: str, folder: str) -> bool:
-    """Whether every step from the root to `folder` is a folder itself, not a link to one."""
+    """Whether every step from the root to `folder` is a real folder, not a link to one."""
     return all(map(_is_folder, accumulate(folder.split("/"), "{}/{}".format, initial=root)))
 
 
@@ -590,7 +594,7 @@ def _is_folder(path: str) -> bool:
 
 
 def is_worktree(root: str, folder: str, read: dict[str, bytes | None] | None = None) -> bool:
-    """Whether `folder` is a second work tree of some repository: its `.git` is a file that points among worktrees."""
+    """Whether `folder` is a linked work tree of some repository: its `.git` is a file that points to `worktrees`."""
     return b"/worktrees/" in (content(root, f"{folder.rstrip('/')}/.git", read) or b"")
 
 
@@ -601,7 +605,7 @@ class _Folder(Struct, frozen=True):
     path: str  # "" or ending with a slash
     ignores: tuple[IgnoreFile, ...] = ()
     overrides: tuple[IgnoreFile, ...] = ()
-    ignored: bool = False  # left out by a .gitignore, entered only to look for what an override brings back
+    ignored: bool = False  # excluded by a .gitignore, entered only to look for what an override re-includes
 
     @property
     def can_bring_back(self) -> bool:
@@ -636,7 +640,7 @@ def list_plainly(root: str) -> Listing:
 
 
 def _names_in(folder: str) -> list[str]:
-    """What a folder holds, in the order of the file system; names of folders end with a slash."""
+    """The names in a folder, in file system order; folders end with a slash."""
     with os.scandir(folder) as found:
         return [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
 
@@ -682,7 +686,7 @@ def _file_ignored(folder: _Folder, path: str) -> bool:
 
 
 def ignored_plainly(root: str, path: str) -> Match | None:
-    """The line of a `.gitignore` that leaves out `path` or a folder above it."""
+    """The line of a `.gitignore` that excludes `path` or a folder above it."""
     ignores: list[IgnoreFile] = []
     folder = ""
     for part in path.rstrip("/").split("/"):
@@ -699,10 +703,10 @@ def ignored_plainly(root: str, path: str) -> Match | None:
 # --- the files of a commit --------------------------------------------------------------------------------------------
 
 
-# Read from git's objects: nothing is checked out, and the rules are those of `walk`. Ignore files of git have no say,
-# since what they leave out is not committed; a `.codeinfoignore` is that of the commit.
+# Read from git's objects: nothing is checked out, and the rules are those of `walk`. Git's ignore files do not apply,
+# since what they exclude is not committed; `.codeinfoignore` is taken from the commit.
 
-LACKING = "not-in-clone"  # the rule that leaves out what a shallow or partial clone does not have
+LACKING = "not-in-clone"  # the rule for files that a shallow or partial clone does not have
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -766,7 +770,7 @@ class RevisionFiles:
 
 
 class RevisionReader:
-    """Reads files in the order in which they were named, some at a time."""
+    """Reads files in the given order, some at a time."""
 
     def __init__(self, root: Path, blobs: list[git.Blob]) -> None:
         self._stream = git.read_blobs(root, blobs)
@@ -784,7 +788,7 @@ class _Judge(Judge):
         self._blobs = files.blobs
 
     def is_real_folder(self, folder: str) -> bool:
-        return True  # what git stores below a link is impossible
+        return True  # git cannot store anything below a link
 
     def judge_status(self, path: str) -> SourceFile | Skip:
         blob = self._blobs[path]
