@@ -1,7 +1,7 @@
 """Identifier-aware tokens, the same for index and query.
 
-`words` feeds the built-in model: plain lowercased words. `terms` feeds the keyword index: the same words stemmed, and
-every compound identifier once more as a whole, so that `parseHttpHeader` is found by its parts and by its name.
+`words` feeds the built-in model: plain lowercased words. `terms` feeds the keyword index: the same words stemmed, plus
+every compound identifier as a whole, so that `parseHttpHeader` is found by its parts and by its name.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from codeinfo.cache import Content, Readings
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\W\d_]+|\d+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 
-MAX_TOKEN = 64  # longer runs are hashes, base64 and generated names: no one searches for them
+MAX_TOKEN = 64  # longer runs are hashes, base64 and generated names: nobody searches for them
 
 
 def gaps_for(signs: str) -> bytes:
-    """A table for `spaced` that leaves letters, digits and these signs."""
+    """A table for `spaced` that keeps letters, digits and these signs."""
     return bytes(code if code > 127 or chr(code).isalnum() or chr(code) in signs else 32 for code in range(256))
 
 
 def spaced(text: str, gaps: bytes) -> str:
-    """The text with spaces in the place of ASCII signs. By bytes, which take a tenth of the time of characters."""
+    """The text with spaces in place of ASCII signs. On bytes, which take a tenth of the time of characters."""
     return text.encode("utf-8", "surrogatepass").translate(gaps).decode("utf-8", "surrogatepass")
 
 
@@ -44,17 +44,17 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers and numbers of a text, as written."""
-    if text.isascii() and text.isidentifier():  # as most tokens are
+    """The identifiers and numbers in a text, as written."""
+    if text.isascii() and text.isidentifier():  # the common case
         return [text] if len(text) <= MAX_TOKEN else []
-    found = spaced(text, _GAPS).split() if text.isascii() else []  # in half of the time
-    if not found or min(found) < ":":  # one may begin with a number: `0x1f` is 0 and x1f
+    found = spaced(text, _GAPS).split() if text.isascii() else []  # in half the time
+    if not found or min(found) < ":":  # one may begin with a digit: `0x1f` is 0 and x1f
         found = _IDENTIFIER.findall(text)
     return [token for token in found if len(token) <= MAX_TOKEN]
 
 
 def words(text: str) -> list[str]:
-    """Lowercased words, camel, snake and digit parts split, not stemmed."""
+    """Lowercased words, split at camel case, underscores and digits, not stemmed."""
     return [part for token in identifiers(text) for part in split_identifier(token)]
 
 
@@ -67,7 +67,7 @@ def _stemmer() -> object:
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """Snowball's stem, with agent nouns folded into their verbs: `parser`, `logger` meet parse, log."""
+    """Snowball's stem, with agent nouns folded into their verbs: `parser`, `logger` match parse, log."""
     if len(word) <= 3 or not word.isascii():
         return word
     found = str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
@@ -80,9 +80,9 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def identifier_terms(identifier: str) -> tuple[str, ...]:
-    """Index terms of one identifier: its stemmed parts and, when it has several, all of them joined.
+    """Index terms of one identifier: its stemmed parts and, if it has several, all of them joined.
 
-    Joined without a separator, `ConnectionPool`, `connection_pool` and the words "connection pool" meet in one term.
+    Joined without a separator, `ConnectionPool`, `connection_pool` and the words "connection pool" share one term.
     """
     parts = split_identifier(identifier)
     stems = tuple(stem(part) for part in parts)
@@ -97,11 +97,11 @@ def terms(text: str) -> list[str]:
     return list(read_tokens(text, TERMS))
 
 
-CHARS_PER_TOKEN = 4  # of English and code, on average: for limits, where no text is at hand
+CHARS_PER_TOKEN = 4  # of English and code, on average: for limits, where the text is not available
 
-# What models' tokenizers make of a text, about: a part of a word is a token, long ones more, and so is a run of marks.
-# Weights fitted to the mean of two real tokenizers (o200k, and one published for Claude) on 120 replies and 122 pieces
-# of source code and Markdown in seven languages; off by 1.5 % on replies, 10 % at worst. See benchmarks/mcp_sizes.py.
+# Approximates models' tokenizers: a part of a word is a token, long ones more, and so is a run of punctuation. Weights
+# fitted to the mean of two real tokenizers (o200k, and one published for Claude) on 120 replies and 122 pieces of
+# source code and Markdown in seven languages; off by 1.5 % on replies, 10 % at worst. See benchmarks/mcp_sizes.py.
 _LONG_PART = 7  # letters that are one token
 _NUMBERS = re.compile(r"\d{1,3}")
 _MARKS = re.compile(r"[^\w\s]+")
@@ -123,12 +123,12 @@ def estimate_tokens(text: str) -> int:
     )
 
 
-# Fields of the keyword index beside the text itself. No word starts with \x01, so they cannot be confused with words.
+# Fields of the keyword index besides the text itself. No word starts with \x01, so they cannot be confused with words.
 STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # the file's own name, its folders
 TYPE_MARK, NAME_MARK = "\x01t:", "\x01n:"  # names of types and of other definitions
 
 
-# Names that say only that a file stands for its folder, and folders that say as little.
+# Names that only say that a file stands for its folder, and folders that say as little.
 _FOLDER_FILES = frozenset({"__init__", "index", "init", "lib", "main", "mod"})
 _PLAIN_FOLDERS = frozenset({"src", "lib", "main", "source", "sources", "internal", "pkg", "core"})
 
@@ -155,6 +155,6 @@ def folder_terms(path: str) -> tuple[str, ...]:
 
 
 def path_terms(path: str) -> tuple[str, ...]:
-    """What the keyword index stores of a path, each term marked with the part it comes from."""
+    """What the keyword index stores about a path, each term marked with its part."""
     stems = (STEM_MARK + term for term in stem_terms(path))
     return (*stems, *(FOLDER_MARK + term for term in folder_terms(path)))

@@ -1,1 +1,2 @@
-"""Stores: where an index lives. SQLite is the source of truth; vectors lie beside it, listed by its transactions."""
+"""Stores: where an index lives. SQLite is the source of truth; vectors are files beside it, listed by its
+transactions."""

@@ -1,4 +1,4 @@
-"""The commit index on disk: one file beside the builds, replaced as a whole, rebuilt from git when it is lost."""
+"""The commit index on disk: one file beside the builds, replaced as a whole, rebuilt from git if lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from codeinfo.files import open_private
 from codeinfo.search.channels import CommitIndex
 
-FILE = "commits-2.npz"  # the number is the format's
+FILE = "commits-2.npz"  # the number is the format version
 
 
 def save_commits(folder: Path, index: CommitIndex) -> None:
@@ -32,8 +32,8 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
 
 
 def load_commits(folder: Path) -> CommitIndex | None:
-    """None where there is none, or one that cannot be read: the zip format checks every column."""
-    import zipfile  # late: a folder outside of git has no commits
+    """None if there is none, or one that cannot be read: the zip format checks every column."""
+    import zipfile  # imported late: a folder outside git has no commits
 
     try:
         with (folder / FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
@@ -54,7 +54,7 @@ def load_commits(folder: Path) -> CommitIndex | None:
 
 
 def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
-    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # terms and paths have no NUL
+    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # neither has a NUL
 
 
 def _unpacked(column: NDArray[np.uint8]) -> list[str]:

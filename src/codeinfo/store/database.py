@@ -1,6 +1,5 @@
-"""Databases: connections handed out and taken back, transactions, and the errors of SQLite and the disk in our own
-words, so that no shell sees SQLite's.
-"""
+"""Databases: connection pooling, transactions, and errors of SQLite and the disk as CodeInfo's own, so that no shell
+sees SQLite's."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ class Damage(Exception):
 
 
 class VectorsGone(Damage):
-    """A vector file that the database lists is not there."""
+    """A vector file that the database lists does not exist."""
 
 
-# What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8,
-# nothing that can be unpacked.
+# The errors that reading damaged rows may raise, besides what SQLite itself detects: another type, another length,
+# invalid UTF-8, or data that cannot be decompressed.
 ODD: tuple[type[Exception], ...] = (
     ValueError,
     TypeError,
@@ -47,12 +46,12 @@ ODD: tuple[type[Exception], ...] = (
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _MARK = (
-    "damaged"  # a file in a build that some process found damaged: the next process to open it need not find out again
+    "damaged"  # marker in a build that some process found damaged: the next process to open it need not find out again
 )
 
 
 class BuildDamaged(IndexDamaged):
-    """Names the build, so that it is set aside and no other."""
+    """Names the build, so that only that one is set aside."""
 
     def __init__(self, folder: Path, problem: object) -> None:
         step = NextStep("Run ", to_run("index"), " to rebuild it")
@@ -81,11 +80,11 @@ def refuse_marked(folder: Path) -> None:
     raise BuildDamaged(folder, problem)
 
 
-VECTOR_BYTES = 2  # of a number: as float16 half the size, and the first ten results are the same
+VECTOR_BYTES = 2  # per number: as float16 half the size, and the first ten results are the same
 
 
 def sign_bytes(rows: int, dimension: int) -> int:
-    """What the signs of these vectors take, a bit each, 64 of them together."""
+    """The size of these vectors' signs: a bit each, 64 of them together."""
     return rows * -(-dimension // 64) * 8
 
 
@@ -102,7 +101,7 @@ def check_vector_file(path: Path, rows: int, dimension: int) -> bool:
 
 
 class Place(Struct, frozen=True):
-    """A folder of ours, as errors name it, and the setting that moves it."""
+    """One of our folders, as named in errors, and the setting that moves it."""
 
     name: str
     setting: str
@@ -129,7 +128,7 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
         if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
             raise _damaged(folder, place, error) from error  # the header claims a format from the future
         if isinstance(error, apsw.CantOpenError) and os.access(folder, os.W_OK):
-            raise _disk_failed(folder, place, error) from error  # or no more files may be open
+            raise _disk_failed(folder, place, error) from error  # or too many open files
         raise _no_write(folder, place, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         what = f"the {place.name} is being written by another process"
@@ -137,7 +136,7 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
     except apsw.IOError as error:
         raise _disk_failed(folder, place, error) from error
     except ConnectionError:
-        raise  # of a pipe or a socket that was used while reading: the disk is not to blame
+        raise  # from a pipe or socket used while reading: the disk is not to blame
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise _no_room(folder, place) from error
@@ -185,14 +184,14 @@ def _disk_failed(folder: Path, place: Place, problem: object) -> OutOfSpace:
 # --- connections ---------------------------------------------------------------------------------------------------
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
-_MOST_IDLE = 4  # each maps the database and keeps up to 16 MB of it
+_MOST_IDLE = 4  # each maps the database and caches up to 16 MB of it
 _PAGE_BYTES = 8192  # blocks of chunks and posting lists fill them better than pages of 4096
-_SPARSE_BYTES = 32 << 20  # that are free, and a quarter of the file: worth the time that writing the rest takes
-_SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
+_SPARSE_BYTES = 32 << 20  # free, and a quarter of the file: worth the time to rewrite the rest
+_SHARED_BYTES = 65_536  # minimum that SQLite needs beside a database to open it
 
 
 class Connections:
-    """One connection a transaction, so that threads never share one; a few idle ones are used again."""
+    """One connection per transaction, so that threads never share one; a few idle ones are reused."""
 
     def __init__(self, path: Path, schema_version: int, problem: Callable[[apsw.Connection, Path], str]) -> None:
         self._path = path
@@ -205,7 +204,7 @@ class Connections:
         self.damaged = False
 
     def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
-        """Make the database unless it is there."""
+        """Create the database unless it exists."""
         touch_private(self._path)
         db = self._open(apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -219,7 +218,7 @@ class Connections:
             db.close()
 
     def check(self) -> None:
-        """A database that cannot be opened is noticed here, not in a search."""
+        """Detects a database that cannot be opened here rather than in a search."""
         self._release(self._acquire())
 
     def close(self) -> None:
@@ -277,7 +276,8 @@ class Connections:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Failures in our own words. One that makes no sense is damage if the index fails its check, else a fault."""
+        """Failures as CodeInfo's errors. An unexpected one is damage if the index fails its check, otherwise a
+        fault."""
         try:
             with translate_errors(self._path.parent):
                 try:
@@ -330,9 +330,9 @@ class Connections:
         return db
 
     def _is_cut(self) -> bool:
-        """Whether the end of the file is missing: SQLite reads a part of a page that is not there as zeros.
+        """Whether the end of the file is missing: SQLite reads missing parts of a page as zeros.
 
-        While a log is being written into the file, it may be short for a moment.
+        During a checkpoint the file may be short for a moment.
         """
         if self._has_log():
             return False
@@ -340,7 +340,7 @@ class Connections:
             head = file.read(100)
             size = os.fstat(file.fileno()).st_size
         page_bytes = int.from_bytes(head[16:18]) if head[16:18] != b"\x00\x01" else 65_536
-        counted = head[24:28] == head[92:96]  # else the number of pages is of an older version
+        counted = head[24:28] == head[92:96]  # otherwise the page count is from an older version
         return counted and size < page_bytes * int.from_bytes(head[28:32]) and not self._has_log()
 
     def _has_log(self) -> bool:
@@ -348,7 +348,8 @@ class Connections:
         return log.exists() and log.stat().st_size > 0
 
     def _can_only_be_read(self) -> bool:
-        """No place for SQLite's shared memory beside the database, and nothing in a log that only it could read."""
+        """Whether there is no room for SQLite's shared memory beside the database, and nothing in a log that only it
+        could read."""
         if not self._path.exists() or self._has_log():
             return False
         disk = os.statvfs(self._path.parent)
@@ -371,12 +372,12 @@ def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[
     return db.execute(query, values).fetchall()[0]
 
 
-REVISION = "at-"  # how the names of trees begin that are no work trees
-OF_BUILD = 0  # in place of a tree, where `meta` is about all of them
+REVISION = "at-"  # prefix of trees that are not work trees
+OF_BUILD = 0  # instead of a tree, where `meta` is about all of them
 
 
 def load_meta(db: apsw.Connection, tree: int) -> dict[str, str]:
-    """What the index says about a tree and the build it is in, as far as readers rely on it."""
+    """What the index records about a tree and its build, as far as readers rely on it."""
     meta = dict(db.execute("SELECT key, value FROM meta WHERE tree IN (?, ?)", (OF_BUILD, tree)))
     numbers = (meta.get("layout", ""), meta.get("generation", ""), meta.get("dimension", "0"))
     if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
@@ -385,21 +386,21 @@ def load_meta(db: apsw.Connection, tree: int) -> dict[str, str]:
 
 
 class Version(NamedTuple):
-    """Which arrays are right: those of a generation of the tree and of a layout of the segments."""
+    """Identifies the right arrays: a generation of the tree and a layout of the segments."""
 
     generation: int
     layout: int
 
 
 def is_whole(db: apsw.Connection, tree: int) -> bool:
-    """Whether the tree has every file of its build, as most have: nothing must be left out then."""
+    """Whether the tree has every file of its build, as most do: then nothing must be left out."""
     query = "SELECT (SELECT count(*) FROM files) = (SELECT count(*) FROM entries WHERE tree = ?)"
     return bool(one(db, query, (tree,))[0])
 
 
 @contextmanager
 def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """One that writes takes its lock at the start, so that it can wait but never deadlock."""
+    """A writing transaction takes its lock at the start, so that it can wait but never deadlock."""
     db.execute(begin)
     try:
         yield
@@ -412,11 +413,11 @@ def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator
 
 SCHEMA_VERSION = 6
 
-# One build serves a family: the work trees and revisions of one repository. A file is a path with a content; what
-# parsing made of it is stored once. A tree is a set of files, its entries. A changed file gets a new id, and ids are
-# never used again: segments can then stay immutable, since the snapshot of a tree leaves out the rows of files that it
-# does not have. A file that no tree has is released, and kept for a while for the day it comes back. What is large and
-# read for few files at a time, their chunks and the uses of names, has tables of its own: those of all files are short.
+# One build serves a family: the work trees and revisions of one repository. A file is a path with a content; its parse
+# is stored once. A tree is a set of files, its entries. A changed file gets a new id, and ids are never reused:
+# segments can then stay immutable, since a tree's snapshot leaves out the rows of files it does not have. A file that
+# no tree has is released, and kept for a while in case it returns. What is large and read for few files at a time,
+# chunks and uses of names, has separate tables, so that those of all files stay small.
 TABLES = """
 CREATE TABLE trees(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
 CREATE TABLE meta(tree INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(tree, key)) WITHOUT ROWID;
@@ -498,7 +499,7 @@ CREATE TABLE postings(
 
 Row = tuple[str | int, ...]
 
-# Names hold no line breaks, so a line break joins lists without quoting.
+# Names contain no line breaks, so a line break joins lists without quoting.
 _JOIN = "\n"
 
 
@@ -510,8 +511,8 @@ def _parted(value: str) -> tuple[str, ...]:
     return tuple(value.split(_JOIN)) if value else ()
 
 
-# Chunks are stored some at a time, compressed: eight take a third of the room, and to read one of them costs 40 µs. A
-# chunk's id is made of its file's and its place in it; the id of a block is that of its first chunk.
+# Chunks are stored in compressed blocks: eight take a third of the space, and reading one of them costs 40 µs. A
+# chunk's id is made of its file's and its position in it; a block's id is that of its first chunk.
 CHUNKS_PER_BLOCK = 8
 _PLACE_BITS = 20
 _FASTEST = 1
@@ -542,9 +543,9 @@ def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[B
 
 
 def read_block(path: str, block: Block) -> list[ChunkFields]:
-    """SQLite does not notice a flipped bit inside a value: this does, before a text is shown as evidence.
+    """SQLite does not detect a flipped bit inside a value: this does, before a text is shown as evidence.
 
-    The path is part of the checksum: chunks that damage handed to another file are noticed as well.
+    The path is part of the checksum: chunks that damage assigned to another file are detected as well.
     """
     first, start_line, end_line, stored = block
     data = memoryview(stored)[4:]
@@ -559,14 +560,14 @@ def _block_checksum(path: str, block: int, start_line: int, end_line: int, data:
 
 
 def read_chunks(db: apsw.Connection, file_id: int, path: str) -> list[Chunk]:
-    """All of a file, in their order."""
+    """All chunks of a file, in order."""
     query = "SELECT * FROM chunks WHERE id >= ? AND id < ? ORDER BY id"
     blocks = db.execute(query, (chunk_id(file_id, 0), chunk_id(file_id + 1, 0)))
     return [Chunk(*fields) for block in blocks for fields in read_block(path, block)]
 
 
 def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:
-    """Over what a file defines, imports and uses; the rows as they are stored, without the file's id."""
+    """Over what a file defines, imports and uses; the rows as stored, without the file's id."""
     total = crc32(uses)
     for row in (*definitions, *imports):
         total = crc32("\0".join(map(str, row)).encode("utf-8", "surrogatepass"), total)
@@ -574,7 +575,7 @@ def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: b
 
 
 def check_symbols(db: apsw.Connection, file_id: int) -> None:
-    """Raises Damage where what a file defines, imports and uses is not what was stored."""
+    """Raises Damage if what a file defines, imports and uses differs from what was stored."""
     definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
                      bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
     imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"

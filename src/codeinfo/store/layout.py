@@ -38,7 +38,7 @@ _LOCK_RETRY_S = 0.05
 
 
 class Tree(Struct, frozen=True):
-    """One tree of a family: a work tree, or a commit that was searched without checking it out."""
+    """One tree of a family: a work tree, or a commit that was searched without a checkout."""
 
     name: str
     root: Path | None
@@ -50,7 +50,7 @@ class Tree(Struct, frozen=True):
 
 
 class IndexFolder:
-    """The place of one tree's index, in the folder of its family."""
+    """The location of one tree's index, in the folder of its family."""
 
     def __init__(self, cache: Path, root: Path, family: Path | None = None, commit: str = "") -> None:
         """`commit` names the tree of a revision; without it, it is the work tree at `root`."""
@@ -65,7 +65,7 @@ class IndexFolder:
 
     @classmethod
     def of_gone(cls, cache: Path, root: Path) -> IndexFolder | None:
-        """The index of a folder that does not exist any more, and so cannot say which family it belongs to."""
+        """The index of a folder that no longer exists, and so cannot say which family it belongs to."""
         for tree in (cache / "indexes").glob(f"*/trees/{_readable(root)}"):
             found = cls(cache, root)
             found.path, found.tree_path = tree.parents[1], tree
@@ -73,16 +73,16 @@ class IndexFolder:
         return None
 
     def exists(self) -> bool:
-        """Whether there is an index, or one was begun."""
+        """Whether there is an index, or one was started."""
         return os.path.exists(self.tree_path / self._marker[0])
 
     def current(self) -> Path | None:
-        """The build that the tree is searched in, or None where there is none (any more)."""
+        """The build the tree is searched in, or None if there is none."""
         with translate_errors(self.path):
             try:
                 status = os.stat(self._current)
                 written = (status.st_ino, status.st_mtime_ns)
-                if written != self._seen[0]:  # it is only ever replaced as a whole, so another file says another name
+                if written != self._seen[0]:  # it is only ever replaced as a whole: another file means another name
                     self._seen = (written, self._build(_text(Path(self._current))))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
@@ -101,7 +101,7 @@ class IndexFolder:
         return self.path / name
 
     def stamp(self, name: str) -> tuple[int, int] | None:
-        """Inode and time of a file of the tree; None where there is none. A replaced file has another one."""
+        """Inode and time of a file of the tree; None if there is none. A replaced file has another one."""
         try:
             status = os.stat(self.tree_path / name)
         except OSError:
@@ -109,28 +109,28 @@ class IndexFolder:
         return status.st_ino, status.st_mtime_ns
 
     def build_path(self, recipe: str) -> Path:
-        """The family's build by `recipe`, or where one goes, so that an interrupted one is found again."""
+        """The family's build for `recipe`, or where one goes, so that an interrupted one is found again."""
         plain = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-        with suppress(OSError, IndexTooNew):  # a tree's own pointer has the say about that
+        with suppress(OSError, IndexTooNew):  # a tree's own pointer decides about that
             preferred = self._build(_text(self.path / "current"))
             if preferred is not None and preferred.name.startswith(plain.name) and preferred.is_dir():
                 return preferred
         return plain
 
     def fresh_build_path(self, recipe: str) -> Path:
-        """A place where no build has ever been."""
+        """A location where no build has ever been."""
         digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
         return self.path / f"v{SCHEMA_VERSION}-{digest}-{os.urandom(4).hex()}"
 
     def promote(self, build: Path) -> None:
-        """Make a build the live one; searches that hold the old one finish on it. Other trees follow when they are next
-        brought up to date."""
+        """Make a build the live one; searches that hold the old one finish on it. Other trees follow when they are
+        next refreshed."""
         with translate_errors(self.path):
             replace_file(self.tree_path / "current", build.name.encode())
             replace_file(self.path / "current", build.name.encode())
 
     def trees(self) -> list[Tree]:
-        """All trees of the family, this one included where it is indexed."""
+        """All trees of the family, including this one if it is indexed."""
         found = []
         for folder in sorted(self.path.glob("trees/*")):
             with suppress(OSError):
@@ -144,7 +144,7 @@ class IndexFolder:
             os.utime(self.tree_path)
 
     def remove_tree(self, name: str) -> None:
-        """Its build still has its entries, until it is tidied up."""
+        """Its build keeps its entries until it is tidied up."""
         with translate_errors(self.path):
             (self.path / "trees" / name / "current").unlink(missing_ok=True)  # first: then nobody opens it any more
             shutil.rmtree(self.path / "trees" / name, ignore_errors=True)
@@ -152,8 +152,8 @@ class IndexFolder:
                 shutil.rmtree(derived, ignore_errors=True)
 
     def remove_other_builds(self, keep: Path) -> None:
-        """All that no tree is searched in, and what a crash left half removed. A build that somebody still reads stays
-        until next time."""
+        """Remove all builds that no tree is searched in, and what a crash left half removed. A build that is still
+        being read stays until next time."""
         used = {keep.name}
         for current in self.path.glob("trees/*/current"):
             with suppress(OSError):
@@ -181,8 +181,8 @@ class IndexFolder:
             os.close(handle)
 
     def set_aside(self, build: Path) -> Path:
-        """Move a damaged build out of the way, keeping only the newest such, and leave word for the other trees that
-        were searched in it."""
+        """Move a damaged build out of the way, keeping only the newest such, and leave a note for the other trees
+        that were searched in it."""
         with translate_errors(self.path):
             for old in self.path.glob("damaged-*"):
                 shutil.rmtree(old, ignore_errors=True)
@@ -196,7 +196,7 @@ class IndexFolder:
         return aside
 
     def take_damage_note(self) -> str:
-        """The name under which a sibling's process set aside the build of this tree, once; "" where none did."""
+        """The name under which a sibling's process set aside the build of this tree, once; "" if none did."""
         try:
             name = _text(self.tree_path / "damaged")
             (self.tree_path / "damaged").unlink()
@@ -205,16 +205,15 @@ class IndexFolder:
         return name
 
     def clear(self) -> None:
-        """The whole family. The caller holds the lock."""
+        """Remove the whole family. The caller holds the lock."""
         with translate_errors(self.path):
             shutil.rmtree(self.path)
 
     @contextmanager
     def lock(self, patience_s: float = 0, waiting: Callable[[], None] = lambda: None) -> Iterator[bool]:
-        """Hold the right to write in this family, or say who has it: at once where the holder is at this tree, which
-        can be searched meanwhile, after `patience_s` where it is at another one; `waiting` is called until then, and
-        may raise to give up. Yields whether the last holder died.
-        """
+        """Hold the right to write in this family, or raise Busy: at once if the holder is indexing this tree, which
+        can be searched meanwhile, after `patience_s` if it is another one; `waiting` is called until then, and may
+        raise to give up. Yields whether the last holder died."""
         handle = self._locked_file(time.monotonic() + patience_s, waiting)
         try:
             died = bool(os.pread(handle, 1, 0))
@@ -232,7 +231,7 @@ class IndexFolder:
             os.close(handle)
 
     def is_unfinished(self) -> bool:
-        """Whether the last holder of the lock died at its work, and nobody has looked after it yet."""
+        """Whether the last holder of the lock died at work, and nobody has checked since."""
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -257,7 +256,7 @@ class IndexFolder:
                 raise
             if locked and os.fstat(handle).st_nlink:
                 return handle
-            os.close(handle)  # where it was cleared between opening and locking it locks nothing any more
+            os.close(handle)  # if it was cleared between opening and locking, the lock means nothing
             if locked:
                 continue
             if tree == self.tree or time.monotonic() >= until:
@@ -271,7 +270,7 @@ class IndexFolder:
 
 
 def _readable(path: Path) -> str:
-    """A folder's name that can be read, and is of this path alone."""
+    """A readable folder name that is unique to this path."""
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', path.name)[:40] or 'root'}-{digest}"
 
@@ -281,7 +280,7 @@ def _text(path: Path) -> str:
 
 
 def indexed_roots(cache: Path) -> list[Path]:
-    """The work trees that have an index in this cache. Listing names takes half the time of a pattern: every search of
+    """The work trees with an index in this cache. Listing names takes half the time of a pattern: every search over
     all projects does it."""
     trees = (tree for family in _listed(f"{cache}/indexes") for tree in _listed(f"{family}/trees"))
     found = []
@@ -299,8 +298,8 @@ def _listed(folder: str) -> list[str]:
 
 
 def make_room(cache: Path, most_bytes: int, keep: Path) -> None:
-    """Remove the indexes of whole families, those used least recently first, until what is left takes at most this
-    much. `keep` stays, and so does what somebody reads or writes."""
+    """Remove the indexes of whole families, least recently used first, until the rest takes at most this much.
+    `keep` stays, and so does what is being read or written."""
     families = [(_last_used(family), family, bytes_under(family)) for family in (cache / "indexes").glob("*")]
     total = sum(size for _, _, size in families)
     for _, family, size in sorted(families):
@@ -319,7 +318,7 @@ def bytes_under(folder: Path) -> int:
 
 
 def _remove_family(family: Path) -> bool:
-    """False where somebody has one of its builds open, or writes one."""
+    """False if one of its builds is open, or being written."""
     handles = []
     try:
         for path in (family / "lock", *family.glob("v*-*")):

@@ -1,10 +1,9 @@
-"""The Store port over one SQLite file in WAL mode, with vector files beside it: one tree of those the file holds.
+"""The Store port over one SQLite file in WAL mode, with vector files beside it: one of the trees in the file.
 
-A vector file is written and synced before the transaction that lists it; one that no transaction lists is an orphan
-of a crash and is removed by the next writer. So the database alone says what the index contains.
+A vector file is written and synced before the transaction that lists it; one that no transaction lists is left over
+from a crash and is removed by the next writer. So the database alone says what the index contains.
 
-What works on arrays is loaded when it is first needed: whether anything changed is known without it, and a parser can
-start meanwhile.
+Array code is imported on first use: whether anything changed is known without it, and a parser can start meanwhile.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Counts(Struct, frozen=True):
     files: int
     chunks: int
     languages: dict[str, int]
-    skipped: tuple[Skip, ...]  # files left out once they were read
+    skipped: tuple[Skip, ...]  # files left out after reading
 
 
 class Shares(Struct, frozen=True):
@@ -82,11 +81,12 @@ class TreeGone(Replaced):
 
 
 class SqliteStore:
-    """`folder` holds index.db and its vector files. With `recipe` a missing database or tree is made, to be filled."""
+    """`folder` holds index.db and its vector files. With `recipe` a missing database or tree is created, to be
+    filled."""
 
     def __init__(self, folder: Path, tree: str, *, recipe: str | None = None) -> None:
         self.folder = folder
-        self.derived = folder / tree  # what is computed from the tree lies here, and goes with it
+        self.derived = folder / tree  # data computed from the tree, removed with it
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self._arrays: Arrays | None = None
         self._manifest: tuple[int, Mapping[str, ManifestRow]] | None = None
@@ -131,7 +131,7 @@ class SqliteStore:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its folder is gone or another one by now: the index was cleared, and perhaps rebuilt."""
+        """Whether its folder is gone or replaced: the index was cleared, and perhaps rebuilt."""
         return not self._hold.is_of(self.folder)
 
     @contextmanager
@@ -144,7 +144,7 @@ class SqliteStore:
 
     @cached_property
     def recipe(self) -> str:
-        """What it was made by: never changed in a build."""
+        """The recipe it was built with: constant within a build."""
         return self.meta()["recipe"]
 
     def meta(self) -> dict[str, str]:
@@ -153,12 +153,12 @@ class SqliteStore:
             return load_meta(db, self._tree)
 
     def state(self) -> str:
-        """Names what the tree has: another one after every change of it."""
+        """Identifies the tree's content: differs after every change."""
         with self._connections.reading() as db:
             return f"{self._tree} {self._version(db).generation}"
 
     def manifest(self) -> Mapping[str, ManifestRow]:
-        """Read once a generation: a refresh looks at it several times."""
+        """Read once per generation: a refresh uses it several times."""
         query = """SELECT e.file_id, e.path, e.size, e.mtime_ns, f.sha256, f.language, f.kind, f.chunk_count
                    FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"""
         with self._connections.reading() as db:
@@ -186,7 +186,7 @@ class SqliteStore:
             return frozenset(map(source_file, rows))
 
     def contents(self, tree: str) -> dict[SourceFile, str]:
-        """The files of some tree of the build, with the hashes of their contents."""
+        """The files of any tree of the build, with their content hashes."""
         query = """SELECT e.path, e.size, e.mtime_ns, f.sha256 FROM entries e JOIN files f ON f.id = e.file_id
                    WHERE e.tree = (SELECT id FROM trees WHERE name = ?)"""
         with self._connections.reading() as db:
@@ -263,7 +263,7 @@ class SqliteStore:
             raise Damage("what it says about itself makes no sense") from error
 
     def members(self, db: apsw.Connection) -> frozenset[int] | None:
-        """The ids of the tree's files, read once a generation; None where it has all there are, as most trees."""
+        """The ids of the tree's files, read once per generation; None if it has all there are, as most trees do."""
         if is_whole(db, self._tree):
             return None
         generation, known = self._version(db).generation, self._members
@@ -321,7 +321,7 @@ class SqliteStore:
             return content_digest(db, self._arrays_of(db))
 
     def check_vector_files(self) -> None:
-        """Whether each vector file is there, in its size, without reading any; raises IndexDamaged."""
+        """Whether each vector file exists in its size, without reading any; raises IndexDamaged."""
         query = "SELECT vector_file, row_count, dimension FROM segments WHERE vector_file != '' AND row_count > 0"
         for attempt in range(_SNAPSHOT_TRIES):
             with self._connections.reading() as db:
@@ -376,7 +376,7 @@ class SqliteStore:
         self.tidy(keep, trees)
 
     def tidy(self, keep: Retention, trees: Collection[str] | None = None) -> None:
-        """Delete what is kept no longer, and all but these trees. The caller holds the family's lock."""
+        """Delete what is no longer kept, and all but these trees. The caller holds the family's lock."""
         from codeinfo.store.segments import collect, drop_tree
 
         with self._connections.writing() as db:
@@ -392,7 +392,7 @@ class SqliteStore:
                 self.compact()
 
     def held_by(self, revisions: Sequence[str]) -> float:
-        """The chunks that only these trees have, as a share of those that work trees have."""
+        """The chunks that only these trees have, as a share of those in work trees."""
         query = f"""WITH named AS (SELECT id FROM trees WHERE name IN (SELECT value FROM json_each(?))),
                     theirs AS (SELECT file_id FROM entries WHERE tree IN named),
                     used AS (SELECT file_id FROM entries WHERE tree IN
@@ -404,7 +404,7 @@ class SqliteStore:
         return float(held / max(used, 1))
 
     def compact(self) -> None:
-        """Give the space of what was deleted back to the disk, which takes as long as writing the rest."""
+        """Return deleted space to the disk, which takes as long as writing the rest."""
         self._connections.vacuum()
 
     def shares(self) -> Shares:
@@ -417,7 +417,7 @@ class SqliteStore:
             return Shares(*map(int, one(db, query, (self._tree,))))
 
     def _merge_once(self) -> bool:
-        """Fold one crowd of segments into one. The caller holds the index lock, so no other writer interferes."""
+        """Merge one crowd of segments. The caller holds the index lock, so no other writer interferes."""
         from codeinfo.store.segments import merge_segments, plan_merge, write_vectors
 
         with self._connections.reading() as db:
@@ -446,7 +446,7 @@ def _problem(db: apsw.Connection, folder: Path) -> str:
 
 
 class Hold:
-    """Keeps a build from being removed for as long as a store of it can be used; the kernel lets go for the dead."""
+    """Keeps a build from being removed while a store of it can be used; the kernel releases it for dead processes."""
 
     def __init__(self, folder: Path) -> None:
         self._handle = -1
@@ -477,7 +477,7 @@ _WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if l
 _EXTENSION_FUNCTIONS = (
     f"kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language IN ({_WITH_EXTENSIONS}))"
 )
-_MANY = 500  # beyond this many files reading the whole table is quicker than asking for each
+_MANY = 500  # beyond this many files reading the whole table is faster than asking for each
 
 
 @contextmanager
@@ -551,7 +551,7 @@ class SqliteCodeFacts:
         return FileLines((chunk.start_line, chunk.text) for chunk in chunks)
 
     def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
-        """Rows of some files, or of all: in the order they are stored in, a file's rows together."""
+        """Rows of some files, or of all: in stored order, a file's rows together."""
         if file_ids is None:
             yield from self._of_tree(self._db.execute(query))
         elif len(file_ids) > _MANY:
@@ -568,7 +568,7 @@ class SqliteCodeFacts:
 
 
 def read_beside(store: SqliteStore, name: str) -> bytes | None:
-    """A derived file kept with the index, or None where there is none or it is damaged: it can be made again."""
+    """A derived file stored with the index, or None if there is none or it is damaged: it can be recreated."""
     try:
         stored = (store.derived / name).read_bytes()
     except OSError:
@@ -578,7 +578,7 @@ def read_beside(store: SqliteStore, name: str) -> bytes | None:
 
 
 def map_beside(store: SqliteStore, name: str) -> memoryview | None:
-    """As `read_beside`, without reading more than what is looked at: it is for the caller to notice damage."""
+    """Like `read_beside`, reading only what is accessed: detecting damage is up to the caller."""
     try:
         with open(store.derived / name, "rb") as file:
             return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))[_DIGEST_BYTES:]
@@ -587,7 +587,7 @@ def map_beside(store: SqliteStore, name: str) -> memoryview | None:
 
 
 def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None:
-    """Which version of a derived file there is, None where there is none: it is only ever replaced as a whole."""
+    """The version of a derived file, None if there is none: it is only ever replaced as a whole."""
     path = f"{store.derived}/{name}"
     try:
         status = os.stat(path)
@@ -597,7 +597,7 @@ def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None
 
 
 def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
-    """Replace a derived file as a whole, with its checksum. Losing it costs time only, so a full disk is no failure."""
+    """Replace a derived file as a whole, with its checksum. Losing it only costs time, so a full disk is no failure."""
     path = Path(store.derived, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:

@@ -1,9 +1,9 @@
-"""The user's own data in SQLite files: transactions over statements that PostgreSQL takes as well, and locks that end
+"""The user's own data in SQLite files: transactions over statements that PostgreSQL accepts as well, and locks that end
 with their holder. A team has the same tables, each row with its owner, behind the same methods: `team/user_data.py`.
 
-Conversations are precious, so nothing here deletes but on request. A run holds a lock of its conversation that ends
-when the process dies, and begins by writing both its turns in one transaction, the reply as failed. Finishing replaces
-that turn. So a crash at any moment leaves a turn that says so, and never a question without one.
+Conversations are precious, so nothing here is deleted except on request. A run holds a lock of its conversation that
+ends when the process dies, and starts by writing both its turns in one transaction, the reply as failed. Finishing
+replaces that turn. So a crash at any moment leaves a turn that says so, and never a question without one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from codeinfo.operations.clients import IngestRun
 from codeinfo.store.database import BUSY_MS, DATA, Damage, transaction, translate_errors
 
 Row = tuple[Any, ...]
-LOCK_PATIENCE_S = 0.25  # a look at whether a lock is held holds it for a moment
+LOCK_PATIENCE_S = 0.25  # checking whether a lock is held holds it for a moment
 
 
 class Transaction(Protocol):
@@ -53,10 +53,10 @@ class Transaction(Protocol):
 
 
 class UserData(Protocol):
-    """Rows of an owner: the current caller unless another one is named. A file has one owner, whatever is named."""
+    """Rows of an owner: the current caller unless another one is given. A file has one owner, whichever is given."""
 
     def open(self) -> None:
-        """Raises where the data cannot be used; otherwise the first transaction would."""
+        """Raises if the data cannot be used; otherwise the first transaction would."""
         ...
 
     def close(self) -> None: ...
@@ -70,20 +70,20 @@ class UserData(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]: ...
 
     def writing(self, owner: int | None = None) -> AbstractContextManager[Transaction]:
-        """One of an owner at a time, from its beginning, and all of it or nothing."""
+        """One per owner at a time, from its start, all or nothing."""
         ...
 
     def lock(self, name: str) -> AbstractContextManager[bool]:
-        """Whether the lock is held while the block lasts; another process may have it."""
+        """Whether the lock is held for the duration of the block; another process may have it."""
         ...
 
     def drop_lock(self, name: str) -> None:
-        """What it is about is gone for good."""
+        """Its subject is gone for good."""
         ...
 
 
 class UserFile:
-    """One file in the user's data folder. `lock` makes files beside it."""
+    """One file in the user's data folder. `lock` creates files beside it."""
 
     owner = 0
 
@@ -130,7 +130,7 @@ class UserFile:
             try:
                 with transaction(db, begin):
                     yield _FileTransaction(db, self)
-            except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a column's name, that was flipped on disk
+            except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a column's name, with a flipped bit
                 if isinstance(error, apsw.SQLError) and not str(error).startswith("no such "):
                     raise
                 raise Damage(str(error)) from error
@@ -180,7 +180,7 @@ class _FileTransaction:
 
 
 def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
-    """The database, made if need be. Each change of its tables has a name and is made once."""
+    """The database, created if needed. Each migration has a name and runs once."""
     private_folder(path.parent)
     touch_private(path)
     db = apsw.Connection(str(path))
@@ -213,14 +213,14 @@ def utc_now() -> datetime:
 
 
 def timestamp(moment: datetime | None = None) -> str:
-    """Now, or the given moment, in UTC; these texts sort in the order of time."""
+    """Now, or the given moment, in UTC; these texts sort chronologically."""
     return (moment or utc_now()).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 # --- conversations ---------------------------------------------------------------------------------------------------
 
 UNFINISHED = "the run did not finish"
-LEAST_PREFIX = 6  # characters of an id that may stand for all 16: fewer are as likely a slip as a choice
+LEAST_PREFIX = 6  # characters of an id that may stand for all 16: a shorter prefix is likely a typo
 _MOST_NAMED = 5  # ids in an error
 MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
 MALFORMED = "malformed entry"
@@ -231,7 +231,7 @@ _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)  # msgspec's err
 
 _LISTED = NextStep(to_run("conversations list"), " shows their ids")
 
-# In the order they were added; a name never changes once it was released.
+# In the order they were added; a name never changes after its release.
 MIGRATIONS: dict[str, str] = {
     "conversations and turns": """
         CREATE TABLE conversations(
@@ -306,7 +306,7 @@ class ConversationStore:
 
     @contextmanager
     def run(self, identity: str) -> Iterator[None]:
-        """The only run of a conversation while the block lasts; a second one is refused."""
+        """The only run of a conversation during the block; a second one is refused."""
         with self._data.lock(_lock_of(identity)) as held:
             if not held:
                 raise Busy(
@@ -317,7 +317,7 @@ class ConversationStore:
             yield
 
     def begin(self, identity: str, question: str, *, provider: str, model: str) -> int:
-        """Write the question and a reply that counts as failed until `finish`; the id of the reply."""
+        """Write the question and a reply that counts as failed until `finish`; returns the id of the reply."""
         now = self._stamp()
         with self._data.writing() as db:
             if _find_conversation(db, identity).archived_at is not None:
@@ -377,7 +377,8 @@ class ConversationStore:
     # --- looking ---
 
     def get(self, given: str) -> Conversation:
-        """The conversation of an id, or of the only id that begins so, by `LEAST_PREFIX` characters or more."""
+        """The conversation with this id, or with the only id that has this prefix of at least `LEAST_PREFIX`
+        characters."""
         with self._data.reading() as db:
             return _find_conversation(db, given)
 
@@ -407,7 +408,7 @@ class ConversationStore:
             return tuple(turn_of(row) for row in db.execute(query, identity))
 
     def search(self, text: str, limit: int) -> tuple[ConversationMatch, ...]:
-        """Conversations that have every word somewhere, the latest first."""
+        """Conversations that contain every word, the latest first."""
         words = list(dict.fromkeys(text.split()))
         if not words:
             raise UsageError("there is nothing to search for", next_step="Name some words")
@@ -432,7 +433,7 @@ class ConversationStore:
         return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (None,))
 
     def delete(self, identities: Sequence[str]) -> tuple[str, ...]:
-        """For good, with all turns. One that is running is refused, and with it the whole call."""
+        """Delete for good, with all turns. A running one is refused, and with it the whole call."""
         chosen = [self.get(given).id for given in identities]
         with ExitStack() as runs:
             for identity in chosen:
@@ -510,7 +511,7 @@ def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conve
 
 
 def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:
-    """The surroundings of the first word that a turn has, else the title."""
+    """The surroundings of the first word found in a turn, otherwise the title."""
     for turn in turns:
         folded = turn.content.casefold()
         for word in words:
@@ -523,7 +524,7 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> s
 
 
 def bounded_json(details: object) -> str:
-    """Searches or tool calls as JSON; where that is too long without previews, then without passages."""
+    """Searches or tool calls as JSON; if too long, without previews, then without passages."""
     entries = to_builtins(details, enc_hook=str)
     for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):
         for entry in entries if field else ():
@@ -537,8 +538,8 @@ def bounded_json(details: object) -> str:
 
 
 def turn_of(row: tuple[Any, ...]) -> Turn:
-    """A row as a turn. A conversation is worth more than its details: an entry that an odd version or hand wrote is
-    shown as one that cannot be read, and everything else as it is."""
+    """A row as a turn. A conversation is worth more than its details: an entry written by another version or by hand
+    is shown as unreadable, and everything else as it is."""
     *plain, tool_calls, citations, usage, took_ms, error, rounds, notes = row
     searches, odd_searches = _read(rounds, _round)
     calls, odd_calls = _read(tool_calls, _tool_use)
@@ -556,9 +557,9 @@ def turn_of(row: tuple[Any, ...]) -> Turn:
 
 
 def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
-    """The entries of a stored list, and those that are not what they should be."""
+    """The entries of a stored list, and those that are malformed."""
     try:
-        # NaN, which JSON does not have, becomes a text and with it its entry one that cannot be read.
+        # NaN, which JSON does not have, becomes a text, and its entry unreadable.
         entries = json.loads(stored or "[]", parse_constant=str)
     except ValueError:
         return (), (stored,)
@@ -595,7 +596,7 @@ def _tool_use(entry: Any) -> ToolUse:
 
 
 def _readable(entries: list[Any], kind: type[Value]) -> tuple[list[Value], int]:
-    """Those of the entries that can be read, and how many cannot."""
+    """The readable entries, and how many are not."""
     good = []
     for entry in entries:
         with suppress(*_UNREADABLE):
@@ -609,12 +610,12 @@ def _readable(entries: list[Any], kind: type[Value]) -> tuple[list[Value], int]:
 _SAVINGS_MIGRATIONS = {
     "savings": """CREATE TABLE IF NOT EXISTS savings(
     day TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER NOT NULL, returned INTEGER NOT NULL, files INTEGER NOT NULL,
-    PRIMARY KEY(day, tool)) WITHOUT ROWID"""  # versions before the first migration had made the table already
+    PRIMARY KEY(day, tool)) WITHOUT ROWID"""  # versions before the first migration already created the table
 }
 
 
 class Tally(Struct, frozen=True):
-    """Calls, the tokens they returned, and the tokens of the whole files that they took them from."""
+    """Calls, the tokens they returned, and the tokens of the whole files they came from."""
 
     calls: int = 0
     returned: int = 0
@@ -669,13 +670,13 @@ _QUEUE_MIGRATIONS = {
     place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, root TEXT NOT NULL, complete INTEGER NOT NULL,
     state TEXT NOT NULL, created_at TEXT NOT NULL, started_at TEXT NOT NULL DEFAULT '',
     finished_at TEXT NOT NULL DEFAULT '', outcome TEXT NOT NULL DEFAULT '', error TEXT NOT NULL DEFAULT '',
-    error_code TEXT NOT NULL DEFAULT '')"""  # versions before the first migration had made the table already
+    error_code TEXT NOT NULL DEFAULT '')"""  # versions before the first migration already created the table
 }
 _RUN = "id, root, complete, state, created_at, started_at, finished_at, outcome, error, error_code"
 
 
 class IngestStore:
-    """In the data folder of the machine whose folders are to be indexed. What a run did is stored as JSON."""
+    """In the data folder of the machine whose folders are indexed. A run's outcome is stored as JSON."""
 
     def __init__(self, folder: Path) -> None:
         self._data = UserFile(folder / "ingest.db", _QUEUE_MIGRATIONS)
@@ -687,7 +688,7 @@ class IngestStore:
     # --- adding and looking ---
 
     def add(self, root: str, *, full: bool, most: int) -> str | None:
-        """The id of the run of this root that waits, or of a new one; None where `most` wait already."""
+        """The id of this root's waiting run, or of a new one; None if `most` are already waiting."""
         with self._data.writing() as db:
             same = "WHERE root = ? AND complete = ? AND state IN ('queued', 'running') ORDER BY state, place LIMIT 1"
             for run in _select(db, same, root, int(full)):
@@ -706,7 +707,7 @@ class IngestStore:
             return identity
 
     def cancel_waiting(self, identity: str) -> bool:
-        """Whether it waited and no longer does."""
+        """Whether it was waiting and no longer is."""
         update = """UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'
                     RETURNING id"""
         with self._data.writing() as db:
@@ -718,7 +719,7 @@ class IngestStore:
         return rows[0] if rows else None
 
     def waiting(self) -> list[IngestRun]:
-        """Running and queued, in the order of their turns."""
+        """Running and queued, in order."""
         with self._data.reading() as db:
             return _select(db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
 
@@ -740,7 +741,7 @@ class IngestStore:
             db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
 
     def take(self) -> IngestRun | None:
-        """The run whose turn it is, now running."""
+        """The next run, now running."""
         update = f"""UPDATE runs SET state = 'running', started_at = ? WHERE state = 'queued' AND id =
                      (SELECT id FROM runs WHERE state = 'queued' ORDER BY place LIMIT 1) RETURNING {_RUN}"""
         with self._data.writing() as db:
@@ -756,7 +757,7 @@ class IngestStore:
         error: str = "",
         error_code: str = "",
     ) -> None:
-        """`outcome` are fields of the run."""
+        """`outcome` holds fields of the run."""
         update = """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
                     WHERE id = ? AND state IN ('queued', 'running')"""
         with self._data.writing() as db:
