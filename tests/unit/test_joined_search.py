@@ -156,9 +156,9 @@ def test_most_terms_of_a_long_text_are_read_where_the_best_files_are(
     everywhere = tuple(roots.values())
     exact = ask(engine, REPORT, *everywhere).hits
     read = _count_terms_read(monkeypatch)
-    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "SAMPLED_PARTS": 1, "FIRST_TERMS": 6, "BEST": 1}.items():
+    few = {"LONG_QUERY": 6, "FIRST_TERMS": 4, "UNSEEN_TERMS": 2, "BEST": 1, "KEPT_USES": 0}
+    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "SAMPLED_PARTS": 1, **few}.items():
         monkeypatch.setattr(line, name, value)
-    monkeypatch.setattr(line, "KEPT_USES", 0)
     found = ask(engine, REPORT, *everywhere, explain=True).hits
     assert (found[0].root, found[0].path) == (exact[0].root, exact[0].path) == (str(roots["tests"]), "src/retry.py")
     assert found[0].score == exact[0].score
@@ -184,14 +184,17 @@ def test_light_terms_and_common_names_of_a_long_text_are_left_out_of_many_indexe
     assert "RetryPolicy" in looked_up
     looked_up.clear()
     read = _count_terms_read(monkeypatch)
-    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "FIRST_TERMS": 20, "MOST_TERMS": 20, "COMMON_NAME": 0}.items():
+    for name, value in {"LARGE": 1, "MANY_PARTS": 3, "MOST_TERMS": 20, "COMMON_NAME": 0, "KEPT_USES": 0}.items():
         monkeypatch.setattr(line, name, value)
-    monkeypatch.setattr(line, "KEPT_USES", 0)
     found = ask(engine, report, *roots.values())
     assert (found.hits[0].root, found.hits[0].path) == (exact[0].root, exact[0].path)
     assert found.quality.status == "ok", "what was left out does not count as unknown"
     assert len({term for asked in read.values() for terms in asked for term in terms}) <= 20
     assert "RetryPolicy" not in looked_up
+    for name, value in {"LONG_QUERY": 1, "FIRST_TERMS": 0, "UNSEEN_TERMS": 0, "COMMON_WORD": 0}.items():
+        monkeypatch.setattr(line, name, value)
+    ask(engine, report, *roots.values())
+    assert "RetryPolicy" not in looked_up, "that it is common says the sample too"
     ask(engine, "Fix retries of RetryPolicy", *roots.values())
     assert "RetryPolicy" in looked_up, "in a short text a common name says more"
 

@@ -60,6 +60,10 @@ class TermUses(NamedTuple):
         return TermUses(self.rows.take(rows), self.uses.take(rows), files, firsts, gains, fields)
 
 
+_NONE, _NOWHERE = np.zeros(0, np.float32), np.zeros(0, np.int32)
+NO_USES = TermUses(_NOWHERE, _NONE, _NOWHERE, np.zeros(1, np.int32), _NONE, np.zeros(0, np.uint8))
+
+
 class Frequency(NamedTuple):
     """In how many rows and files a term is."""
 
@@ -208,8 +212,8 @@ def score_keywords(
     found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
     counts = [len(uses.files) for _, _, uses in found]
     every = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in found]
-    idf = [_idf(frequency.rows, rows) for frequency in every]
-    file_worths = [weight * _idf(own.files, files) for (_, weight, _), own in zip(found, every, strict=True)]
+    idf = [rarity(frequency.rows, rows) for frequency in every]
+    file_worths = [weight * rarity(own.files, files) for (_, weight, _), own in zip(found, every, strict=True)]
     scores = np.zeros(files)
     for part, own in batches(counts):
         met, gains = (
@@ -254,7 +258,7 @@ def _path_worths(w: Weights) -> Floats:
     return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
 
 
-def _idf(having: float, total: int) -> float:
+def rarity(having: float, total: int) -> float:
     return math.log1p((total - having + 0.5) / (having + 0.5))
 
 

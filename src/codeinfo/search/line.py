@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from codeinfo.cache import Cache
 from codeinfo.languages.model import is_inline_test, may_have_inline_tests
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
-from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
+from codeinfo.ports import ChunkRow, Embedder, Posting, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
 from codeinfo.search.channels import (
     ANYWHERE,
     DEFINED,
     FOLDER,
+    NO_USES,
     STEM,
     CommitIndex,
     Embedded,
@@ -34,8 +35,10 @@ from codeinfo.search.channels import (
     Survey,
     TermUses,
     file_scores,
+    first_of_runs,
     norms_of,
     past_changes,
+    rarity,
     read_cosines,
     read_terms,
     rows_of,
@@ -64,10 +67,12 @@ TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which di
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 LARGE = 60_000  # chunks: from here on only those of likely files are looked at
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
-FIRST_TERMS = 40  # of a query are read in each of so many indexes, and the others …
+LONG_QUERY = 40  # terms: of more of them …
+FIRST_TERMS, UNSEEN_TERMS = 20, 10  # … so many are read in each of so many indexes, and the others …
 MOST_TERMS = 150  # … up to so many in those that have …
 BEST = 50  # … one of the best files by these
 COMMON_NAME = 3_000  # files that define something with this word: there, it is no name
+COMMON_WORD = 10_000  # chunks that have it
 LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
 NEAREST = 100  # files that are likely by their meaning alone
 SIGNS_APART = 20  # one of so many signs: chunks of a file that have more of them wrong than its best are no nearer
@@ -188,7 +193,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     known = _known_terms([term for term in query.terms if term not in later], view, w)
     keyword = score_keywords(query.terms, known, _norms_of(view, w))
     is_long = query.shape is Shape.REPORT and _is_spread(view, options)
-    names = _telling_names(query, keyword) if is_long else query.names
+    names = _telling_names(query, keyword, later) if is_long else query.names
     found = view.definitions(names) if names else []
     exact, named = boost.definition_scores(query, found, files)
     evidence = Evidence(keyword, found)
@@ -282,15 +287,17 @@ def _add_likely_chunks(
 
 
 def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
-    """Of a long query to many indexes the terms that weigh least, with how many rows have them by a sample of the
-    indexes: to read them in all of these would take longer than all else."""
-    first = query.heaviest(FIRST_TERMS)
-    later = [term for term in query.terms if term not in first]
-    if not later:
+    """Of a long query to many indexes the terms that say least, by their weight and their rarity in a sample of the
+    indexes, with how many rows have them: to read them in all of these would take longer than all else. A term that the
+    sample does not have may be anything, from the one name that matters to a number."""
+    if len(query.terms) <= LONG_QUERY:
         return {}
     sample = np.linspace(0, len(view.paths) - 1, SAMPLED_PARTS).astype(np.intp)
-    counts, share = view.row_counts(later, sample)
-    return {term: counts.get(term, 0) / share for term in later}
+    counts, share = view.row_counts(list(query.terms), sample)
+    having = {term: counts.get(term, 0) / share for term in query.terms}
+    by_worth = sorted(having, key=lambda term: -query.terms[term] * rarity(having[term], len(view.row_file)))
+    seen, unseen = ([term for term in by_worth if bool(having[term]) is known] for known in (True, False))
+    return {term: having[term] for term in (*seen[FIRST_TERMS:], *unseen[UNSEEN_TERMS:])}
 
 
 def _add_later_terms(
@@ -302,31 +309,39 @@ def _add_later_terms(
     w: Weights,
     options: SearchOptions,
 ) -> None:
-    """What they say in the indexes that have one of the best files. From here on only likely files count."""
+    """What they say in the indexes that have one of the best files. From here on only likely files count, so that of
+    the others no more is read than how many there are."""
     assert evidence.likely is not None
-    found, share = view.postings_of(list(later), best)
     norms = _norms_of(view, w)
     known = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
     frequencies = {term: Frequency.of(uses) for term, uses in known.items()}
-    known |= (read := read_terms(found, view.row_file, norms, w))
-    for term, uses in read.items():
-        part = min(1.0, len(uses.rows) / later[term]) if later[term] else share
-        frequencies[term] = Frequency(len(uses.rows) / part, len(uses.files) / part)
     likely = np.zeros(len(view.paths), bool)
     likely[evidence.likely] = True
     known = {term: uses.within(likely) for term, uses in known.items()}
+    postings, share = view.postings_of(list(later), best)
+    found = dict[str, Posting]()
+    for term, posting in postings.items():
+        owners = view.row_file.take(posting.rows)
+        part = min(1.0, len(owners) / later[term]) if later[term] else share
+        frequencies[term] = Frequency(len(owners) / part, len(first_of_runs(owners)) / part)
+        known[term] = NO_USES
+        if len(own := likely.take(owners).nonzero()[0]):
+            found[term] = posting.at(own)
+    known |= read_terms(found, view.row_file, norms, w)
     evidence.keyword = score_keywords(query.terms, known, norms, frequencies)
     evidence.files |= signals_of_words(query, evidence.keyword, view, w, options)
 
 
-def _telling_names(query: Query, keyword: KeywordScores) -> list[str]:
+def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
     """Of a report, without words that thousands of files define something with: these would take longer to read than
     all else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
     known = dict(zip(keyword.idf, keyword.uses, strict=True))
 
     def is_common(name: str) -> bool:
-        uses = known.get("".join(identifier_terms(name)[-1:]))  # the last one is all of it
-        return uses is not None and int(np.count_nonzero(uses.fields & np.uint8(DEFINED))) > COMMON_NAME
+        term = "".join(identifier_terms(name)[-1:])  # the last one is all of it
+        if term not in known:
+            return later.get(term, 0) > COMMON_WORD
+        return int(np.count_nonzero(known[term].fields & np.uint8(DEFINED))) > COMMON_NAME
 
     return [name for name in query.names if not is_common(name)]
 
