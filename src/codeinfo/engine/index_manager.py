@@ -753,7 +753,6 @@ class IndexManager:
 
         def make_report() -> IndexReport:
             counts = store.counts()
-            built = outcome is not None or self.source.fixed
             return IndexReport(
                 root=str(self.root),
                 files=counts.files,
@@ -762,7 +761,7 @@ class IndexManager:
                 changed=done.changed,
                 renamed=done.renamed,
                 removed=len(changes.removed),
-                unchanged=counts.files - done.added - done.changed if built else changes.unchanged,
+                unchanged=counts.files - done.added - done.changed,
                 rebuilt=rebuilt,
                 skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
                 notes=(*run.notes, *done.notes, *standing),
