@@ -316,6 +316,10 @@ def test_a_whole_file_with_outline_and_the_uses_of_a_name(page: Page) -> None:
     expect(code).to_contain_text("class InsufficientFunds")
     assert code.locator("tr.here").count() == 1  # the line of the result
     check_accessible(page)
+    page.set_viewport_size({"width": 1000, "height": 300})
+    code.locator("tr").last.scroll_into_view_if_needed()
+    expect(page.locator("h1")).to_be_in_viewport(ratio=1)  # the name stays above the lines
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.locator(".outline").get_by_role("link", name="transfer").click()
     panel = page.locator("#panel")
     expect(panel).to_contain_text("teller.py:5")
