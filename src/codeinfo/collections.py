@@ -518,6 +518,8 @@ def _set_policy(connection: _CheckedConnection, policy: HostPolicy) -> http.clie
 MAX_PACKED_BYTES = 500_000_000
 MAX_UNPACKED_BYTES = 1_000_000_000
 MAX_MEMBERS = 50_000
+MAX_HEADER_BYTES = 1_000_000  # of one that holds long names
+_LONG_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, b"X")
 
 
 def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) -> tuple[bytes, Manifest]:
@@ -533,12 +535,28 @@ def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) 
     return gzip.compress(plain.getvalue(), mtime=0), manifest
 
 
+class _Member(tarfile.TarInfo):
+    """Refuses the headers that are read into memory before anybody can look at them, and maps of holes in files."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        member = super().frombuf(buf, encoding, errors)
+        if member.type in _LONG_HEADERS and member.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        if member.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a file with holes")
+        return member
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise tarfile.ReadError("a file with holes")
+
+
 def unpack(data: bytes) -> dict[str, bytes]:
     """Path → content of the regular files of an archive. Links, devices and names that lead outside are refused."""
     files: dict[str, bytes] = {}
     total = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r|gz") as archive:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r|gz", tarinfo=_Member) as archive:
             for count, member in enumerate(archive):
                 if count >= MAX_MEMBERS:
                     raise UsageError(f"the package has more than {MAX_MEMBERS:,} entries")
@@ -551,7 +569,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
                     raise UsageError(f"the package unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
                 content = archive.extractfile(member)
                 files[safe_path(member.name)] = content.read() if content else b""
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, EOFError, OSError, RecursionError, ValueError) as error:
         raise UsageError(f"the package is broken: {error}", next_step="Get it again") from error
     return _strip_wrapper(files)
 

@@ -181,6 +181,15 @@ class TooLarge(OSError):
     """The file has more bytes than the caller accepts."""
 
 
+def open_regular(path: str | Path) -> int:
+    """The descriptor of a file that stays open; for all others there is `read_regular`."""
+    descriptor = os.open(path, _FILE_FLAGS)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegular(errno.EINVAL, "not a regular file")
+    return descriptor
+
+
 def read_regular(root: str, path: str, limit: int) -> bytes:
     """The bytes of `root`/`path`. Every folder on the way is opened without following links, so that a link swapped in
     after the walk leads nowhere; opening a FIFO does not block."""

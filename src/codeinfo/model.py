@@ -37,6 +37,9 @@ class SourceFile(NamedTuple):
 source_file: Callable[[tuple[str, int, int]], SourceFile] = partial(tuple.__new__, SourceFile)
 
 
+UNREADABLE = "unreadable"  # the rule of what is there and cannot be looked at
+
+
 class Skip(Struct, frozen=True):
     """A file or folder that was left out, and the rule that decided."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
 import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -172,6 +174,42 @@ def test_names_that_leave_the_package_are_refused(name: str) -> None:
 def test_archives_that_reach_outside_are_refused(member: tarfile.TarInfo) -> None:
     with pytest.raises(UsageError):
         unpack(tar_of((tarfile.TarInfo("manifest.json"), b"{}"), (member, b"")))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_of_an_archive_cannot_fill_the_memory(kind: bytes) -> None:
+    header = tarfile.TarInfo("x")
+    header.type, header.size = kind, 300_000_000
+    packed = io.BytesIO()
+    with gzip.open(packed, "wb", compresslevel=1) as sink:
+        sink.write(header.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(30):
+            sink.write(bytes(10_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="a header of 300,000,000 bytes"):
+            unpack(packed.getvalue())
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("way", ["headers", "holes", "a map of holes"])
+def test_archives_that_cost_more_than_they_hold_are_refused(way: str) -> None:
+    member = tarfile.TarInfo("a.md")
+    plain = io.BytesIO()
+    if way == "headers":
+        for _ in range(3000):
+            plain.write(tarfile.TarInfo().create_pax_header({**member.get_info(), "name": "é"}, "utf-8")[:1024])
+    elif way == "holes":
+        member.type = tarfile.GNUTYPE_SPARSE
+        plain.write(member.tobuf(tarfile.GNU_FORMAT))
+    else:
+        member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1"}
+        member.size = 512
+        plain.write(member.tobuf(tarfile.PAX_FORMAT) + b"999999999\n" + b"1\n" * 251)
+    with pytest.raises(UsageError, match=r"the package is broken: (a file with holes|maximum recursion)"):
+        unpack(gzip.compress(plain.getvalue() + bytes(10240)))
 
 
 def test_a_broken_archive_is_refused() -> None:

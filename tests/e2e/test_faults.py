@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -257,13 +258,23 @@ def test_a_failing_sync_ends_the_run_and_the_next_one_is_whole(project: Path, tm
 def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> None:
     large = make_project(tmp_path / "large", 999)
     (large / "module0500.py").chmod(0)
-    command = [sys.executable, "-m", "codeinfo", "index", "--json"]
+    command = [sys.executable, "-m", "codeinfo"]
     if os.geteuid() == 0:  # root reads everything, unless this right is taken away
         if shutil.which("setpriv") is None:
             pytest.skip("root reads every file, and there is no setpriv")
         command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *command]
-    done = subprocess.run(command, cwd=large, capture_output=True, text=True, timeout=100, check=False)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [*command, *arguments, "--json"]
+        return subprocess.run(line, cwd=large, capture_output=True, text=True, timeout=100, check=False)
+
+    done, sought = run("index"), run("grep", "def ", "--glob", "module0500.py")
     (large / "module0500.py").chmod(0o600)
+    (large / "closed").mkdir(mode=0)
+    searched = run("search", "module")
+    (large / "closed").rmdir()
+    assert "1 place cannot be read and is left out: `codeinfo index` names it" in json.loads(sought.stdout)["notes"]
+    assert "1 place cannot be read and is left out: `codeinfo index` names it" in json.loads(searched.stdout)["notes"]
     assert done.returncode == 3, done.stderr
     (report,) = tools.Done(3, done.stdout, "").json["reports"]
     assert report["files"] == 999

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,9 @@ def test_configurations_are_looked_for_up_to_the_repository(tmp_path: Path) -> N
     (tmp_path / "repo/.git").mkdir()
     root = tmp_path / "repo/packages/kit/src"
     root.mkdir()
+    os.mkfifo(tmp_path / "repo/packages/tsconfig.json")  # which must not be waited for
     assert configs_above(root) == {
+        "../../tsconfig.json": "",
         "../package.json": '{"name": "repo/packages/kit"}',
         "../../../package.json": '{"name": "repo"}',
     }

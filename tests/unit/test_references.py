@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.graph.scip import ScipIndex
 from codeinfo.graph.uses import UsedNames, references_to, unpack
 from codeinfo.index import parse
 from codeinfo.index.parse import pack_code
@@ -718,6 +719,23 @@ def test_a_file_that_is_newer_than_the_compilers_index_is_resolved_without_it(tm
         (root / "index.scip").write_bytes(b"no protocol buffer")
         assert proofs() == {"resolved"}
         assert "index.scip is not used" in note()
+        (root / "index.scip").unlink()
+        os.mkfifo(root / "index.scip")  # which must not be waited for
+        assert proofs() == {"resolved"}
+        assert "index.scip is not used" in note()
+
+
+def test_a_compilers_index_that_is_cut_or_broken_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "index.scip"
+    good = (SCIP / "ts" / "index.scip").read_bytes()
+    broken = b"\x0a\x06bad.ts\x12\x05" + b"\xff" * 5  # a document whose only occurrence is none
+    nameless = b"\x08\x05"  # a number in the place of a document's name
+    path.write_bytes(good + b"".join(b"\x12" + bytes([len(one)]) + one for one in (broken, nameless)))
+    index = ScipIndex(path)
+    assert index.occurrences("store.ts")
+    assert index.occurrences("bad.ts") == ()
+    os.truncate(path, 0)  # as an indexer does that writes it again: reading a mapped file would end the process
+    assert index.occurrences("app.ts") == ()
 
 
 def test_a_field_that_may_be_null_and_what_is_made_in_place_have_their_types(tmp_path: Path) -> None:

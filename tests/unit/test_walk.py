@@ -16,6 +16,7 @@ from msgspec import msgpack
 from codeinfo.errors import NotFound
 from codeinfo.model import FileKind, Walk
 from codeinfo.sources import git
+from codeinfo.sources.git import family_of
 from codeinfo.sources.walk import KnownWalk, Memo, WalkSettings, walk, walk_from, why
 
 
@@ -227,6 +228,11 @@ def test_a_fifo_as_codeinfoignore_does_not_block(root: Path) -> None:
     write(root, "a.py")
     os.mkfifo(root / ".codeinfoignore")
     assert paths(walk(root)) == ["a.py"]
+
+
+def test_a_fifo_where_git_has_its_folder_does_not_block(plain: Path) -> None:
+    os.mkfifo(plain / ".git")
+    assert family_of(plain) == plain
 
 
 def test_names_that_are_no_text_survive(root: Path) -> None:

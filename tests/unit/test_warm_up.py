@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,10 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
-from codeinfo.model import Hit
+from codeinfo.errors import NotFound
+from codeinfo.model import Hit, Walk
 from codeinfo.operations.search import IndexRequest, SearchRequest
+from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects
 from codeinfo.serve.refresh import server_engine
 
 
@@ -42,6 +47,44 @@ def test_it_warms_up_after_a_refresh(project: Path, tmp_path: Path, monkeypatch:
         while not warmed and time.monotonic() < deadline:
             time.sleep(0.01)
         assert warmed == [str(project)]
+
+
+def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: Path) -> None:
+    """It comes seldom to a server, and until then frames of failed calls and old lists of files would hold memory and
+    open files."""
+
+    class Used:
+        pass
+
+    used: list[weakref.ref[Used]] = []
+
+    def fail(call: Call) -> None:
+        one = Used()
+        used.append(weakref.ref(one))
+        try:
+            raise KeyError("in between")
+        except KeyError as error:
+            raise NotFound("not here") from error
+
+    with server_engine(config(tmp_path)) as engine:
+        lease = EngineLease(lambda: engine, None)
+        gc.collect()
+        gc.disable()
+        try:
+            with pytest.raises(NotFound):
+                asyncio.run(Dispatcher(lease, Projects(lease)).run(fail))
+            assert [one() for one in used] == [None]
+            for number in range(3):
+                (project / f"new{number}.py").write_text("def new():\n    pass\n")
+                engine.index(IndexRequest((str(project),)))
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            assert not [one for one in gc.garbage if isinstance(one, Walk)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+            lease.threads.shutdown()
 
 
 def test_answers_are_the_same(project: Path, tmp_path: Path) -> None:

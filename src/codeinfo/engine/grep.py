@@ -20,12 +20,12 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete, unread_note
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import INDEXING, NextStep, Walk, to_run
+from codeinfo.model import INDEXING, UNREADABLE, NextStep, Walk, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
@@ -56,7 +56,7 @@ LEFT_OUT = {
     "build-folder": "build folders",
     "cache-folder": "cache folders",
     "codeinfoignore": "files that .codeinfoignore names",
-    "unreadable": "files that cannot be read",
+    UNREADABLE: "files that cannot be read",
     "odd-name": "files whose names are not UTF-8",
     "nested-repository": "repositories within this one",
     "nested-worktree": "work trees within this one",
@@ -220,6 +220,8 @@ class GrepOperations:
                     data, lines = scan.lines(file, pages, shown=found.has_room)
                     if lines:
                         found.add(str(index.root), file, data, lines, facts)
+                if scan.unread:
+                    notes.append(unread_note(scan.unread))
         return found, notes
 
     def _corpus(
@@ -340,6 +342,7 @@ class Scan:
         self._pattern = pattern
         self._clean = clean
         self._known: dict[str, list[literal.Line]] = {}  # by content hash, since many files are copies
+        self.unread = 0  # files that are there and could not be read
 
     def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
         """The matching lines of a file and the text they are from, with secrets blanked. Whether the file is still what
@@ -356,8 +359,11 @@ class Scan:
     ) -> tuple[bytes, list[literal.Line]]:
         try:
             raw = self._reader.read(file.path, MAX_BYTES)
-        except OSError:
+        except FileNotFoundError:
             return b"", []  # gone since it was listed
+        except OSError:
+            self.unread += 1
+            return b"", []
         signed = self._signatures.files.get(file.key)
         data = raw if signed and signed.plain else searchable(raw)
         if data is None:

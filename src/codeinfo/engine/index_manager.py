@@ -24,7 +24,7 @@ from codeinfo.config import Config
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
+from codeinfo.model import UNREADABLE, ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, CodeFacts, Embedder, Retention
@@ -750,6 +750,8 @@ class IndexManager:
         """`outcome` is the build's result, None if nothing was done."""
         self.seen = seen
         done, standing, took = outcome or Outcome(), self.standing_notes(), time.monotonic() - run.started
+        noted = tuple(run.notes)  # the run itself would hold whoever asked for it
+        unread = sum(skip.rule == UNREADABLE for skip in seen.walk.skipped)
 
         def make_report() -> IndexReport:
             counts = store.counts()
@@ -764,12 +766,19 @@ class IndexManager:
                 unchanged=counts.files - done.added - done.changed,
                 rebuilt=rebuilt,
                 skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
-                notes=(*run.notes, *done.notes, *standing),
+                notes=(*noted, *done.notes, *standing),
                 took_ms=round(1000 * took, 1),
                 model_id=self._embedder.model_id if self._embedder else "",
             )
 
-        return Fresh(store, seen, (*run.notes, *standing), make_report)
+        # The report names them.
+        return Fresh(store, seen, (*noted, *((unread_note(unread),) if unread else ()), *standing), make_report)
+
+
+def unread_note(count: int) -> NextStep:
+    """Of files and folders."""
+    what = "1 place cannot be read and is" if count == 1 else f"{count:,} places cannot be read and are"
+    return NextStep(f"{what} left out: ", to_run("index"), " names it" if count == 1 else " names them")
 
 
 def model_meta(embedder: Embedder | None) -> dict[str, str]:

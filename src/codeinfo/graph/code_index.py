@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.cache import Cache
+from codeinfo.files import read_regular
 from codeinfo.graph.model import Edge, Graph, Links, Loose, Unit
 from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
@@ -362,8 +363,7 @@ def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:
 def _config(root: Path, path: str) -> str:
     """An unreadable configuration is ignored: its imports then count as unresolved."""
     try:
-        with open(root / path, encoding="utf-8", errors="replace") as source:
-            return source.read(_MAX_CONFIG_BYTES)
+        return read_regular(str(root), path, _MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -6,17 +6,24 @@ question needs few of its documents: each is decoded on demand.
 
 from __future__ import annotations
 
-import mmap
+import os
 import re
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
+
+from codeinfo.files import open_regular
 
 FILE_NAME = "index.scip"
 _DEFINITION = 1  # the bit of a role
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LONGEST_SYMBOL = 4000  # characters; a longer one is data, and costs its square to take apart
+_PAGE = 1 << 16
 
 
 class ScipError(ValueError):
@@ -33,63 +40,88 @@ class Occurrence(Struct, frozen=True):
     defines: bool
 
 
+class _Pages:
+    """The bytes of a file. It is not mapped: its indexer may cut it meanwhile, and that would end the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open_regular(path)
+        weakref.finalize(self, os.close, self._file)  # there is no end to a question, other than that nobody holds this
+        self.status = os.fstat(self._file)
+        self._start, self._page = 0, b""
+
+    def __getitem__(self, at: int, /) -> int:
+        if not 0 <= at - self._start < len(self._page):
+            self._start, self._page = at, os.pread(self._file, _PAGE, at)
+        return self._page[at - self._start]
+
+    def read(self, start: int, end: int) -> bytes:
+        """Raises ScipError where the file is another one by now."""
+        data = os.pread(self._file, end - start, start)
+        status = os.fstat(self._file)
+        if (status.st_mtime_ns, status.st_size) != (self.status.st_mtime_ns, self.status.st_size):
+            raise ScipError("it was written to while it was read")
+        return data
+
+
 class ScipIndex:
     def __init__(self, path: Path) -> None:
         """Raises OSError, or ScipError for a file of another kind."""
-        with path.open("rb") as file:
-            stat = path.stat()
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if stat.st_size else b""
-        self.written_ns = stat.st_mtime_ns
+        self._data = _Pages(path)
+        self.written_ns = self._data.status.st_mtime_ns
         self.tool = ""
         self._spans: dict[str, tuple[int, int]] = {}
         self._documents: dict[str, tuple[Occurrence, ...]] = {}
-        for number, start, end in _fields(self._data, 0, len(self._data)):
+        for number, start, end in _fields(self._data, 0, self._data.status.st_size):
             if number == 1:
-                self.tool = self._tool(start, end)
+                self.tool = _tool(self._data.read(start, end))
             elif number == 2:
-                name = next(((a, b) for field, a, b in _fields(self._data, start, end) if field == 1), None)
+                name = next(((a, b) for field, a, b in _fields(self._data, start, end) if field == 1 and b >= 0), None)
                 if name is not None:
-                    self._spans[_text(self._data, *name)] = (start, end)
+                    self._spans[self._data.read(*name).decode("utf-8", "replace")] = (start, end)
         if not self._spans and not self.tool:
             raise ScipError("it has neither documents nor the name of the tool that wrote it")
-
-    def _tool(self, start: int, end: int) -> str:
-        parts = {}
-        for number, a, b in _fields(self._data, start, end):
-            if number == 2:
-                parts = {field: _text(self._data, x, y) for field, x, y in _fields(self._data, a, b) if field < 3}
-        return " ".join(filter(None, (parts.get(1, ""), parts.get(2, ""))))
 
     @cached_property
     def paths(self) -> frozenset[str]:
         return frozenset(self._spans)
 
     def occurrences(self, path: str) -> tuple[Occurrence, ...]:
+        """None where the document is broken: its names are then resolved as if there were no index."""
         known = self._documents.get(path)
         if known is None:
-            span = self._spans.get(path)
-            known = self._documents[path] = tuple(self._read(*span)) if span else ()
+            span, known = self._spans.get(path), ()
+            with suppress(OSError, ScipError):
+                known = tuple(_occurrences(self._data.read(*span))) if span else ()
+            self._documents[path] = known
         return known
 
-    def _read(self, start: int, end: int) -> Iterator[Occurrence]:
-        data = self._data
-        for number, a, b in _fields(data, start, end):
-            if number != 2:
-                continue
-            place: list[int] = []
-            symbol, roles = "", 0
-            for field, x, y in _fields(data, a, b):
-                if field == 1 and y < 0:  # not packed: one number each
-                    place.append(x)
-                elif field == 1:
-                    place = list(_numbers(data, x, y))
-                elif field == 2:
-                    symbol = _text(data, x, y)
-                elif field == 3:
-                    roles = x
-            if symbol and len(place) in (3, 4):
-                last = place[2] if len(place) == 3 else place[3] if place[0] == place[2] else place[1]
-                yield Occurrence(place[0] + 1, place[1], last, symbol, bool(roles & _DEFINITION))
+
+def _tool(data: bytes) -> str:
+    parts = {}
+    for number, a, b in _fields(data, 0, len(data)):
+        if number == 2:
+            parts = {field: _text(data, x, y) for field, x, y in _fields(data, a, b) if field < 3}
+    return " ".join(filter(None, (parts.get(1, ""), parts.get(2, ""))))
+
+
+def _occurrences(data: bytes) -> Iterator[Occurrence]:
+    for number, a, b in _fields(data, 0, len(data)):
+        if number != 2:
+            continue
+        place: list[int] = []
+        symbol, roles = "", 0
+        for field, x, y in _fields(data, a, b):
+            if field == 1 and y < 0:  # not packed: one number each
+                place.append(x)
+            elif field == 1:
+                place = list(_numbers(data, x, y))
+            elif field == 2:
+                symbol = _text(data, x, y)
+            elif field == 3:
+                roles = x
+        if 0 < len(symbol) <= _LONGEST_SYMBOL and len(place) in (3, 4):
+            last = place[2] if len(place) == 3 else place[3] if place[0] == place[2] else place[1]
+            yield Occurrence(place[0] + 1, place[1], last, symbol, bool(roles & _DEFINITION))
 
 
 # --- what it says of a project ----------------------------------------------------------------------------------------
@@ -179,11 +211,15 @@ def compiler_notes(root: Path) -> tuple[str, ...]:
 # --- protocol buffers -------------------------------------------------------------------------------------------------
 
 
-def _text(data: mmap.mmap | bytes, start: int, end: int) -> str:
+class _Indexed(Protocol):
+    def __getitem__(self, at: int, /) -> int: ...
+
+
+def _text(data: bytes, start: int, end: int) -> str:
     return data[start:end].decode("utf-8", "replace")
 
 
-def _fields(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _fields(data: _Indexed, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The fields of a message: number, and the span of its bytes or, for a varint, the value and -1."""
     at = start
     while at < end:
@@ -204,13 +240,13 @@ def _fields(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[int
             raise ScipError(f"an unknown type of field at byte {at}")
 
 
-def _numbers(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[int]:
+def _numbers(data: bytes, start: int, end: int) -> Iterator[int]:
     while start < end:
         value, start = _number(data, start)
         yield value
 
 
-def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+def _number(data: _Indexed, at: int) -> tuple[int, int]:
     value = shift = 0
     try:
         while True:

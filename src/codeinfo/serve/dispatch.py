@@ -541,19 +541,26 @@ class Dispatcher:
             if reporting is not None:
                 reporting.cancel()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # or it and this frame would hold each other
         return done  # type: ignore[return-value]
 
     def _outcome(self, work: Callable[[Call], Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
         """Failures as values: a thread that the loop no longer awaits must not raise into it."""
+        failed: CodeInfoError
         try:
             return work(call), None
         except CodeInfoError as error:
-            return None, error
+            failed = error
         except KeyboardInterrupt:
-            return None, CodeInfoError("the call was cancelled", code="CANCELLED")
+            failed = CodeInfoError("the call was cancelled", code="CANCELLED")
         except Exception as error:
-            return None, fault(error, self._log_place)
+            failed = fault(error, self._log_place)
+        # Frames hold what they used, such as the vector files of an older index: nobody knows for how long.
+        failed.__cause__ = failed.__context__ = None
+        return None, failed.with_traceback(None)
 
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
-from codeinfo.files import Reader, try_lock
+from codeinfo.files import Reader, read_regular, try_lock
 from codeinfo.model import SourceFile
 
 TIMEOUT_S = 30.0
@@ -272,8 +272,7 @@ def family_of(root: Path) -> Path:
 def _pointer(path: Path) -> str:
     """A path from one of git's own files; "" if there is none."""
     try:
-        with path.open("rb") as file:
-            return os.fsdecode(file.read(4096)).rstrip("\n")
+        return os.fsdecode(read_regular(str(path.parent), path.name, 4096)).rstrip("\n")
     except OSError:
         return ""
 

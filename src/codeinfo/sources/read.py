@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import FileKind, Skip, SourceFile, Text
+from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Text
 from codeinfo.sources.ignore import IgnoreFile, overrides_above
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
@@ -37,7 +37,7 @@ def load(root: Path, file: SourceFile) -> Loaded | Skip:
     except TooLarge as error:
         return Skip(file.path, "too-large", error.strerror or "", matters=True)
     except OSError as error:
-        return Skip(file.path, "unreadable", error.strerror or "", matters=True)
+        return Skip(file.path, UNREADABLE, error.strerror or "", matters=True)
     return Loaded(data, hashlib.sha256(data).hexdigest())
 
 

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
 from codeinfo.languages import kind_of, language_of, language_of_text
-from codeinfo.model import FileKind, Skip, SourceFile, Walk, source_file
+from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.ignore import (
     OVERRIDES_NAME,
@@ -291,7 +291,7 @@ class Judge:
         except FileNotFoundError:
             return Skip(path, "missing", "listed by git, but not in the work tree")
         except OSError as error:
-            return Skip(path, "unreadable", error.strerror or "", matters=True)
+            return Skip(path, UNREADABLE, error.strerror or "", matters=True)
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
         if self._settings.documents:
@@ -621,7 +621,7 @@ def list_plainly(root: str) -> Listing:
         try:
             names = _names_in(f"{root}/{folder.path}")
         except OSError as error:
-            listing.skipped.append(Skip(folder.path or ".", "unreadable", error.strerror or "", matters=True))
+            listing.skipped.append(Skip(folder.path or ".", UNREADABLE, error.strerror or "", matters=True))
             listing.folders = None
             continue
         folders[folder.path] = names
