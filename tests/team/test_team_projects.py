@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from team_server_tools import person, team_client
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.engine.grep import load_signatures
 from codeinfo.errors import Busy, IndexDamaged, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
 from codeinfo.model import dumps
@@ -99,6 +101,18 @@ def questions(root: str) -> dict[str, Callable[[Engine], object]]:
         "map": lambda engine: engine.code.map(MapRequest(root)),
         "explore": lambda engine: engine.knowledge.explore(ExploreRequest("Account", root)),
     }
+
+
+def test_empty_files_are_signed_like_others_and_can_be_asked_about(repository: Repository, engine: MakeEngine) -> None:
+    """Or every exact search after a push would sign the whole project again."""
+    repository.commit("Add packages", {f"bank/part{number}/__init__.py": "" for number in range(40)})
+    engine().index(IndexRequest((str(repository.folder),)))
+    server = engine("server")
+    server.grep(GrepRequest("amount", (IDENTITY,)))
+    store = server.indexes.find(IDENTITY).index.live_store()
+    assert store is not None
+    assert sha256(b"").hexdigest() in load_signatures(store).files
+    assert server.code.symbols(SymbolsRequest(f"{IDENTITY}/bank/part1/__init__.py")).symbols == ()
 
 
 def test_a_project_that_is_not_checked_out_answers_as_the_folder_does(

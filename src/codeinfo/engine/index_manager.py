@@ -186,7 +186,7 @@ class StoredFiles:
 
     def find(self, path: str) -> SourceFile | None:
         row = self._store.manifest().get(path)
-        return SourceFile(path, row.size, row.mtime_ns) if row is not None and row.chunk_count else None
+        return SourceFile(path, row.size, row.mtime_ns) if row is not None and _is_stored(row) else None
 
     def brings_back(self, path: str) -> bool:
         return True  # everything stored is wanted
@@ -199,12 +199,16 @@ class StoredReader:
 
     def read(self, path: str, limit: int) -> bytes:
         row = self._manifest.get(path)
-        if row is None or not row.chunk_count:
+        if row is None or not _is_stored(row):
             raise OSError(errno.ENOENT, path)
-        data = self._facts.lines(row.file_id).joined().encode("utf-8", "surrogatepass")
+        data = self._facts.lines(row.file_id).joined().encode("utf-8", "surrogatepass") if row.chunk_count else b""
         if len(data) > limit:
             raise OSError(errno.EFBIG, path)
         return data
+
+
+def _is_stored(row: ManifestRow) -> bool:
+    return bool(row.chunk_count) or not row.size  # an empty file has no chunks
 
 
 def team_cache(config: Config) -> Path:
