@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import pytest
 from failover_tools import cluster, fail_over_under_load, indexed
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from codeinfo.errors import StoreUnavailable
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 
@@ -51,6 +53,17 @@ def test_a_primary_that_is_stuck_is_left_within_seconds(tmp_path: Path) -> None:
         made.primary.kill()
         assert len(found) == len(stores)
         assert max(found) < max(4.0, promoted + 2.5), (found, promoted)
+
+
+def test_a_standby_is_no_store() -> None:
+    """It may be behind, and there nobody can tell who a caller is."""
+    with cluster() as made:
+        alone = f"postgresql://postgres@127.0.0.1:{made.standby.port}/team"
+        with closing(TeamDatabase(alone)) as database, pytest.raises(StoreUnavailable, match="session is read-only"):
+            database.open()
+        made.fail_over()
+        with closing(TeamDatabase(alone)) as database:
+            database.open()
 
 
 @contextmanager

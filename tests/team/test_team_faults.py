@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,15 @@ def test_a_database_that_goes_away_while_indexing_loses_nothing(
     clean.index(IndexRequest((str(project),)))
     server.search(SearchRequest("part1", (folder_identity(project),)))
     assert digest(laptop, str(project)) == digest(server, folder_identity(project)) == digest(clean, str(project))
+
+
+def test_the_server_ends_the_sessions_of_a_machine_that_is_cut_off(url: str) -> None:
+    """As every connection asks it to: else it would look after two hours, and locks stay for so long."""
+    wanted = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
+    wanted |= {"tcp_user_timeout": "11000", "idle_in_transaction_session_timeout": "5min"}
+    with closing(TeamDatabase(url)) as database, database.transaction() as pooled, closing(database._connect()) as own:
+        for db in (pooled, own):
+            assert {name: db.execute(f"SHOW {name}".encode()).fetchall()[0][0] for name in wanted} == wanted
 
 
 def test_a_migration_that_is_cut_short_is_made_again(node: Node, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -412,6 +412,55 @@ def test_the_jobs_of_a_killed_worker_are_taken_over(
         other.close()
 
 
+def end_sessions(team: Team) -> None:
+    with team.database.transaction() as db:
+        end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()"
+        assert db.execute(f"{end} AND pid <> pg_backend_pid()").fetchall()[0][0] > 0
+
+
+def test_a_worker_that_was_cut_off_does_nothing_twice(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    """It stands still and the database ends its sessions, as when the network is split: its job is done by another one
+    when it comes back."""
+    upstream.commit("Many", {path: text for number in range(300, 420) for path, text in source(number).items()})
+    project = team.add(server, "shop")
+    first = team.start_worker()
+    until = time.monotonic() + 90
+    while jobs(team).running == 0:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.killpg(first.pid, signal.SIGSTOP)
+    end_sessions(team)
+    other = Team(team.environment["CODEINFO_STORE_URL"], tmp_path / "other")
+    second = other.start_worker()
+
+    def settle(runs: int) -> None:
+        while (state := jobs(team)).running + state.waiting or [run.state for run in state.runs] != ["done"] * runs:
+            assert time.monotonic() < until, state
+            time.sleep(0.1)
+
+    try:
+        settle(1)
+        os.killpg(first.pid, signal.SIGCONT)
+        os.killpg(second.pid, signal.SIGTERM)
+        second.wait(20)
+        upstream.commit("More", source(420))
+        team.engine.team.index_project(TeamProjectIndexRequest(project, "refs/heads/main"))
+        settle(2)
+        assert (first.poll(), jobs(team).failed) == (None, ())
+        with team.database.transaction() as db:
+            ((generation,),) = db.execute("SELECT generation FROM trees").fetchall()
+        assert generation == 4  # each run changed the tree once and marked it complete once
+        assert team.digest(project) == clean_digest(upstream, tmp_path)
+    finally:
+        for worker in (first, second):
+            if worker.poll() is None:
+                os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait(20)
+        other.close()
+
+
 def test_a_worker_outlives_its_database(team: Team, server: GitServer) -> None:
     """Every connection is cut while it waits, as by a failover."""
     worker = team.start_worker()
@@ -420,9 +469,7 @@ def test_a_worker_outlives_its_database(team: Team, server: GitServer) -> None:
         while jobs(team).workers != 1:
             assert time.monotonic() < until
             time.sleep(0.05)
-        with team.database.transaction() as db:
-            cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()"
-            assert db.execute(f"{cut} AND pid <> pg_backend_pid()").fetchall()[0][0] > 0
+        end_sessions(team)
         team.add(server, "shop")
         while not jobs(team).runs or jobs(team).runs[0].state != "done":
             assert time.monotonic() < until

@@ -50,7 +50,15 @@ CONNECTING: dict[str, Any] = {
     "keepalives_count": 2,
     "tcp_user_timeout": 2500,
     "application_name": "codeinfo",
+    "target_session_attrs": "read-write",  # a standby is behind, and cannot say who a caller is
 }
+# A machine that is cut off cannot end its sessions: the server does within seconds, or its locks would stay for hours.
+SESSION = f"""
+SET search_path = {SCHEMA}, public;
+SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = '11s';
+SET idle_in_transaction_session_timeout = '5min'
+""".encode()
 _LISTEN_S = 1.0  # between two checks of whether to stop, and before reconnecting
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
@@ -177,7 +185,9 @@ class TeamDatabase:
 
     def _connect(self) -> Connection:
         """A connection outside of the pool."""
-        return psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
+        db: Connection = psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
+        db.execute(SESSION)
+        return db
 
     def _check(self, db: Connection) -> None:
         with self._cut_off(db, _ATTEMPT_S):
@@ -420,7 +430,7 @@ def _is_reachable(host: str, port: int) -> bool:
 
 
 def _configure(db: Connection) -> None:
-    db.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(SCHEMA)))
+    db.execute(SESSION)
     db.commit()
 
 

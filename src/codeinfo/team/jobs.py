@@ -28,7 +28,6 @@ import procrastinate
 import psycopg
 from msgspec import Struct
 from procrastinate import exceptions, jobs
-from psycopg import sql
 
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.index.line import Changes, ProgressSink, compare, update
@@ -41,7 +40,7 @@ from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.commits import FILE
 from codeinfo.team import store as team_store
-from codeinfo.team.database import CONNECTING, SCHEMA, Connection, TeamDatabase
+from codeinfo.team.database import CONNECTING, SESSION, Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors
 
 if TYPE_CHECKING:
@@ -226,7 +225,7 @@ def _stopper(context: procrastinate.JobContext) -> Callable[[Progress], None]:
 
 
 async def _configure(db: psycopg.AsyncConnection[Any]) -> None:
-    await db.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(SCHEMA)))
+    await db.execute(SESSION)
     await db.commit()
 
 
