@@ -37,7 +37,7 @@ def team_client(url: str, folder: Path, **settings: str) -> Iterator[TestClient]
 def add_projects(database: TeamDatabase, *identities: str) -> None:
     with database.transaction() as db:
         for identity in identities:
-            db.execute("INSERT INTO projects(identity, family) VALUES (%s, %s)", (identity, identity))
+            db.execute("INSERT INTO projects(identity) VALUES (%s)", (identity,))
 
 
 def person(database: TeamDatabase, name: str, scopes: Sequence[str] = ("read",), **options: Any) -> dict[str, str]:

@@ -25,7 +25,7 @@ def database(postgres: str) -> Iterator[TeamDatabase]:
     made = TeamDatabase(postgres)
     with made.transaction() as db:
         for identity in (ONE, TWO):
-            db.execute("INSERT INTO projects(identity, family) VALUES (%s, %s)", (identity, identity))
+            db.execute("INSERT INTO projects(identity) VALUES (%s)", (identity,))
     access.create_user(made, "ann")
     access.create_user(made, "root", admin=True)
     yield made

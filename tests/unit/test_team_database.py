@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -66,6 +67,29 @@ def test_a_failed_migration_leaves_nothing_and_is_made_again(empty: str, monkeyp
     assert 9999 not in numbers(empty)
 
 
+def test_a_fork_does_not_tell_what_it_was_forked_from(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families were called after the repository that was forked: those get other names, files and all."""
+    from codeinfo.team import database as module
+
+    before = [migration for migration in migrations() if migration.number < 12]
+    monkeypatch.setattr(module, "migrations", lambda: before)
+    with closing(TeamDatabase(empty)) as database, database.transaction() as db:
+        db.execute(
+            "INSERT INTO projects(identity, family) VALUES ('h/a/b', 'h/a/b'), ('h/fork/b', 'h/a/b'), ('c', 'c')"
+        )
+        for family, path in (("h/a/b", "one.py"), ("c", "two.py"), ("left", "three.py")):
+            insert = """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count,
+                        payload, checksum) VALUES (%s, 'r', %s, '', false, '', 0, '', '')"""
+            db.execute(insert, (family, path))
+    monkeypatch.undo()
+    with closing(TeamDatabase(empty)) as database, database.transaction() as db:
+        families = dict(db.execute("SELECT identity, family FROM projects").fetchall())
+        assert families["h/a/b"] == families["h/fork/b"] != families["c"]
+        assert not families.keys() & {*families.values()}
+        found = db.execute("SELECT path, family FROM files ORDER BY id").fetchall()
+        assert found == [("one.py", families["h/a/b"]), ("two.py", families["c"]), ("three.py", "left")]
+
+
 def test_a_newer_schema_is_refused_only_where_it_says_so(postgres: str) -> None:
     database = TeamDatabase(postgres)
     database.open()
@@ -84,7 +108,7 @@ def test_a_user_sees_what_is_granted_and_a_stranger_nothing(postgres: str) -> No
     database = TeamDatabase(postgres)
     with database.transaction() as db:
         for name in ("h/a/one", "h/a/two", "h/a/three"):
-            db.execute("INSERT INTO projects(identity, family) VALUES (%s, %s)", (name, name))
+            db.execute("INSERT INTO projects(identity) VALUES (%s)", (name,))
         db.execute("INSERT INTO users(subject, name) VALUES ('local ann', 'Ann'), ('local bob', 'Bob')")
         db.execute("INSERT INTO groups(name) VALUES ('core')")
         db.execute("INSERT INTO members SELECT g.id, u.id FROM groups g, users u WHERE u.name = 'Ann'")

@@ -238,15 +238,13 @@ class TeamOperations:
 
         identity = identity_of(request.url)
         with self.database.transaction() as db:
-            family = identity
-            if request.fork_of:
-                query = "SELECT family FROM projects WHERE id = %s"
-                family = db.execute(query, (access.project_id(db, request.fork_of),)).fetchall()[0][0]
+            forked = access.project_id(db, request.fork_of) if request.fork_of else None
             added = db.execute(
-                """INSERT INTO projects(identity, family, clone_url, follow) VALUES (%s, %s, %s, %s)
+                """INSERT INTO projects(identity, family, clone_url, follow)
+                   VALUES (%s, coalesce((SELECT family FROM projects WHERE id = %s), gen_random_uuid()::text), %s, %s)
                    ON CONFLICT (identity) DO UPDATE SET clone_url = excluded.clone_url, follow = excluded.follow
                    RETURNING id""",
-                (identity, family, request.url, list(request.follow)),
+                (identity, forked, request.url, list(request.follow)),
             ).fetchall()
             access.audit(db, "project added", project=added[0][0], detail={"url": identity})
             defer_index(db, added[0][0], "")

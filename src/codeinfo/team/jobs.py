@@ -383,22 +383,22 @@ class Indexing:
         row = self._project(project)
         if row is None:
             return "the project is gone"
-        identity, family, clone_url = row
+        identity, clone_url = row
         mirror = self._tools.mirrors.of(clone_url)
         with mirror.used():
             mirror.fetch()
             self._tools.mirrors.make_room()
             if not ref:
                 return self._plan_all(project, mirror)
-            return self._plan_ref(project, identity, family, mirror, ref)
+            return self._plan_ref(project, identity, mirror, ref)
 
-    def _plan_ref(self, project: int, identity: str, family: str, mirror: Mirror, ref: str) -> str:
+    def _plan_ref(self, project: int, identity: str, mirror: Mirror, ref: str) -> str:
         commit = mirror.refs().get(ref)
         if commit is None:
             self._drop(project, ref)
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
-            tree = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
+            tree = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
             if found := self._reason_to_skip(db, tree, commit):
                 return found
             query = "SELECT path, size, mtime_ns FROM entries WHERE tree = %s AND file IS NOT NULL"
@@ -408,7 +408,7 @@ class Indexing:
         found_files, lacking = _read(files, (*changes.suspects, *changes.added))
         lacking += sum(skip.rule == LACKING for skip in walked.skipped)
         with self._database.transaction() as db:
-            now = team_store.create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
+            now = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
             if now.generation != tree.generation or self._reason_to_skip(db, now, commit):
                 raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It is tried again")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
@@ -429,8 +429,8 @@ class Indexing:
                 defer_index(db, project, ref)
         return f"{identity}: branches and tags that changed: {len(changed)}"
 
-    def _project(self, project: int) -> tuple[str, str, str] | None:
-        query = "SELECT identity, family, clone_url FROM projects WHERE id = %s"
+    def _project(self, project: int) -> tuple[str, str] | None:
+        query = "SELECT identity, clone_url FROM projects WHERE id = %s"
         found = self._database.rows(query, (project,))
         return found[0] if found else None
 

@@ -88,14 +88,14 @@ class Uploads:
 
     def set_tree(self, asked: PushedTree) -> Answer:
         """Make the tree what was listed, in one transaction; where files are missing nothing is done."""
-        family = self._check(asked)
+        self._check(asked)
         known = self._find_known(asked)
         if lacking := [file.path for file in asked.files if file.path not in known]:
             return Answer(tuple(lacking))
         name = f"work/{self._caller.name}/{asked.name}"
         listed = {file.path for file in asked.files}
         with self._database.transaction() as db:
-            tree = create_tree(db, asked.project, family, name, asked.recipe, with_project=False)
+            tree = create_tree(db, asked.project, name, asked.recipe, with_project=False)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (tree.id,)).fetchall())
             placed = [(_source(file), known[file.path]) for file in asked.files]
@@ -125,7 +125,7 @@ class Uploads:
             )
         return str(found[0][0])
 
-    def _check(self, asked: PushedTree) -> str:
+    def _check(self, asked: PushedTree) -> None:
         if not _NAME.match(asked.name) or not _REVISION.match(asked.revision):
             raise UsageError(
                 f"{asked.name!r} cannot be the name of a tree", next_step="Use letters, digits and . _ + -"
@@ -134,7 +134,7 @@ class Uploads:
             raise UsageError(f"more than {MOST_FILES} files, or one twice", next_step="Push a part of it")
         for file in asked.files:
             _check_source(_source(file), file.sha256)
-        return self._allow(asked.project, asked.recipe)
+        self._allow(asked.project, asked.recipe)
 
     def _find_known(self, asked: PushedTree) -> dict[str, int]:
         """The files of a list, by path, that the caller may read in this project, or has uploaded."""

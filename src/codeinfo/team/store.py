@@ -12,7 +12,6 @@ import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,14 +181,11 @@ def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str
     return [row[0] for row in database.rows(query, (_prefixes(place),), user)]
 
 
-def create_tree(
-    db: Connection, identity: str, family: str, name: str, recipe: str, *, with_project: bool = True
-) -> TreeRow:
+def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_project: bool = True) -> TreeRow:
     """The tree, made where it is missing, and so is its project; locked until the transaction ends. Without
     `with_project` the project must be there: who removed it must not see it come back."""
     if with_project:
-        insert = "INSERT INTO projects(identity, family) VALUES (%s, %s) ON CONFLICT (identity) DO NOTHING"
-        db.execute(insert, (identity, family))
+        db.execute("INSERT INTO projects(identity) VALUES (%s) ON CONFLICT (identity) DO NOTHING", (identity,))
     db.execute(
         """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
            ON CONFLICT (project, name, recipe) DO NOTHING""",
@@ -437,16 +433,18 @@ class TeamStore(SqliteStore):
         self.place = place
         self._beside = beside
         self._rewrite = rewrite
+        self._family = ""
         self._next: Reached | None = None  # what the local transaction to come will have reached
         self._contents: frozenset[str] | None = None  # hashes of what the family has, for this run
         super().__init__(folder, tree, recipe=recipe)
 
-    @cached_property
+    @property
     def family(self) -> str:
-        """The repository that the project was forked from, or itself: their files are stored once."""
-        query, place = "SELECT family FROM projects WHERE identity = %s", self.place
-        found = place.database.rows(query, (place.identity,))
-        return str(found[0][0]) if found else place.identity
+        """What the project and its forks have in common: their files are stored once. "" where it is not there yet."""
+        if not self._family:
+            query, place = "SELECT family FROM projects WHERE identity = %s", self.place
+            self._family = "".join(family for (family,) in place.database.rows(query, (place.identity,)))
+        return self._family
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -686,7 +684,7 @@ class TeamStore(SqliteStore):
         """A transaction of the team's database, in which the tree is as the local copy has it."""
         place, reached = self.place, self.reached()
         with place.database.transaction() as db:
-            row = create_tree(db, place.identity, self.family, place.name, self.recipe)
+            row = create_tree(db, place.identity, place.name, self.recipe)
             begins = reached is None and (self._rewrite or not row.generation)
             if not begins and (reached is None or (row.id, row.generation) != (reached.tree, reached.generation)):
                 raise Busy(
