@@ -20,9 +20,12 @@ import posixpath
 import re
 import socket
 import tarfile
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
@@ -354,7 +357,8 @@ def _name_key(path: str) -> str:
 
 SETTING = "trust.private_hosts"
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
-_NAT64 = 0x64FF9B << 96  # 64:ff9b::/96 carries an IPv4 address in its last 32 bits
+_NAT64 = 0x64FF9B << 96  # 64:ff9b::/96 carries an IPv4 address in its last 32 bits, as ::/96 does
+_LOCAL_NAT64 = 0x64FF9B0001  # 64:ff9b:1::/48, of a network's own
 
 
 class AddressRefused(UsageError):
@@ -402,14 +406,15 @@ class HostPolicy(Struct, frozen=True):
 def is_public(address: str) -> bool:
     """Whether an address belongs to the public internet, including any address embedded in it."""
     found = ip_address(address.partition("%")[0])
-    return found.is_global and not found.is_multicast and all(inner.is_global for inner in _embedded_addresses(found))
+    is_local = found.is_multicast or (isinstance(found, IPv6Address) and found.is_site_local)
+    return found.is_global and not is_local and all(inner.is_global for inner in _embedded_addresses(found))
 
 
 def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if isinstance(address, IPv4Address):
         return []
     inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if int(address) >> 32 == _NAT64 >> 32:
+    if int(address) >> 32 in (_NAT64 >> 32, 0) or int(address) >> 80 == _LOCAL_NAT64:
         inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
     return [one for one in inside if one is not None]
 
@@ -429,7 +434,9 @@ def host_of(url: str) -> Host:
     return Host(name, port)
 
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0  # without a byte
+TOTAL_S = 600.0  # of one download: a host that sends a byte now and then would never end
+_PIECE = 1 << 20
 
 
 class DownloadFailed(ProviderError):
@@ -440,10 +447,10 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
         raise UsageError(f"{url} is not a web address")
     # A redirect to file: or ftp: finds no handler here.
-    opener = urllib.request.OpenerDirector()
+    opener, checked = urllib.request.OpenerDirector(), _CheckedHandler(policy)
     for handler in (
         urllib.request.ProxyHandler(),
-        _CheckedHandler(policy),
+        checked,
         urllib.request.HTTPRedirectHandler(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -451,16 +458,27 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     ):
         opener.add_handler(handler)
     request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
+    data, until = bytearray(), time.monotonic() + TOTAL_S
+    watchdog = threading.Timer(TOTAL_S, checked.disconnect)
+    watchdog.daemon = True
+    watchdog.start()
     try:
         with opener.open(request, timeout=TIMEOUT_S) as reply:
-            data: bytes = reply.read(limit + 1)
+            while len(data) <= limit and time.monotonic() < until:
+                if not (piece := reply.read1(min(_PIECE, limit + 1 - len(data)))):
+                    break
+                data += piece
+        if time.monotonic() >= until:
+            raise TimeoutError(f"it took more than {TOTAL_S:g} s")
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if type(error) is urllib.error.URLError else error
         step = "Check the address and the network; what was synced before stays"
         raise DownloadFailed(f"{url} could not be fetched: {reason}", next_step=step) from error
+    finally:
+        watchdog.cancel()
     if len(data) > limit:
         raise DownloadFailed(f"{url} has more than {limit:,} bytes")
-    return data
+    return bytes(data)
 
 
 class _CheckedHandler(urllib.request.HTTPSHandler):
@@ -469,6 +487,13 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     def __init__(self, policy: HostPolicy) -> None:
         super().__init__()
         self._policy = policy
+        self._connections: list[http.client.HTTPConnection] = []
+
+    def disconnect(self) -> None:
+        """End a wait for the head of a reply. A connection hands its socket over to the reply that it has begun."""
+        for open_socket in filter(None, [connection.sock for connection in self._connections]):
+            with suppress(OSError):
+                socket.socket.shutdown(open_socket, socket.SHUT_RDWR)
 
     def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
         self._policy.resolve(host_of(request.full_url))
@@ -484,10 +509,15 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
         return self.do_open(http.client.HTTPSConnection if tunnel else self._connect_securely, request)
 
     def _connect_plainly(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _set_policy(_CheckedConnection(host, **more), self._policy)
+        return self._checked(_CheckedConnection(host, **more))
 
     def _connect_securely(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return _set_policy(_CheckedEncryptedConnection(host, **more), self._policy)
+        return self._checked(_CheckedEncryptedConnection(host, **more))
+
+    def _checked(self, connection: _CheckedConnection) -> http.client.HTTPConnection:
+        connection.policy = self._policy
+        self._connections.append(connection)
+        return connection
 
 
 class _CheckedConnection(http.client.HTTPConnection):
@@ -508,11 +538,6 @@ class _CheckedConnection(http.client.HTTPConnection):
 
 class _CheckedEncryptedConnection(http.client.HTTPSConnection, _CheckedConnection):
     """`HTTPSConnection.connect` starts with the connection of the next class, which is the checked one."""
-
-
-def _set_policy(connection: _CheckedConnection, policy: HostPolicy) -> http.client.HTTPConnection:
-    connection.policy = policy
-    return connection
 
 
 MAX_PACKED_BYTES = 500_000_000

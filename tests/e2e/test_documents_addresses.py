@@ -4,19 +4,27 @@ unless the user allows it."""
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from document_tools import add, ask
 from msgspec import Struct
 
+from codeinfo import collections
 from codeinfo.collections import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.errors import ProviderError
 from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
+from codeinfo.sources.git import fetch_files
 
 SERVER = """
 import http.server, pathlib, sys, urllib.parse
@@ -222,6 +230,9 @@ def test_a_manifest_cannot_name_other_private_hosts(web: Web) -> None:
         ("fd00::1", False),
         ("::ffff:127.0.0.1", False),
         ("64:ff9b::7f00:1", False),
+        ("64:ff9b:1::7f00:1", False),
+        ("::127.0.0.1", False),
+        ("fec0::1", False),
         ("2002:7f00:1::", False),
     ],
 )
@@ -248,6 +259,45 @@ def test_the_host_of_an_address(url: str, host: tuple[str, int]) -> None:
 def test_an_address_without_a_host_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused):
         HostPolicy().resolve(host_of(url))
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
+def test_a_host_that_sends_a_byte_now_and_then_is_given_up(begins: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "TOTAL_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                connection.sendall(begins)
+                for _ in range(300):
+                    connection.sendall(b"x")
+                    time.sleep(0.1)
+
+        threading.Thread(target=drip, daemon=True).start()
+        started = time.monotonic()
+        with pytest.raises(DownloadFailed, match="could not be fetched"):
+            collections.download(
+                f"http://127.0.0.1:{listening.getsockname()[1]}/", 1000, HostPolicy(frozenset({"127.0.0.1"}))
+            )
+        assert time.monotonic() - started < 15
+
+
+def test_ssh_is_led_to_the_address_that_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would look the name up again."""
+    program, log = tmp_path / "bin" / "ssh", tmp_path / "log"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > {log}\nexit 255\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with (
+        pytest.raises(ProviderError, match="cannot be fetched"),
+        fetch_files(
+            "ssh://git@docs.example/a.git", "", lambda _: True, 1, local=False, pinned="docs.example:22:192.0.2.7"
+        ),
+    ):
+        pass
+    assert "-oHostName=192.0.2.7" in log.read_text()
 
 
 def test_a_host_that_is_not_found_is_a_failed_download() -> None:

@@ -69,6 +69,14 @@ def test_other_sites_cannot_embed_and_people_can_follow_links(web: TestClient) -
     assert web.post("/api/v1/search", headers=followed, json={"query": "x"}).status_code == 403
 
 
+def test_a_body_with_two_lengths_is_refused(web: TestClient) -> None:
+    """A proxy in front that goes by the other one would take a part of it for a request of its own."""
+    headers = {"content-length": "5", "transfer-encoding": "chunked"}
+    refused = web.post("/api/v1/search", content=b"0\r\n\r\n", headers=headers)
+    assert (refused.status_code, refused.headers["connection"]) == (400, "close")
+    assert refused.json()["error"]["code"] == "DUPLICATE_HEADER"
+
+
 def test_every_write_needs_the_token(web: TestClient) -> None:
     paths = [f"/api/v1/{name.replace(' ', '/')}" for name in OPERATIONS if not OPERATIONS[name].read_only]
     paths += ["/ingest/start", "/ingest/remove", "/ingest/cancel", "/chat", "/agents/planner/run", "/whatever"]

@@ -190,6 +190,9 @@ class Guard:
         if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
             what = f"{twice.decode()} is there {names[twice]} times, and only one of them could count"
             return 400, "DUPLICATE_HEADER", what, "Send it once"
+        if names[b"content-length"] and names[b"transfer-encoding"]:
+            # A proxy that goes by the other one takes a part of this body for the next request, or the reverse.
+            return 400, "DUPLICATE_HEADER", "the body's length is given twice", "Send one of the two headers"
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._access.origins:
             return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"

@@ -355,7 +355,8 @@ class _Job:
             self._fresh = self.index.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.invalidate()
-            self._error = error
+            # Only a fault needs its frames: they hold this job, and with it a list of all files.
+            self._error = error.with_traceback(None) if isinstance(error, CodeInfoError) else error
         finally:
             rest_s = _GIVE_WAY_S if self.waiting else 0.0
             self.done.set()

@@ -369,7 +369,9 @@ def fetch_files(
     with _temporary_clone() as folder:
         try:
             settings = (f"http.curloptResolve={pinned}", "http.followRedirects=false") if pinned else ()
-            git = partial(_git, folder, f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS, settings)
+            transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
+            variables = Remote(url, pinned).variables if pinned else None  # ssh would resolve the host again
+            git = partial(_git, folder, transports, settings, variables=variables)
             git("init", "--bare", "--quiet", "--template=", ".")
             git(*_FETCH, "--", url, ref or "HEAD")
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
