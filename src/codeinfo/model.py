@@ -96,7 +96,7 @@ SYMBOL_KINDS: Mapping[str, SymbolKind] = {
     **dict.fromkeys(("impl", "extension"), SymbolKind(is_type=True, is_container=True)),
     **dict.fromkeys(("concept", "instance"), SymbolKind(is_container=True)),
     "namespace": SymbolKind(is_container=True, ranks_as_type=True),
-    **dict.fromkeys(("function", "method", "macro"), SymbolKind(is_callable=True)),
+    **dict.fromkeys(("function", "method", "macro", "component"), SymbolKind(is_callable=True)),
 }
 
 

@@ -574,6 +574,26 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             },
             ["src/main/java/tea/Brewing.java"],
         ),
+        (
+            {  # the manifest speaks of its own language alone; a program may offer something besides
+                "package.json": '{"main": "web/index.ts"}',
+                "web/index.ts": "export const a = 1\n",
+                "src/main/java/tea/Application.java": "package tea;\n\nclass Application {\n"
+                "  public static void main(String[] a) {}\n}\n",
+                "src/main/java/tea/Restart.java": "package tea;\n\nclass Restart { Application tea; }\n",
+                "till/Program.cs": "builder.AddTea();\n",
+            },
+            ["web/index.ts", "till/Program.cs", "src/main/java/tea/Application.java"],
+        ),
+        (
+            {
+                "app/src/main/AndroidManifest.xml": '<manifest><application android:name=".Tea">\n<activity\n'
+                '  android:exported="true"\n  android:name="org.tea.ui.Pot" /></application></manifest>\n',
+                "app/src/main/kotlin/org/tea/Tea.kt": "package org.tea\n\nclass Tea\n",
+                "app/src/main/kotlin/org/tea/ui/Pot.kt": "package org.tea.ui\n\nclass Pot\n",
+            },
+            ["app/src/main/kotlin/org/tea/Tea.kt", "app/src/main/kotlin/org/tea/ui/Pot.kt"],
+        ),
     ],
 )
 def test_entry_points_are_what_the_manifest_offers(

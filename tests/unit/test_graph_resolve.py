@@ -126,8 +126,16 @@ CASES = {
             "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
             "Other.cs": "namespace Shop.Cart;\npublic class Other {}\n",
             "Near.cs": "namespace Shop;\npublic class Near {}\n",
+            "Till/Till.csproj": '<Project><ItemGroup><Using Include="Shop" /></ItemGroup></Project>',
+            "Till/Properties/GlobalUsings.cs": "\ufeffglobal using Shop.Cart;\n",
+            "Till/Till.cs": "namespace Till;\nclass Till { Other other; Near near; }\n",
+            "Stock/Stock.cs": "namespace Stock;\nclass Stock { Other other; }\n",
         },
-        {"A.cs": ({"Item.cs", "Near.cs"}, {"external:System.Linq"})},
+        {
+            "A.cs": ({"Item.cs", "Near.cs"}, {"external:System.Linq"}),
+            "Till/Till.cs": ({"Other.cs", "Near.cs"}, set()),
+            "Stock/Stock.cs": (set(), set()),
+        },
     ),
     "php": (
         {

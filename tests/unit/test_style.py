@@ -228,11 +228,15 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
         "samples/package.json": '{"dependencies": {"vue": "3"}}',
         "src/Latest/Shop.csproj": '<PackageReference Include="Json" Version="$(Unknown)" />',
         "src/Shop.Tests/Shop.Tests.csproj": f"<Project>\n{reference}\n{reference}\n</Project>",
-        "Directory.Build.props": "<Project>\n<MoqVersion>4.8.1</MoqVersion>\n</Project>",
+        "src/Till/Till.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web"><PackageReference Include="Npgsql" /></Project>',
+        "Directory.Packages.props": '<PackageVersion Include="Npgsql" Version="$(DataVersion)" />',
+        "Directory.Build.props": "<Project>\n<MoqVersion>4.8.1</MoqVersion><DataVersion>9.0</DataVersion>\n</Project>",
     }
     found, notes = dependencies(texts)
     assert [(one.name, one.version, one.group) for one in found] == [
         ("Json", "$(Unknown)", ""),
+        ("Microsoft.NET.Sdk.Web", "", ""),
+        ("Npgsql", "9.0", ""),
         ("vue", "3", ""),
         ("Moq", "4.8.1", "test"),
     ]
@@ -246,6 +250,7 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
         ({"Gemfile": "gem 'minitest'\ngem 'sinatra'\n", "shop.gemspec": "Gem::Specification.new 'sinatra'\n"},
          ("Minitest",), "bundle exec rake test"),
         ({"Tests.csproj": '<PackageReference Include="xunit" />'}, ("xUnit",), "dotnet test"),
+        ({"Tests.csproj": '<Project Sdk="MSTest.Sdk/4.0">'}, ("MSTest",), "dotnet test"),
         ({"Package.swift": 'let package = Package(name: "shop")'}, (), "swift test"),
         ({"Gemfile": "gem 'puma'\n\ngroup :test do\n  gem 'rspec-rails'\nend\n"}, ("RSpec",), "bundle exec rspec"),
         ({"manage.py": "import os\n", "requirements.txt": "psycopg\n"}, (), "python manage.py test"),

@@ -78,7 +78,7 @@ class ImportResolver:
             imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
         if rules.paths:
             imports = [*imports, *self._taken_by_path(source, imports, packed)]
-        used = _used_names(rules, imports, packed) if rules.by_use else {}
+        used = _used_names(rules, imports, packed) if rules.by_use or self.visible(source) else {}
         open_names = _OpenNames(used, _settled(source, imports), rules.types_only)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -15,7 +15,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, is_generated, is_migration, is_product
+from codeinfo.languages import STYLESHEETS, is_generated, is_migration, is_product
 from codeinfo.languages.model import FileFacts, named
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
@@ -46,8 +46,10 @@ _WORD = re.compile(r"\w+")
 _PLAIN_BASE = re.compile(
     r"\w*(?:Exception|Error|Warning|Enum|Flag)|[Oo]bject|ABC|Protocol|Generic|NamedTuple|TypedDict|Struct|dict|list|str"
     r"|int|float|bytes|tuple|set|frozenset|type|Comparable|Serializable|Cloneable|IDisposable|Sendable|Codable|Equatable"
-    r"|Hashable|Any(?:Ref)?"
+    r"|Hashable|Any(?:Ref)?|Identifiable|CaseIterable|Decodable|Encodable|View(?:Modifier)?|String|Int"
 )
+_EXTENDING = frozenset({"class", "object", "struct", "enum"})
+_MOST_DECORATOR_LINES = 40
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
@@ -349,16 +351,19 @@ def unused_exports(
         users.update(names)
     bases: dict[str, set[str]] = {}  # of the types defined here
     offered: list[tuple[FileFacts, Definition]] = []
+    added_to: set[tuple[int, str]] = set()  # modules from outside: `declare module "vue" { … }`
     examined: Counter[str] = Counter()  # by language
     for file_id, definition in index.facts.outlines():
         if definition.is_type and definition.kind not in ("impl", "extension"):
             bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
+        if definition.kind == "namespace" and definition.signature.endswith(("'", '"')):
+            added_to.add((file_id, definition.qualified))
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
         if not is_product(file.path, FileKind(file.kind)):
             continue  # nobody imports an example or a script
-        counts = _counts(definition, file)
+        counts = _counts(definition, file) and (file_id, definition.qualified.rpartition(".")[0]) not in added_to
         examined[file.language] += counts
         if counts:
             offered.append((file, definition))
@@ -373,14 +378,17 @@ def unused_exports(
     wanted = {definition.name for _, definition in unused}
     for text in generated:
         wanted.difference_update(_WORD.findall(text))
-    in_texts = _named_in_texts(index, wanted)
-    for file, definition in unused:
+    in_texts = _named_in_texts(index, wanted, {file_id for file_id, names in own.items() if names})
+    once = {(file.path, definition.qualified): (file, definition) for file, definition in reversed(unused)}
+    for file, definition in reversed(once.values()):
         used_here = definition.name in own.get(file.file_id, ())
         if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
             continue
         if used_here and "main" in (*file.exports, *file.hidden):
             continue  # a program, which nobody imports
-        if definition.kind in ("class", "object") and _extends_outside(definition.name, bases, set()):
+        if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
+            continue
+        if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
             by_framework += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
@@ -394,12 +402,33 @@ def unused_exports(
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(_left_out(by_framework, [one.symbol.name for one in alike], unknown)),
+        notes=tuple(
+            _notes_on(by_framework, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
+        ),
     )
 
 
-def _left_out(by_framework: int, alike: Sequence[str], unknown: Sequence[str]) -> Iterator[str]:
-    """What is not listed, and why."""
+def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:
+    """How many lie in packages of Go that other modules may import."""
+    files = [index.graph.files[one.symbol.path] for one in found]
+    return sum(
+        file.rules.imports.manifest == "go.mod"
+        and "main" not in file.packages
+        and "internal" not in file.path.split("/")
+        for file in files
+    )
+
+
+def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
+    """The names by which a file exports one of its own: `export { name as other }`."""
+    is_renamed = file.rules.imports.timed and file.rules.names.private_to_file
+    return re.findall(rf"\b{name} as (\w+)", index.lines(file.file_id).joined()) if is_renamed else []
+
+
+def _notes_on(by_framework: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
+    """What is not listed, and why; and who else may use what is."""
+    if open_to_others:
+        yield f"{open_to_others} of them can be imported by other modules, which may use them"
     if by_framework:
         yield (
             f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
@@ -456,14 +485,14 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
 
 
-def _named_in_texts(index: CodeIndex, names: set[str]) -> dict[str, set[int]]:
+def _named_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
     """The files that contain a name in a string, as settings name classes, or anywhere in a file without a syntax
-    tree, as templates call functions."""
+    tree, as templates call functions. A file that took too long to parse has none either."""
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
         if named(file.language).markup is None:
             text = index.lines(file_id).joined()
-            words = _WORD.findall(" ".join(_STRING.findall(text)) if file.language in GRAMMARS else text)
+            words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):
                 found.setdefault(name, set()).add(file_id)
     return found
@@ -480,8 +509,15 @@ def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> b
 
 def _is_registered(index: CodeIndex, file_id: int, definition: Definition) -> bool:
     """A decorator or an attribute registers the definition elsewhere."""
-    above = index.lines(file_id).get(definition.start_line - 1, "").strip()
-    return above.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
+    lines = index.lines(file_id)
+    above = lines.get(definition.start_line - 1, "").strip()
+    first, opened = above, 0
+    for line in range(definition.start_line - 1, max(definition.start_line - _MOST_DECORATOR_LINES, 0), -1):
+        first = lines.get(line, "").strip()
+        opened += sum(map(first.count, ")]}")) - sum(map(first.count, "([{"))
+        if opened <= 0:
+            break
+    return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 
 # --- hotspots ------------------------------------------------------------------------------------------------------

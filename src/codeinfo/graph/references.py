@@ -30,6 +30,7 @@ _MOST_CHECKED = 200  # files whose checksums one question verifies, besides thos
 _MOST_NAMED = 3  # files named in a note
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
+_SMALL_FILE = 30  # lines: parsed in no time
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
 _LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -408,9 +409,14 @@ def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> li
 
 
 def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    """Code with the name, in a language without syntax support."""
-    is_unknown = file.language not in GRAMMARS and file.language not in STYLESHEETS and file.kind in ("code", "tests")
-    return is_unknown and index.lines(file.file_id).mention(name)
+    """Code with the name, in a language without syntax support or in a file that took too long to parse."""
+    if file.language in STYLESHEETS or file.kind not in ("code", "tests"):
+        return False
+    lines = index.lines(file.file_id)
+    is_parsed = file.language in GRAMMARS and (
+        len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
+    )
+    return not is_parsed and lines.mention(name)
 
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
@@ -425,7 +431,7 @@ def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
 
 
 def _has_family(language: str) -> bool:
-    """Whether it is known what a file can use: a Vue component has no syntax tree, but uses no PHP."""
+    """Whether it is known what else a file can use."""
     return language in GRAMMARS or bool(named(language).family)
 
 

@@ -283,8 +283,9 @@ class Binder:
                     yield written.alias or name, partial(self._offered_as, target.path, name, written.alias)
 
     def _offered_as(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
-        found = self.top_level(path, name)
-        return self.top_level(path, alias) if not found and name == "default" and alias else found
+        """A default export mostly gets the name that it has; a method called `default` is none."""
+        own = self.top_level(path, alias) if name == "default" and alias else []
+        return own or self.top_level(path, name)
 
     def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
         """A top-level name of a file, followed through re-exports."""
@@ -323,6 +324,8 @@ class Binder:
         """Where else a file may get a name from."""
         found: list[tuple[str, str] | ModuleId] = []
         for written in unit.taking(name):
+            if written.names and written.alias not in ("", name):
+                continue  # it is known by its new name only
             outcome = self._index.outcome(unit.facts, written)
             for target in () if outcome.package else outcome.targets:  # a package is not re-exported
                 if not target.names and written.names != ("*",):

@@ -22,7 +22,7 @@ from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
-from codeinfo.languages.model import FileFacts, named
+from codeinfo.languages.model import FileFacts, family, named
 from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
@@ -150,6 +150,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
             continue  # `metadata` reports manifests that cannot be read
         offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
     started = []
+    told = {family(graph.files[path].language) for path in offered}
     programs = index.defining("main") | index.defining("Main")
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
     for path, facts in graph.files.items():
@@ -158,8 +159,11 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
         is_program = path in programs
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
         is_run = is_program or _STARTS.match(stem) or is_script
-        is_start = is_source(facts) and edges and is_run and (not offered or stem in ("__main__", "main"))
-        if is_start and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
+        is_needed = family(facts.language) not in told or stem in ("__main__", "main")
+        # What starts a program of C# often calls nothing but extensions of what it was given.
+        is_start = is_source(facts) and (edges or is_program or path.endswith("Program.cs")) and is_run and is_needed
+        is_surely_run = is_program and _STARTS.match(stem)  # also where others take something from it
+        if is_start and (is_surely_run or not any(is_source(graph.files[e.source]) for e in graph.edges_to(path))):
             is_named = bool(_STARTS.match(stem) or is_program)
             started.append((not is_named, path.count("/"), -len(edges), path))
     return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
@@ -296,6 +300,13 @@ def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     yield from (path for path in sorted(index.graph.files) if path.rpartition("/")[0] == tasks)
 
 
+def _android(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The application and what it shows."""
+    names = re.findall(r"<(?:application|activity)\b[^>]*?\sandroid:name=\"[\w.]*?(\w+)\"", text)
+    inside = {path.rpartition("/")[2]: path for path in index.graph.files if path.startswith(f"{folder}/".lstrip("/"))}
+    yield from (inside[file] for name in names for file in (f"{name}.kt", f"{name}.java") if file in inside)
+
+
 _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "manage.py": _django,
@@ -308,6 +319,7 @@ _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "go.mod": _go_mod,
     "composer.json": _composer,
     "mix.exs": _mix,
+    "AndroidManifest.xml": _android,
     ".gemspec": _gemspec,
 }
 
@@ -389,7 +401,8 @@ def _joined_small(parts: Mapping[str, list[str]], room: int, most: float) -> dic
     for name in (*sorted(by_size[alone:]), ""):
         if not name or len(files) + len(parts[name]) > most:
             ends = [posixpath.basename(end) for end in (together[0], together[-1])] if together else []
-            groups |= {f"{posixpath.dirname(by_size[0])}/({' … '.join(ends)})".lstrip("/"): files} if ends else {}
+            name_of_all = f"{posixpath.dirname(by_size[0])}/({' … '.join(ends)})".lstrip("/")
+            groups |= {name_of_all if len(together) > 1 else together[0]: files} if ends else {}
             together, files = [], []
         if name:
             together, files = [*together, name], [*files, *parts[name]]

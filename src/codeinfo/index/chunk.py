@@ -273,7 +273,7 @@ class Layers:
                 continue  # inside the previous one: a string in a docstring, a name in a comment
             end = -minus_end
             lines = "\n" * text.count("\n", start, end)
-            names.append(text[position:start])
+            names.append(source.code[position:start])
             if layer == 0:
                 code += (text[code_from:start], " ", lines)
                 code_from = end
@@ -284,7 +284,7 @@ class Layers:
                 names += (_MASKS[layer], lines)
             position = end
         code.append(text[code_from:])
-        names.append(text[position:])
+        names.append(source.code[position:])
         self.code = "".join(code).split("\n")
         self.names = "".join(names)
         comments.append("\n" * text.count("\n", commented))

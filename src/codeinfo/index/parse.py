@@ -677,7 +677,8 @@ def parse_packed(
 ) -> tuple[ParsedFile, bytes]:
     """The same with packed references, since there are many: `ParsedFile.references` stays empty."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
-    source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
+    seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
+    source = Source(text, seen, embedded=grammar is not None and grammar.embedded)
     notes = _notes(source, settings)
     if named(language).markup is not None:
         from codeinfo.index.documents import section_parse
@@ -687,7 +688,7 @@ def parse_packed(
         if syntax and language in GRAMMARS:
             notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
         return replace(text_parse(source, settings), notes=notes), b""
-    parsed, references = _code_parse(source, language, settings)
+    parsed, references = _code_parse(path, source, language, settings)
     return replace(parsed, notes=notes), references
 
 
@@ -697,10 +698,13 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
     return ParsedFile(tuple(chunks), terms=tuple(weighted_terms(chunk.text) for chunk in chunks))
 
 
-def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
+def _code_parse(path: str, source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
     tree = parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
+    if GRAMMARS[language].embedded and (name := _component_name(path)):
+        whole = Definition(name, name, "component", f"component {name}", "", 1, len(source.lines))
+        symbols.append(Symbol(whole, 1, [], -1, is_scope=False))
     names = (span for symbol in symbols for span in symbol.name_spans)
     layers = Layers(source, found, (*names, *((start, end) for start, end, _ in found.keys)))
     within = _enclosing(symbols, len(source.lines))
@@ -729,6 +733,13 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
     )
     definitions = tuple(symbols[position].definition for position in order)
     return ParsedFile(tuple(chunks), definitions, imports, terms=tuple(terms)), packed
+
+
+def _component_name(path: str) -> str:
+    """What others call the component of a file: `user-card.vue` is UserCard. A route is called by its address."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    name = "".join(part[:1].upper() + part[1:] for part in stem.split("-"))
+    return name if name.isidentifier() and (stem[:1].isupper() or "-" in stem) else ""
 
 
 def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:

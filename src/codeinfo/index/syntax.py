@@ -33,11 +33,13 @@ class Source:
     replaced, so that an offset is a division instead of a table lookup.
     """
 
-    __slots__ = ("_starts", "data", "encoding", "lines", "text", "unit_bytes")
+    __slots__ = ("_starts", "code", "data", "encoding", "lines", "text", "unit_bytes")
 
-    def __init__(self, text: str, seen: str | None = None) -> None:
-        """`seen` is what the parser is given instead, if that differs; its offsets are the same."""
+    def __init__(self, text: str, seen: str | None = None, *, embedded: bool = False) -> None:
+        """`seen` is what the parser is given instead, if that differs; its offsets are the same. If code is
+        `embedded`, only `seen` uses names."""
         self.text = text
+        self.code = seen if embedded and seen is not None else text
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         seen = text if seen is None else seen

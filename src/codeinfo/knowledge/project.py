@@ -46,7 +46,11 @@ _GRADLE = re.compile(
     r"[\"'](?P<name>[\w.-]+:[\w.-]+)(?::(?P<version>[^\"'@]+))?[\"']",
     re.MULTILINE,
 )
-_NUGET = re.compile(r"<PackageReference\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?")
+_NUGET = re.compile(
+    r"<Package(?:Reference|Version)\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?"
+    r"|<Project\s+Sdk=\"(?P<sdk>[^\"/]+)(?:/(?P<release>[^\"]+))?\""
+)
+_CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .NET refer to
 _GEM = re.compile(
     r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
@@ -91,7 +95,9 @@ FRAMEWORKS = {
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
     "phoenix": "Phoenix", "phoenix_live_view": "Phoenix LiveView", "ecto": "Ecto", "vapor": "Vapor", "io.ktor": "Ktor",
-    "flutter": "Flutter",
+    "flutter": "Flutter", "microsoft.net.sdk.web": "ASP.NET Core", "microsoft.maui.controls": ".NET MAUI",
+    "aspire.apphost.sdk": "Aspire", "aspire.hosting.apphost": "Aspire", "androidx.compose.ui": "Jetpack Compose",
+    "androidx.room": "Room", "com.google.dagger": "Dagger", "swiftui": "SwiftUI",
     **_BUILDS,
 }  # fmt: skip
 _NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing", re.IGNORECASE)  # groups of dependencies
@@ -102,7 +108,9 @@ TEST_FRAMEWORKS = {
     "github.com/stretchr/testify": "testify", "github.com/onsi/ginkgo/v2": "Ginkgo",
     "org.junit.jupiter:junit-jupiter": "JUnit 5", "org.junit.jupiter:junit-jupiter-api": "JUnit 5",
     "junit:junit": "JUnit 4", "org.testng:testng": "TestNG", "org.mockito:mockito-core": "Mockito", "xunit": "xUnit",
-    "nunit": "NUnit", "mstest.testframework": "MSTest", "moq": "Moq", "phpunit/phpunit": "PHPUnit",
+    "nunit": "NUnit", "mstest.testframework": "MSTest", "mstest": "MSTest", "mstest.sdk": "MSTest", "xunit.v3": "xUnit",
+    "xunit.v3.mtp-v2": "xUnit", "nsubstitute": "NSubstitute",
+    "org.springframework.boot:spring-boot-starter-test": "JUnit 5", "moq": "Moq", "phpunit/phpunit": "PHPUnit",
     "pestphp/pest": "Pest", "rspec": "RSpec", "rspec-rails": "RSpec", "flutter_test": "flutter_test", "tasty": "Tasty",
     "hspec": "Hspec",
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
@@ -172,6 +180,9 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
     properties = {name: value.strip() for text in texts.values() for name, value in _PROPERTY.findall(text)}
+    central = {one.name.lower(): one.version for one in found if _CENTRAL in one.source}
+    found = [one for one in found if _CENTRAL not in one.source]
+    found = [one if one.version else replace(one, version=central.get(one.name.lower(), "")) for one in found]
     once: dict[tuple[str, str, str, str], Dependency] = {}
     for one in found:
         version = _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), one.version)
@@ -340,8 +351,12 @@ def _expression(
 
 
 def _nuget(path: str, text: str) -> Iterator[Dependency]:
+    """What is referred to, and the kit that a project is built with where that stands for a framework."""
     group = "test" if re.search(r"Test|(?<![a-z])test", path) else ""
-    yield from (replace(one, group=group) for one in _expression(_NUGET)(path, text))
+    for found in _NUGET.finditer(text):
+        name, version = found["name"] or found["sdk"], found["version"] or found["release"] or ""
+        if found["name"] or {name.lower()} & (FRAMEWORKS.keys() | TEST_FRAMEWORKS.keys()):
+            yield Dependency(name, version, f"{path}:{text.count(chr(10), 0, found.start()) + 1}", group)
 
 
 def _gemfile(path: str, text: str) -> Iterator[Dependency]:

@@ -122,7 +122,8 @@ _WITHOUT_SYNTAX = (
     _config("properties", ".properties"),
     _config(
         "xml",
-        ".xml .xsd .xsl .xslt .plist .csproj .fsproj .vbproj .props .targets .nuspec .wsdl .resx .storyboard .xib .pom",
+        ".xml .xsd .xsl .xslt .plist .csproj .fsproj .vbproj .props .targets .nuspec .wsdl .resx .storyboard .xib .pom "
+        ".xaml .axaml",
     ),
     _config("dotenv", ".env", filenames=".env.example .env.sample .env.template"),
     _config("ignore", "", filenames=".gitignore .dockerignore .npmignore .codeinfoignore .gitattributes .eslintignore"),
@@ -269,7 +270,10 @@ def _is_around(folder: str) -> bool:
 
 
 # A database migration, and the resulting schema: nobody calls or changes them.
-_MIGRATION = re.compile(r"(?:.*/)?\w*migrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb")
+_MIGRATION = re.compile(
+    r"(?:.*/)?\w*migrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb"
+    r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
+)
 
 
 def is_migration(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,6 +23,8 @@ _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".
 # TypeScript is imported by the name of what it compiles to.
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
+_NUXT_CONFIGS = ("nuxt.config.ts", "nuxt.config.js", "nuxt.config.mjs")
+_BY_NUXT = re.compile(r"(?:(?:app|src|server|shared|layers/[^/]+(?:/app)?)/)?(?:composables|components|utils|stores)/")
 Patterns = list[tuple[str, list[str]]]
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")
 
@@ -76,6 +79,18 @@ class EcmascriptImports(Resolver):
         self._by_alias: dict[tuple[int, str], str | None] = {}  # (table, module) → file
         self._read_aliases()
         self._memo: dict[tuple[str, str], str | None] = {}
+        configs = (path for name in _NUXT_CONFIGS for path in self._tree.by_name.get(name, ()))
+        self._by_nuxt = {home: self._offered_by_nuxt(home) for home in (path.rpartition("/")[0] for path in configs)}
+
+    def _offered_by_nuxt(self, home: str) -> tuple[str, ...]:
+        start = f"{home}/" if home else ""
+        paths = (path for path in self._tree.files if path.startswith(start) and _BY_NUXT.match(path, len(start)))
+        return tuple(path.removeprefix(self._prefix) for path in paths if _is_called_by_stem(path))
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        """Nuxt imports what lies in some of its folders by itself."""
+        homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._by_nuxt else ()
+        return next((self._by_nuxt[home] for home in homes if home in self._by_nuxt), ())
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.partition("?")[0].partition("!")[0]
@@ -110,6 +125,9 @@ class EcmascriptImports(Resolver):
         for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
             if found := self._aliased(at, module):
                 return found
+        if module.startswith(("@/", "~/")):  # what a bundler's configuration says, which is a program
+            places = (joined(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", ""))
+            return next((found for place in places if place and (found := self._file(place))), None)
         return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
 
     def _file(self, base: str | None) -> str | None:
@@ -241,6 +259,13 @@ class EcmascriptImports(Resolver):
         return None
 
 
+def _is_called_by_stem(path: str) -> bool:
+    """To Nuxt `components/list/Account.vue` is ListAccount."""
+    folder, _, name = path.rpartition("/")
+    around = folder.rpartition("/")[2].replace("-", "").lower()
+    return "/components/" not in f"/{folder}/" or around == "components" or name.lower().startswith(around)
+
+
 def _matched(pattern: str, module: str) -> str | None:
     """What the `*` matches, or None if the pattern does not."""
     before, star, after = pattern.partition("*")
@@ -283,6 +308,41 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]
 
 
+# --- components: scripts, and markup with expressions in it ----------------------------------------------------------
+
+_MARKUP = r"<!--.*?-->|<style\b.*?</style>|<script\b[^>]*>(?P<script>.*?)</script>|<(?P<tag>[A-Z][\w$]*)"
+_VUE = re.compile(
+    rf"""{_MARKUP}|\{{\{{(?P<value>.*?)\}}\}}|\s(?:@|v-on:)[\w.:-]+=(?P<quote>["'])(?P<block>.*?)(?P=quote)"""
+    r"""|\s(?:[:\#]|v-)[^\s="'<>]*=(?P<sign>["'])(?P<bound>.*?)(?P=sign)""",
+    re.DOTALL,
+)
+_SVELTE = re.compile(
+    rf"{_MARKUP}|\{{(?:[#:@]\w+\s(?:if\s)?|\.\.\.)?(?![#:/@])(?P<block>(?:[^{{}}]|\{{[^{{}}]*\}})*?)"
+    r"(?:\s(?:as|then)\s[^{}]*)?\}",
+    re.DOTALL,
+)
+_BRACKETS = {"value": ("(", ")"), "bound": ("(", ")"), "block": ("{", "}")}
+
+
+def show_code(text: str, markup: re.Pattern[str]) -> str:
+    """The scripts of a component and the expressions in its markup, each a statement of its own, where they stand; all
+    else as spaces."""
+    seen = list(re.sub(r"[^\n]", " ", text))
+    for found in markup.finditer(text):
+        if (part := found.lastgroup) is None:
+            continue
+        start, end = found.span(part)
+        code = text[start:end]
+        seen[start:end] = code.replace(" of ", " in ") if part == "bound" else code  # `v-for`
+        ends = start - 1
+        if brackets := _BRACKETS.get(part):
+            seen[start - 1], seen[end] = brackets
+            ends -= 1
+        if ends >= 0 and seen[ends] == " ":
+            seen[ends] = ";"
+    return "".join(seen)
+
+
 _JAVASCRIPT = model.Syntax(
     grammar="javascript",
     queries=("ecmascript", "jsx", "javascript"),
@@ -300,11 +360,10 @@ _TYPESCRIPT = replace(
 _ASSETS = model.word_set(
     "css scss sass less svg png jpg jpeg gif webp avif ico woff woff2 ttf otf eot mp3 mp4 webm ogg wav wasm txt md mdx"
 )
-_COMPONENT_IMPORTS = model.ImportRules(
-    resolver=EcmascriptImports, configs_above=True, configs=("package.json", "jsconfig.json", "tsconfig*.json")
-)
-_IMPORTS = replace(
-    _COMPONENT_IMPORTS,
+_IMPORTS = model.ImportRules(
+    resolver=EcmascriptImports,
+    configs_above=True,
+    configs=("package.json", "jsconfig.json", "tsconfig*.json"),
     read=read_import,
     timed=True,
     calls=(
@@ -318,6 +377,7 @@ _NAMES = model.NameRules(
     imports_show=True,
     outside="all",
     overloads="bodyless",
+    private_to_file=True,
 )
 _ELEMENTS = replace(_NAMES, elements=True)
 FAMILY = "ecmascript"
@@ -355,6 +415,20 @@ LANGUAGES = (
         imports=_IMPORTS,
         names=_ELEMENTS,
     ),
-    model.Language(name="vue", extensions=model.words(".vue"), family=FAMILY, imports=_COMPONENT_IMPORTS),
-    model.Language(name="svelte", extensions=model.words(".svelte"), family=FAMILY, imports=_COMPONENT_IMPORTS),
+    *(
+        model.Language(
+            name=name,
+            extensions=(f".{name}",),
+            family=FAMILY,
+            syntax=replace(
+                _TYPESCRIPT,
+                package="tree_sitter_typescript",
+                hide=partial(show_code, markup=markup),
+                embedded=True,
+            ),
+            imports=_IMPORTS,
+            names=_ELEMENTS,
+        )
+        for name, markup in (("vue", _VUE), ("svelte", _SVELTE))
+    ),
 )

@@ -56,6 +56,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
     hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
+    embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot parse completely
 
     @property

@@ -182,16 +182,30 @@ def is_csharp_exported(declared: model.Declared) -> bool:
     )
 
 
+_GLOBAL = re.compile(r'(?m)^\ufeff?\s*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
+
+
 class CsharpImports(JvmImports):
     """A namespace is open to itself and to all that it contains."""
 
     names_packages = True
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._everywhere: dict[str, list[str]] = {}  # folder of a project → namespaces that all its files see
+        projects = {path.rpartition("/")[0] for path in tree.configs if path.endswith(".csproj")}
+        for path, text in tree.configs.items():
+            folder = path.rpartition("/")[0]
+            home = next((above for above in ancestors(folder) if above in projects), folder)
+            self._everywhere.setdefault(home, []).extend(found[1] or found[2] for found in _GLOBAL.finditer(text))
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
         around: dict[str, None] = {}
         for package in source.packages:
             parts = package.split(".")
             around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
+        for folder in ancestors(source.folder):
+            around.update(dict.fromkeys(self._everywhere.get(folder, ())))
         return tuple(around)
 
     def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
@@ -201,6 +215,7 @@ class CsharpImports(JvmImports):
         return super()._missing(source, written) if written.alias and not platform else model.EXTERNAL
 
 
+_CSHARP_CONFIGS = ("*.csproj", "*GlobalUsings.cs", "Usings.cs", "*Imports.cs")
 CSHARP = model.Language(
     name="csharp",
     extensions=model.words(".cs .csx"),
@@ -211,7 +226,9 @@ CSHARP = model.Language(
         exported=is_csharp_exported,
         bases=model.bases_behind_colon,
     ),
-    imports=model.ImportRules(read=model.dotted_import, resolver=CsharpImports, by_use=True, deferred="types"),
+    imports=model.ImportRules(
+        read=model.dotted_import, resolver=CsharpImports, by_use=True, deferred="types", configs=_CSHARP_CONFIGS
+    ),
     names=model.NameRules(
         implicit_self=True,
         open_types=True,
