@@ -20,6 +20,7 @@ from team_server_tools import person, team_client
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.grep import load_signatures
+from codeinfo.engine.index_manager import Fresh, IndexManager
 from codeinfo.errors import Busy, IndexDamaged, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
 from codeinfo.model import dumps
@@ -228,6 +229,30 @@ def test_another_server_sees_each_change_at_its_next_question(repository: Reposi
     assert server.code.definitions(DefsRequest("interest", IDENTITY)).definitions
     with pytest.raises(NotFound):
         server.code.symbols(SymbolsRequest(f"{IDENTITY}/bank/report.py"))
+
+
+def test_a_copy_that_the_team_has_just_confirmed_is_not_looked_at_again(
+    repository: Repository, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, server = engine(), engine("server")
+    laptop.index(IndexRequest((str(repository.folder),)))
+    asked = SearchRequest("check an amount", (IDENTITY,))
+    first = server.search(asked)
+    refreshed: list[IndexManager] = []
+    refresh = IndexManager.refresh
+
+    def note(index: IndexManager, **given: Any) -> Fresh:
+        refreshed.append(index)
+        return refresh(index, **given)
+
+    monkeypatch.setattr(IndexManager, "refresh", note)
+    assert server.search(asked).hits == first.hits
+    assert not refreshed
+    repository.commit("Add limits", {"bank/limits.py": "def check_amount_limit(amount):\n    return amount < 9\n"})
+    laptop.index(IndexRequest((str(repository.folder),)))
+    refreshed.clear()
+    assert "bank/limits.py" in {hit.path for hit in server.search(asked).hits}
+    assert len(refreshed) == 1, "the team has another generation now"
 
 
 def test_commit_messages_travel_with_the_tree(repository: Repository, engine: MakeEngine) -> None:

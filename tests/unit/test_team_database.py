@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -143,6 +144,18 @@ def test_a_lock_is_shared_by_all_servers_and_ends_with_its_holder(postgres: str)
             pass
     with other.locked("h/a/one"):
         pass
+
+
+def test_a_short_question_that_is_not_answered_is_cut_off(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.team.database.QUICK_S", 0.3)
+    with closing(TeamDatabase(postgres)) as database:
+        assert database.rows("SELECT 1", quick=True) == [(1,)]
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            database.read(lambda db: db.execute("SELECT pg_sleep(5)"), patience_s=0, quick=True)
+        assert time.monotonic() - started < 4
+        assert database.rows("SELECT 2", quick=True) == [(2,)], "another connection serves the next one"
+    assert sum(thread.name == "deadlines" for thread in threading.enumerate()) == 1, "it watches all of them"
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password() -> None:

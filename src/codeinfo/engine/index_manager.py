@@ -426,6 +426,11 @@ class IndexManager:
                         raise
             return self._store
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no build. One that is open was there a moment ago, which opening it will check."""
+        return self._store is None and self.live_store() is None
+
     def _open(self, build: Path, recipe: str | None = None, *, rewrite: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
@@ -443,6 +448,17 @@ class IndexManager:
         """Record that the team has this generation right now, so that a refresh need not ask; None: it may have
         changed."""
         self._confirmed = (time.monotonic(), reached) if reached is not None else None
+
+    def confirmed_copy(self) -> SqliteStore | None:
+        """The copy of a team's tree, where the team has just confirmed its generation: nothing else has to be looked
+        at then, which a search of a hundred projects would do a hundred times."""
+        at, reached = self._confirmed or (0.0, None)
+        if reached is None or time.monotonic() - at >= CONFIRMED_S:
+            return None
+        from codeinfo.team.store import TeamStore
+
+        copy = self.live_store()
+        return copy if isinstance(copy, TeamStore) and copy.has_reached(reached) else None
 
     @property
     def embedder(self) -> Embedder | None:
@@ -607,10 +623,8 @@ class IndexManager:
             time.sleep(_LOOK_AGAIN_S)
 
     def _is_behind(self, copy: TeamStore, run: _Run) -> bool:
-        at, reached = self._confirmed or (0.0, None)
-        if not run.expected and time.monotonic() - at < CONFIRMED_S and copy.reached() == reached:
-            return False
-        return copy.is_behind(patient=run.expected)
+        confirmed = None if run.expected else self.confirmed_copy()
+        return confirmed is not copy and copy.is_behind(patient=run.expected)
 
     def _adopt(self, store: SqliteStore) -> None:
         """Make a filled build the live one."""

@@ -241,7 +241,7 @@ class Indexes:
     def _make_room(self, wanted: Sequence[IndexManager]) -> None:
         """Make room for copies that are about to be pulled."""
         most_bytes = self.config.store.cache_mb * 1_000_000
-        absent = next((manager for manager in wanted if manager.live_store() is None), None)
+        absent = next((manager for manager in wanted if manager.is_absent), None)
         if absent is not None and bytes_under(self.cache) > most_bytes:
             with self._lock:
                 for manager in self._trees.values():  # open ones stay; closed ones are reopened on demand
@@ -401,7 +401,7 @@ class Indexes:
     ) -> tuple[list[Opened], list[str]]:
         """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
         that cannot be opened are left out and named in the notes."""
-        absent = [index for index in indexes if index.team is not None and index.live_store() is None]
+        absent = [index for index in indexes if index.team is not None and index.is_absent]
         tasks = {index: partial(self.open, index, refresh=refresh, progress=progress) for index in indexes}
         if len(absent) > 1:
             from concurrent.futures import ThreadPoolExecutor  # imported late: a plain search does not need it
@@ -432,7 +432,7 @@ class Indexes:
     ) -> tuple[SqliteStore, tuple[str, ...]]:
         """An index to search, refreshed if possible, and the notes its answers must carry."""
         notes: tuple[str, ...] = ()
-        store = None if refresh else index.live_store()
+        store = index.confirmed_copy() if refresh else index.live_store()
         if store is None:
             try:
                 fixed = index.source.fixed  # nothing to watch there

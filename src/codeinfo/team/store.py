@@ -467,6 +467,11 @@ class TeamStore(SqliteStore):
         value = self.meta().get(_REACHED)
         return msgspec.json.decode(value, type=Reached) if value else None
 
+    def has_reached(self, wanted: Reached) -> bool:
+        """Whether the local copy has all of this generation."""
+        meta = self.meta()
+        return meta.get("complete") == "1" and meta.get(_REACHED) == msgspec.json.encode(wanted).decode()
+
     # --- reading what only the team has ---
 
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
