@@ -215,16 +215,12 @@ class Snapshot(FileList, Protocol):
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
     part_count: int  # 1, or the number of indexes it is made of
 
-    def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        """The postings of those terms that occur."""
+    def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
+        """Of the terms that occur: everywhere, or in the parts that have one of these files."""
         ...
 
-    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
-        """The same only in the parts that contain one of these files, and their share of all rows."""
-        ...
-
-    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
-        """How many rows have each of the terms in these parts, and the same share."""
+    def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
+        """About how many rows have each of the terms, judged by these parts."""
         ...
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:

@@ -121,31 +121,27 @@ class Joined:
             known[key] = make()
         return cast(Made, known[key])
 
-    def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        return self.read_lists(self.posting_lists(terms)) if self._parts else {}
+    def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
+        parts = range(len(self._parts)) if files is None else self._having(files)
+        return self.read_lists(self._lists(terms, parts)) if self._parts else {}
 
-    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
-        parts, share = self._having(files)
-        lists = (self._parts[at].view.posting_lists(terms, self._columns.first_row[at]) for at in parts)
-        return self.read_lists(chain.from_iterable(lists)), share
-
-    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
-        parts, share = self._having(files)
-        counts = Counter[str]()
+    def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
+        first_row, parts, counts = self._columns.first_row, self._having(files), Counter[str]()
         for at in parts:
-            counts.update(self._parts[at].view.row_counts(terms, files)[0])
-        return counts, share
+            counts.update(self._parts[at].view.count_rows(terms, files))
+        share = sum(first_row[at + 1] - first_row[at] for at in parts) / max(first_row[-1], 1)
+        return {term: count / share for term, count in counts.items()}
 
-    def _having(self, files: NDArray[np.integer]) -> tuple[list[int], float]:
-        """The parts that have one of these files, and the share of all rows that they have."""
-        first_row = self._columns.first_row
-        parts = sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
-        rows = sum(first_row[at + 1] - first_row[at] for at in parts)
-        return parts, max(rows, 1) / max(first_row[-1], 1)
+    def _having(self, files: NDArray[np.integer]) -> list[int]:
+        """The parts that have one of these files."""
+        return sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
+
+    def _lists(self, terms: Sequence[str], parts: Iterable[int], first_row: int = 0) -> Iterator[PostingList]:
+        for at in parts:
+            yield from self._parts[at].view.posting_lists(terms, first_row + self._columns.first_row[at])
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
-        for part, first in zip(self._parts, self._columns.first_row, strict=False):
-            yield from part.view.posting_lists(terms, first_row + first)
+        return self._lists(terms, range(len(self._parts)), first_row)
 
     def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         return self._parts[0].view.read_lists(lists)

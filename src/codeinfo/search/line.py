@@ -293,8 +293,8 @@ def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
     if len(query.terms) <= LONG_QUERY:
         return {}
     sample = np.linspace(0, len(view.paths) - 1, SAMPLED_PARTS).astype(np.intp)
-    counts, share = view.row_counts(list(query.terms), sample)
-    having = {term: counts.get(term, 0) / share for term in query.terms}
+    counts = view.count_rows(list(query.terms), sample)
+    having = {term: counts.get(term, 0.0) for term in query.terms}
     by_worth = sorted(having, key=lambda term: -query.terms[term] * rarity(having[term], len(view.row_file)))
     seen, unseen = ([term for term in by_worth if bool(having[term]) is known] for known in (True, False))
     return {term: having[term] for term in (*seen[FIRST_TERMS:], *unseen[UNSEEN_TERMS:])}
@@ -318,12 +318,11 @@ def _add_later_terms(
     likely = np.zeros(len(view.paths), bool)
     likely[evidence.likely] = True
     known = {term: uses.within(likely) for term, uses in known.items()}
-    postings, share = view.postings_of(list(later), best)
     found = dict[str, Posting]()
-    for term, posting in postings.items():
+    for term, posting in view.postings(list(later), best).items():
         owners = view.row_file.take(posting.rows)
-        part = min(1.0, len(owners) / later[term]) if later[term] else share
-        frequencies[term] = Frequency(len(owners) / part, len(first_of_runs(owners)) / part)
+        rows = max(later[term], len(owners))
+        frequencies[term] = Frequency(rows, len(first_of_runs(owners)) * rows / len(owners))
         known[term] = NO_USES
         if len(own := likely.take(owners).nonzero()[0]):
             found[term] = posting.at(own)

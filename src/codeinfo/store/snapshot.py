@@ -198,17 +198,14 @@ class SqliteSnapshot:
             known[key] = make()  # two threads may both make it: the same value, so either will do
         return cast(Made, known[key])
 
-    def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        return self.read_lists(self.posting_lists(terms))
+    def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
+        return {} if files is not None and not len(files) else self.read_lists(self.posting_lists(terms))
 
-    def postings_of(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, Posting], float]:
-        return self.postings(terms) if len(files) else {}, 1.0
-
-    def row_counts(self, terms: Sequence[str], files: NDArray[np.integer]) -> tuple[Mapping[str, int], float]:
+    def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
         counts = Counter[str]()
         for stored in self.posting_lists(terms) if len(files) else ():
             counts[stored.term] += count_rows(stored)
-        return counts, 1.0
+        return counts
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         wanted = json.dumps(list(dict.fromkeys(terms)))
