@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -226,7 +227,7 @@ def test_the_planner_is_given_the_decision_card(tree: Path) -> None:
     with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
         engine.answers.run_agent(AgentRunRequest("planner", "let transfer refuse negative amounts", str(tree)))
         asked = server.requests[-1].body["messages"][-1]["content"]
-    assert "Known beforehand, as data:" in asked
+    assert re.search(r"Known beforehand, as data:\n<<<result of decision_card (\w+)>>>\n[^<]+\n<<<end \1>>>\n", asked)
     assert '"ready": ' in asked
 
 

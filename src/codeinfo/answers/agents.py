@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from codeinfo.answers.evidence import Evidence, Item, PassageFilter, format_passages
+from codeinfo.answers.evidence import Evidence, Item, PassageFilter, enclose, fence, format_passages
 from codeinfo.answers.model import json_objects, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -117,7 +117,7 @@ class Toolbox(Struct):
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))
                 cut = text[: self.filter.policy.chunk_max_chars]
-                return cut, f"{cut.count(chr(10)) + 1} lines", ()
+                return enclose(f"result of {call.name}", cut, fence([cut])), f"{cut.count(chr(10)) + 1} lines", ()
 
     def _search(self, query: str) -> tuple[str, str, Sequence[Item]]:
         admitted = self.filter.admit(self.functions.search(query))

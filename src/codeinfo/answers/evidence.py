@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -111,15 +112,23 @@ def list_dropped(result: PolicyResult) -> tuple[Dropped, ...]:
 
 
 def format_passages(items: Sequence[Item]) -> str:
-    """The passages as data: each with its number and source, between delimiters that its text cannot forge."""
+    """The passages as data: each with its number and source."""
     mark = fence(item.text for item in items)
-    blocks = [f"<<<source {item.number} {item.place} {mark}>>>\n{item.text}\n<<<end {mark}>>>" for item in items]
-    return "\n\n".join(blocks)
+    return "\n\n".join(enclose(f"source {item.number} {item.place}", item.text, mark) for item in items)
+
+
+def enclose(header: str, text: str, mark: str) -> str:
+    """Text as data, between delimiters that it cannot forge. A file's name may have line breaks: the header has none,
+    since what stands outside of the delimiters would be ours."""
+    return f"<<<{' '.join(header.splitlines())} {mark}>>>\n{text}\n<<<end {mark}>>>"
+
+
+_SECRET = os.urandom(16)  # without it, whoever writes all files could work the delimiter out
 
 
 def fence(texts: Iterable[str]) -> str:
     """A delimiter derived from a hash of all texts, so that none of them can contain it on purpose."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_SECRET)
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()[:12]

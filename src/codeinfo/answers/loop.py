@@ -15,6 +15,7 @@ from codeinfo.answers.evidence import (
     Evidence,
     Item,
     PassageFilter,
+    enclose,
     fence,
     finder_of,
     focus_item,
@@ -358,6 +359,5 @@ def _format_for_grading(items: Sequence[Item], finder: Finder) -> str:
     parts = [focus_item(item, finder, GRADED_CHARS) for item in items]
     mark = fence(part.text for part in parts)
     return "\n\n".join(
-        f"<<<passage {number} {part.place} {mark}>>>\n{part.text}\n<<<end {mark}>>>"
-        for number, part in enumerate(parts, 1)
+        enclose(f"passage {number} {part.place}", part.text, mark) for number, part in enumerate(parts, 1)
     )

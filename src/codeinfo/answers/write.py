@@ -18,7 +18,7 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from codeinfo.answers.agents import Toolbox
-from codeinfo.answers.evidence import Item, format_passages
+from codeinfo.answers.evidence import Item, enclose, fence, format_passages
 from codeinfo.answers.model import Model, Spent, ThinkFilter, fill_prompt, prompt
 from codeinfo.errors import ProviderError
 from codeinfo.languages import language_of
@@ -312,7 +312,7 @@ def is_title(line: str) -> bool:
 
 Emit = Callable[[str], None]
 # The delimiters around passages in a prompt, removed if a model copies them.
-_PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|end)\b[^<>\n]{0,300}>{2,3}")
+_PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|result|end)\b[^<>\n]{0,300}>{2,3}")
 _LONG_LINE = 200  # characters: in longer lines, finished sentences are shown before the line ends
 
 _ENDINGS = {
@@ -343,11 +343,12 @@ def write(
     emit: Emit,
 ) -> Written:
     """One reply, or several with tool calls in between; the last request offers no tools."""
+    known = enclose("result of decision_card", briefing, fence([briefing]))
     asked = fill_prompt(
         "question",
         question=question,
         sources=format_passages(sources),
-        briefing=f"Known beforehand, as data:\n{briefing}\n\n" if briefing else "",
+        briefing=f"Known beforehand, as data:\n{known}\n\n" if briefing else "",
         thin=prompt("thin") + "\n\n" if thin else "",
     )
     messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", asked)]
