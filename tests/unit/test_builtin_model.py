@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from codeinfo.errors import ProviderError
 from codeinfo.models.builtin import MODEL, BuiltinEmbedder, read_safetensors
 from codeinfo.models.encoder import Vocabulary
 from codeinfo.ports import Embedder
@@ -31,6 +33,28 @@ def test_it_is_an_embedder_with_its_own_id(model: BuiltinEmbedder) -> None:
     assert isinstance(model, Embedder)
     assert model.model_id == f"codeinfo-words-2-{model.dimension}"
     assert model.dimension == 256
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:100],
+        lambda data: data[:-1],
+        lambda data: (1 << 40).to_bytes(8, "little") + data[8:],
+        lambda data: data.replace(b'"vectors"', b'"vectora"', 1),
+        lambda data: None,
+    ],
+    ids=["empty", "cut header", "cut data", "huge header", "wrong header", "missing"],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[bytes], bytes | None]) -> None:
+    """As an installation leaves it that met a full disk."""
+    path = tmp_path / "model.safetensors"
+    if (data := damage(MODEL.read_bytes())) is not None:
+        path.write_bytes(data)
+    with pytest.raises(ProviderError, match="is damaged") as caught:
+        BuiltinEmbedder(path)
+    assert "Install CodeInfo again" in caught.value.next_step
 
 
 def test_the_file_is_small_and_says_what_it_is() -> None:

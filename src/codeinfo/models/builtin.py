@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from codeinfo.errors import ProviderError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,10 +29,17 @@ class BuiltinEmbedder:
 
     def __init__(self, path: Path = MODEL) -> None:
         self._path = path
-        with open(path, "rb") as file:
-            head, _ = read_head(file)
-        self._dimension = int(head["vectors"]["shape"][1])
-        self._model_id = f"{head['__metadata__']['id']}-{self._dimension}"
+        try:
+            with open(path, "rb") as file:
+                head, _ = read_head(file)
+            self._dimension = int(head["vectors"]["shape"][1])
+            self._model_id = f"{head['__metadata__']['id']}-{self._dimension}"
+        except (FileNotFoundError, LookupError, TypeError, ValueError, struct.error) as error:
+            raise ProviderError(
+                f"the built-in model {path} is damaged: {error}",
+                next_step="Install CodeInfo again: pip install --force-reinstall codeinfo",
+                code="MODEL_DAMAGED",
+            ) from error
         self._paths: dict[str, Floats] = {}
 
     @cached_property
@@ -70,9 +80,14 @@ class BuiltinEmbedder:
 
 
 def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The JSON header of a safetensors file, and the offset of its data. The format: a length, the header, the data."""
-    size = struct.unpack("<Q", file.read(8))[0]
-    return json.loads(file.read(size)), 8 + size
+    """The JSON header of a safetensors file, and the offset of its data. The format: a length, the header, the data.
+    Raises ValueError, or an error of its reader, for a file that is cut or something else."""
+    length = os.fstat(file.fileno()).st_size
+    start = 8 + struct.unpack("<Q", file.read(8))[0]
+    head = json.loads(file.read(min(start - 8, length)))  # a wrong length may be larger than the memory
+    if start + max(about["data_offsets"][1] for name, about in head.items() if name != "__metadata__") != length:
+        raise ValueError(f"{length:,} bytes are not what its header says")
+    return head, start
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
