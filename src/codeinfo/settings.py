@@ -58,16 +58,16 @@ class IndexSettings(Struct, frozen=True):
     keep_days: Annotated[
         int,
         Setting(
-            "What no work tree of a repository has any more is kept this many days: a branch may come back.",
+            "Days to keep content that no work tree of a repository has any more: a branch may come back.",
             minimum=0,
             maximum=3650,
         ),
     ] = 14
     keep_share: Annotated[
-        float, Setting("Of that, at most this share of what is in use is kept.", minimum=0, maximum=100)
+        float, Setting("Limit for that content, as a share of the content in use.", minimum=0, maximum=100)
     ] = 1.0
     workers: Annotated[
-        int, Setting("Parser processes; 0 means one for each processor, at most 6.", minimum=0, maximum=256)
+        int, Setting("Parser processes; 0 means one per processor, at most 6.", minimum=0, maximum=256)
     ] = 0
 
 
@@ -75,19 +75,19 @@ class EmbeddingSettings(Struct, frozen=True):
     provider: Annotated[
         str,
         Setting(
-            "Where vectors come from; none means keyword search only.",
+            "Source of vectors; none means keyword search only.",
             choices=("builtin", "openai", "scripted", "none"),
         ),
     ] = "builtin"
-    model: Annotated[str, Setting("The model to ask an OpenAI-compatible endpoint for.")] = ""
+    model: Annotated[str, Setting("Model to request from an OpenAI-compatible endpoint.")] = ""
     base_url: Annotated[str, Setting("Address of the OpenAI-compatible embeddings endpoint.")] = (
         "http://localhost:1234/v1"
     )
     api_key_env: Annotated[str, Setting("Name of the environment variable that holds the endpoint's key.")] = ""
-    batch: Annotated[int, Setting("Chunks sent to the endpoint at once.", minimum=1, maximum=2048)] = 64
+    batch: Annotated[int, Setting("Chunks per request to the endpoint.", minimum=1, maximum=2048)] = 64
     timeout_s: Annotated[float, Setting("Seconds to wait for one batch.", minimum=0.1, maximum=3600)] = 60.0
     dimension: Annotated[
-        int, Setting("Ask the endpoint for vectors of this length; 0 takes the model's own.", minimum=0)
+        int, Setting("Vector length to request from the endpoint; 0 means the model's own.", minimum=0)
     ] = 0
 
 
@@ -95,24 +95,32 @@ class RerankSettings(Struct, frozen=True):
     provider: Annotated[
         str,
         Setting(
-            "Who reads the first results once more when their scores are close: an endpoint, a local model, or nobody.",
+            "Reranks the first results when their scores are close: an endpoint, a local model, or none.",
             choices=("none", "endpoint", "local"),
         ),
     ] = "none"
     base_url: Annotated[str, Setting("Address of the reranking endpoint, without /rerank.")] = ""
     model: Annotated[
-        str, Setting("The model to ask the endpoint for; empty for a server of one model that is asked as TEI is.")
+        str, Setting("Model to request from the endpoint; empty for a single-model server with TEI's request format.")
     ] = ""
     api_key_env: Annotated[str, Setting("Name of the environment variable that holds the endpoint's key.")] = ""
     model_path: Annotated[str, Setting("Folder of a local cross-encoder: model.onnx and tokenizer.json.")] = ""
     timeout_ms: Annotated[
         int,
-        Setting("Milliseconds one search waits for it; then the search's own order stays.", minimum=1, maximum=60_000),
+        Setting(
+            "Milliseconds a search waits for the reranker; after that it keeps its own order.",
+            minimum=1,
+            maximum=60_000,
+        ),
     ] = 800
-    candidates: Annotated[int, Setting("First results that are reranked.", minimum=3, maximum=100)] = 10
+    candidates: Annotated[int, Setting("Number of first results to rerank.", minimum=3, maximum=100)] = 10
     closeness: Annotated[
         float,
-        Setting("Code results are reranked when the scores of the first three lie within this.", minimum=0, maximum=1),
+        Setting(
+            "Code results are reranked if the scores of the first three are within this of each other.",
+            minimum=0,
+            maximum=1,
+        ),
     ] = 0.08
 
 
@@ -126,9 +134,7 @@ class SearchSettings(Struct, frozen=True):
     ] = "score"
     results_per_file: Annotated[
         int,
-        ProjectSetting(
-            "At most this many results of one file; 0 means one, and two for a report.", minimum=0, maximum=10
-        ),
+        ProjectSetting("Most results from one file; 0 means one, and two for a report.", minimum=0, maximum=10),
     ] = 0
 
 
@@ -141,15 +147,18 @@ class RetrievalSettings(Struct, frozen=True):
     ] = 1.4
     cutoff_disabled: Annotated[bool, ProjectSetting("Keep results at any distance; the size caps still apply.")] = False
     fallback_chunks: Annotated[
-        int, PolicySetting("When nothing passes the cutoff, this many of the closest are kept.", minimum=1)
+        int, PolicySetting("If nothing passes the cutoff, this many of the closest chunks are kept.", minimum=1)
     ] = 2
     chunk_max_chars: Annotated[
-        int, PolicySetting("Each chunk is cut to this many characters.", env="CODEINFO_TOOL_CHUNK_MAX_CHARS", minimum=1)
+        int,
+        PolicySetting(
+            "Each chunk is truncated to this many characters.", env="CODEINFO_TOOL_CHUNK_MAX_CHARS", minimum=1
+        ),
     ] = 5000
     max_chars: Annotated[
         int,
         PolicySetting(
-            "All chunks of one answer together stay within this many characters.",
+            "Total characters of all chunks in one answer.",
             env="CODEINFO_TOOL_MAX_CHARS",
             minimum=1,
         ),
@@ -159,15 +168,16 @@ class RetrievalSettings(Struct, frozen=True):
 class CodeSettings(Struct, frozen=True):
     language_servers: Annotated[
         bool,
-        Setting(
-            "Ask an installed language server where a definition is used; it may run code of the project that it reads."
-        ),
+        Setting("Ask an installed language server where a definition is used; the server may run code of the project."),
     ] = False
     server_timeout_s: Annotated[
-        float, Setting("Seconds one question waits for it; the rest is found without it.", minimum=0.1, maximum=600)
+        float,
+        Setting(
+            "Seconds a question waits for a language server; the rest is resolved without it.", minimum=0.1, maximum=600
+        ),
     ] = 30.0
     server_memory_mb: Annotated[
-        int, Setting("A language server that takes more memory is ended.", minimum=100, maximum=1_000_000)
+        int, Setting("A language server that takes more memory than this is stopped.", minimum=100, maximum=1_000_000)
     ] = 2048
 
 
@@ -175,32 +185,30 @@ class LlmSettings(Struct, frozen=True):
     provider: Annotated[
         str,
         Setting(
-            "auto asks base_url, or a local server that answers; none quotes passages and asks no model.",
+            "auto uses base_url, or a local server that answers; none uses no model and quotes passages.",
             choices=("auto", "none"),
         ),
     ] = "auto"
     base_url: Annotated[
-        str, Setting("Address of an OpenAI-compatible chat endpoint; empty looks at the usual local ports.")
+        str, Setting("Address of an OpenAI-compatible chat endpoint; if empty, the usual local ports are tried.")
     ] = ""
-    discover: Annotated[bool, Setting("Look at the usual local ports for a server when no address is set.")] = True
-    model: Annotated[str, Setting("The chat model to ask; empty takes the first that the endpoint offers.")] = ""
+    discover: Annotated[bool, Setting("Try the usual local ports if no address is set.")] = True
+    model: Annotated[str, Setting("Chat model; empty means the first one the endpoint offers.")] = ""
     api_key_env: Annotated[str, Setting("Name of the environment variable that holds the endpoint's key.")] = ""
-    api_key_file: Annotated[str, Setting("A file that holds the endpoint's key and that only its owner can read.")] = ""
-    temperature: Annotated[float, Setting("How freely the model chooses its words.", minimum=0, maximum=2)] = 0.0
+    api_key_file: Annotated[str, Setting("File with the endpoint's key, readable by its owner only.")] = ""
+    temperature: Annotated[float, Setting("Sampling temperature of the model.", minimum=0, maximum=2)] = 0.0
     timeout_s: Annotated[
-        float, Setting("Seconds of silence after which the endpoint is given up.", minimum=0.1, maximum=3600)
+        float, Setting("Seconds of silence after which a request to the endpoint fails.", minimum=0.1, maximum=3600)
     ] = 120.0
 
 
 class AnswerSettings(Struct, frozen=True):
-    rounds: Annotated[
-        int, Setting("At most this many searches before the answer is written.", minimum=1, maximum=10)
-    ] = 3
-    items: Annotated[int, Setting("Chunks that one search brings.", minimum=1, maximum=100)] = 10
+    rounds: Annotated[int, Setting("Most searches before the answer is written.", minimum=1, maximum=10)] = 3
+    items: Annotated[int, Setting("Chunks per search.", minimum=1, maximum=100)] = 10
     least_score: Annotated[
         float,
         Setting(
-            "Beyond the first three, a passage is sent to the model from this share of the best one's score on.",
+            "Beyond the first three, passages below this share of the best score are not sent to the model.",
             minimum=0,
             maximum=1,
         ),
@@ -208,37 +216,36 @@ class AnswerSettings(Struct, frozen=True):
     passage_chars: Annotated[
         int,
         Setting(
-            "The best passage is sent whole, the others cut to this many characters around the lines that match.",
+            "The best passage is sent whole; the others are cut to this many characters around matching lines.",
             minimum=100,
             maximum=100_000,
         ),
     ] = 900
-    tool_calls: Annotated[int, Setting("Tool calls the model may make for one answer.", minimum=0, maximum=100)] = 6
-    max_tokens: Annotated[int, Setting("Tokens one answer may cost, prompts and replies together.", minimum=1000)] = (
-        60_000
-    )
-    reply_tokens: Annotated[int, Setting("Tokens the answer itself may have.", minimum=50, maximum=100_000)] = 1200
-    timeout_s: Annotated[float, Setting("Seconds one answer may take.", minimum=0.1, maximum=86_400)] = 300.0
+    tool_calls: Annotated[int, Setting("Most tool calls per answer.", minimum=0, maximum=100)] = 6
+    max_tokens: Annotated[int, Setting("Most tokens per answer, prompts and replies together.", minimum=1000)] = 60_000
+    reply_tokens: Annotated[int, Setting("Most tokens of the answer itself.", minimum=50, maximum=100_000)] = 1200
+    timeout_s: Annotated[float, Setting("Most seconds per answer.", minimum=0.1, maximum=86_400)] = 300.0
     history_turns: Annotated[
-        int, Setting("Earlier turns of a conversation that the model is shown.", minimum=0, maximum=1000)
+        int, Setting("Earlier turns of a conversation shown to the model.", minimum=0, maximum=1000)
     ] = 10
 
 
 class McpSettings(Struct, frozen=True):
     reply_tokens: Annotated[
-        int, Setting("A tool's reply has at most about this many tokens.", minimum=500, maximum=1_000_000)
+        int, Setting("Approximate limit for the tokens of a tool's reply.", minimum=500, maximum=1_000_000)
     ] = 8000
     patience_s: Annotated[
-        float, Setting("Seconds a tool waits for an index that is being built; then it uses what is there.", minimum=0)
+        float,
+        Setting("Seconds a tool waits for an index that is being built; after that it uses what is there.", minimum=0),
     ] = 15.0
     idle_s: Annotated[
-        float, Setting("Models and indexes are let go of after this many seconds without a call.", minimum=1)
+        float, Setting("Models and indexes are released after this many seconds without a call.", minimum=1)
     ] = 600.0
     shared: Annotated[
-        bool, Setting("Whether all agents of a user share one background server, which ends with the last of them.")
+        bool, Setting("All agents of a user share one background server, which ends with the last of them.")
     ] = True
     memory_mb: Annotated[
-        int, Setting("A shared server that is larger lets go of models and indexes between calls.", minimum=100)
+        int, Setting("A shared server that uses more memory releases models and indexes between calls.", minimum=100)
     ] = 1024
 
 
@@ -246,63 +253,57 @@ class WebSettings(Struct, frozen=True):
     editor: Annotated[
         str,
         Setting(
-            "What the pages open files with: vscode, cursor, zed, idea, none, or an address with {path} and {line}."
+            "Editor for files on the pages: vscode, cursor, zed, idea, none, or an address with {path} and {line}."
         ),
     ] = "vscode"
     public_url: Annotated[
-        str, Setting("Address under which a proxy in front offers this server, as in https://code.example.com.")
+        str, Setting("Public address of this server behind a proxy, as in https://code.example.com.")
     ] = ""
 
 
 class AuthSettings(Struct, frozen=True):
-    issuer: Annotated[
-        str, Setting("Address of the OpenID Connect service that a team signs in with; empty for tokens only.")
-    ] = ""
-    client_id: Annotated[str, Setting("What that service calls this server.")] = ""
+    issuer: Annotated[str, Setting("Address of the team's OpenID Connect service; empty for tokens only.")] = ""
+    client_id: Annotated[str, Setting("Client id of this server at that service.")] = ""
     client_secret_env: Annotated[str, Setting("Name of the environment variable that holds the client's secret.")] = ""
-    client_secret_file: Annotated[
-        str, Setting("A file that holds the client's secret and that only its owner can read.")
-    ] = ""
-    scope: Annotated[str, Setting("What the service is asked for.")] = "openid profile email"
-    groups_claim: Annotated[str, Setting("The claim that names a user's groups.")] = "groups"
-    admin_group: Annotated[str, Setting("Who is in this group of the service is an administrator; empty for none.")] = (
+    client_secret_file: Annotated[str, Setting("File with the client's secret, readable by its owner only.")] = ""
+    scope: Annotated[str, Setting("Scopes to request from the service.")] = "openid profile email"
+    groups_claim: Annotated[str, Setting("Claim with a user's groups.")] = "groups"
+    admin_group: Annotated[str, Setting("Members of this group of the service are administrators; empty for none.")] = (
         ""
     )
     audience: Annotated[
-        str, Setting("Who the service's access tokens must be for; empty for this server's address with /mcp.")
+        str, Setting("Required audience of the service's access tokens; empty for this server's address with /mcp.")
     ] = ""
     audit_queries: Annotated[
-        bool, Setting("Keep what users of a team's server looked for in its audit log, and not only where.")
+        bool, Setting("Record the text of searches in a team's audit log, not only the projects searched.")
     ] = False
 
 
 class StoreSettings(Struct, frozen=True):
     url: Annotated[
-        str, Setting("Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps all of it here.")
+        str, Setting("Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps everything local.")
     ] = ""
     cache_mb: Annotated[
-        int, Setting("Copies of a team's indexes may take this much on disk; those used least recently go.", minimum=1)
+        int, Setting("Disk space for local copies of a team's indexes; the least recently used are removed.", minimum=1)
     ] = 20_000
     mirrors_mb: Annotated[
         int,
-        Setting(
-            "A worker's mirrors of repositories may take this much on disk; those used least recently go.", minimum=1
-        ),
+        Setting("Disk space for a worker's mirrors of repositories; the least recently used are removed.", minimum=1),
     ] = 50_000
     git_credentials: Annotated[
         str,
-        Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),
+        Setting(
+            "File of https://user:token@host lines for workers to fetch repositories with; readable by its owner only."
+        ),
     ] = ""
     server: Annotated[
         str, Setting("Address of the team's server that `push` sends to, as in https://code.example.com.")
     ] = ""
-    token_file: Annotated[
-        str, Setting("A file that holds your personal access token for it; private to its owner.")
-    ] = ""
+    token_file: Annotated[str, Setting("File with your personal access token for it, readable by its owner only.")] = ""
     heartbeat_s: Annotated[
         float,
         Setting(
-            "Seconds between a worker's signs of life; after six that are missing others do its jobs.",
+            "Seconds between a worker's heartbeats; after six missing ones others take over its jobs.",
             minimum=0.1,
             maximum=600,
         ),
@@ -313,16 +314,16 @@ class ServeSettings(Struct, frozen=True):
     drain_s: Annotated[
         float,
         Setting(
-            "Seconds that requests in progress get at SIGTERM, while /ready says no; 0 ends the server at once.",
+            "Seconds for requests in progress to finish at SIGTERM, while /ready fails; 0 stops the server at once.",
             minimum=0,
             maximum=3600,
         ),
     ] = 0.0
     log: Annotated[
-        str, Setting("What `serve` writes to stderr: warnings as text, or all as JSON.", choices=("text", "json"))
+        str, Setting("What `serve` logs to stderr: warnings as text, or everything as JSON.", choices=("text", "json"))
     ] = "text"
     metrics_address: Annotated[
-        str, Setting("Address host:port of /metrics, /health and /ready, for operators alone; empty serves none.")
+        str, Setting("Address host:port of /metrics, /health and /ready, for operators only; empty disables it.")
     ] = ""
 
 
