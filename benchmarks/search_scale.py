@@ -15,6 +15,7 @@ by samples of the processor.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, metavar="N", help="show the N dearest functions and lines")
     parser.add_argument("--no-exact", action="store_true", help="times alone")
     options = parser.parse_args()
+    gc.set_threshold(200_000, 20, 20)  # as the program does: a collection would come in every tenth question
     trees, cache = [tree.resolve() for tree in options.trees], options.cache.resolve()
     paths = make_indexes(cache, trees, options.projects, options.rounds)
     questions = read_questions(options.queries, {tree.name for tree in trees}, options.queries_asked)
