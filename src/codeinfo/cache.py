@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -37,6 +38,11 @@ class Cache(Generic[Key, Content]):
             while self._total > self._most and len(self._known) > 1:
                 self._total -= self._size(self._known.popitem(last=False)[1])
         return content
+
+    def discard(self, keys: AbstractSet[Key]) -> None:
+        with self._lock:
+            for key in self._known.keys() & keys:
+                self._total -= self._size(self._known.pop(key))
 
 
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur

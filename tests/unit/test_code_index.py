@@ -131,6 +131,18 @@ def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert answers(engine, root) == first
 
 
+def test_versions_of_an_edited_file_are_not_kept(root: Path) -> None:
+    with engine_of(root) as engine:
+        for number in range(4):
+            (root / "use.py").write_text(f"{SOURCES['use.py']}# {number}\n")
+            answers(engine, root)
+        store = engine.indexes.of(root).live_store()
+        assert store is not None
+        with engine.code.open(engine.indexes.of(root), store) as resolver:
+            cached = resolver.index._files
+            assert max(len(cached.units), len(cached.lines), len(cached.uses)) <= len(SOURCES)
+
+
 def test_imports_are_prepared_once_while_no_file_offers_other_names(root: Path) -> None:
     def imports() -> code_index.ImportResolver | None:
         engine.code.cycles(CyclesRequest(str(root)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -381,6 +382,12 @@ class FileCache:
         self.lines: Cache[int, FileLines] = Cache(_MOST_CHARACTERS, lambda lines: lines.characters)
         self.uses: Cache[int, tuple[str, Bindings]] = Cache(_MOST_CHARACTERS, lambda read: len(read[0]))
 
+    def discard(self, file_ids: AbstractSet[int]) -> None:
+        """Edits leave a version of a file behind each time: a server would be full of them."""
+        self.units.discard(file_ids)
+        self.lines.discard(file_ids)
+        self.uses.discard(file_ids)
+
 
 class CodeIndex:
     """Owns everything cached for one generation. `facts` is the current question's transaction."""
@@ -403,6 +410,7 @@ class CodeIndex:
         self.files_read = 0
         self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
+        self._files.discard(before.by_id.keys() - self.by_id.keys() if before else frozenset())
         self._outcomes: dict[Hashable, Outcome] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.imports = imports  # created when a question first needs it
