@@ -37,6 +37,12 @@ class Layer(Struct, frozen=True):
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
+# In an address behind its user, as a parameter of it, or in a line of PostgreSQL's names and values.
+_PASSWORD = re.compile(
+    r"(?<=:)(?<!:/)[^/@\s:]+(?=@)|(?<=\bpassword=)[^&\s]+|(?<=[?&]key=)[^&\s]+|(?<=[?&]token=)[^&\s]+"
+)
+
+
 class Config(Sections, frozen=True):
     origins: Mapping[str, str]  # "section.field" → where its value comes from
     notes: tuple[str, ...] = ()  # values that were ignored, and why
@@ -71,6 +77,11 @@ class Config(Sections, frozen=True):
     def value(self, key: str) -> Any:
         section, _, name = key.partition(".")
         return getattr(getattr(self, section), name)
+
+    def shown(self, key: str) -> Any:
+        """The value without passwords: what a command prints ends up in reports and screenshots."""
+        value = self.value(key)
+        return _PASSWORD.sub("***", value) if isinstance(value, str) else value
 
 
 def use_one_blas_thread() -> None:
@@ -136,8 +147,13 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
 def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for section, content in parsed.items():
-        if section not in SECTIONS or not isinstance(content, Mapping):
+        if section not in SECTIONS:
             raise _unknown_name(section, SECTIONS, origin, text, what="section")
+        if not isinstance(content, Mapping):
+            raise UsageError(
+                f"{section} in {origin} is not a section{_line(text, section)}",
+                next_step=f"Write [{section}] on a line of its own above its settings",
+            )
         for name, value in content.items():
             key = f"{section}.{name}"
             if key not in SETTINGS:

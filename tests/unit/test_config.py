@@ -148,6 +148,7 @@ def test_a_repository_that_the_user_trusts_can(own_folders: Path, tmp_path: Path
         ("[index]\nchunk_char = 5\n", r"unknown setting 'index.chunk_char' .*line 2.*Did you mean index.chunk_chars\?"),
         ("[indx]\na = 5\n", r"unknown section 'indx' .*line 1.*Did you mean index\?"),
         ("chunk_chars = 5\n", r"unknown section 'chunk_chars'"),
+        ("index = 5\n", r"index in .* is not a section, line 1.*Write \[index\] on a line of its own"),
         ('[index]\nchunk_chars = "many"\n', r"index.chunk_chars = 'many' is refused: .*whole number.*line 2"),
         ("[index]\nchunk_chars = true\n", r"whole number"),
         ("[index]\nchunk_chars = 5\n", r"at least 100"),
@@ -202,6 +203,24 @@ def test_keys_are_looked_up_by_name_and_never_shown(tmp_path: Path) -> None:
     assert config.secret(config.embedding.api_key_env) == "s3cret"
     assert config.secret("") == ""
     assert "s3cret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://ada:s3cret@db:5432,two:5432/code", "postgres://ada:***@db:5432,two:5432/code"),
+        ("postgres://db/code?user=ada&password=s3cret&x=1", "postgres://db/code?user=ada&password=***&x=1"),
+        ("host=db password=s3cret dbname=code", "host=db password=*** dbname=code"),
+        ("http://:s3cret@host/v1", "http://:***@host/v1"),
+        ("https://host/v1?key=s3cret", "https://host/v1?key=***"),
+        ("http://localhost:1234/v1", "http://localhost:1234/v1"),
+        ("https://ada@host:8443/v1", "https://ada@host:8443/v1"),
+    ],
+)
+def test_passwords_in_addresses_are_not_shown(url: str, shown: str, tmp_path: Path) -> None:
+    config = Config.load({"store.url": url}, tmp_path, env={})
+    assert config.store.url == url
+    assert config.shown("store.url") == shown
 
 
 @pytest.mark.parametrize(

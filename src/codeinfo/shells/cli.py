@@ -550,7 +550,7 @@ def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> No
     loaded = Config.load(parse_settings(settings), Path(path))
     if as_json:
         rows = [
-            {"key": key, "value": loaded.value(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
+            {"key": key, "value": loaded.shown(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
             for key, row in SETTINGS.items()
         ]
         write_json({"settings": rows, "notes": loaded.notes})

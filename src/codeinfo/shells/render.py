@@ -388,7 +388,7 @@ def _config(config: Config, out: Output) -> None:
             out.line((f"[{name}]", "bold cyan"))
             section = name
         origin = config.origins[key]
-        shown = _as_toml(config.value(key))
+        shown = _as_toml(config.shown(key))
         out.line(f"  {field} = {shown}", (f"  # {origin}", "dim" if origin == "default" else "green"))
     out.notes(config.notes)
 
