@@ -158,8 +158,11 @@ def _notebook(project: Path, rng: random.Random) -> str:
 
 def _special(project: Path, rng: random.Random) -> str:
     if rng.random() < 0.5:
-        os.mkfifo(project / "pipe.py")
-        return "a pipe"
+        name = rng.choice(("pipe.py", "index.scip", "package.json", ".git", "manifest.json", "go.mod"))
+        if os.path.lexists(project / name):  # a folder, or what another way has made
+            name = "pipe.py"
+        os.mkfifo(project / name)
+        return f"a pipe as {name}"
     deep = project
     for _ in range(100):
         deep = deep / "d"

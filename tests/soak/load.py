@@ -1,4 +1,5 @@
-"""Many clients that mix searches, references and maps on a large tree, and what the server's answers and memory do."""
+"""Many clients that mix searches, references and maps on a large tree whose files are edited, and what the server's
+answers, memory and open files do."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ from synthetic import write_tree
 CLIENTS = 16
 MOST_SPREAD = 10  # p99 over p50, of each kind
 MOST_GROWTH_MB = 25  # after the first fifth, which is the first minute of five
+MOST_OPENED = 40  # files, after the first fifth
 KINDS = ("search", "refs", "map")
+EDITED = "named0.py"
+EDIT_S = 1.0
 
 
 def run_load(folder: Path, tally: Tally, *, files: int, seconds: float) -> None:
@@ -41,7 +45,7 @@ def run_load(folder: Path, tally: Tally, *, files: int, seconds: float) -> None:
         host = server.stdout.readline().split()[-1].removeprefix("http://").rstrip("/")
         for kind in KINDS:
             ask(http.client.HTTPConnection(host, timeout=300), kind, random.Random(0))
-        _measure(host, server.pid, tally, seconds)
+        _measure(host, server.pid, tree / EDITED, tally, seconds)
     finally:
         server.terminate()
         stopped = time.monotonic()
@@ -49,7 +53,7 @@ def run_load(folder: Path, tally: Tally, *, files: int, seconds: float) -> None:
         tally.figures.append(f"load: the server ended {time.monotonic() - stopped:.1f} s after SIGTERM")
 
 
-def _measure(host: str, server: int, tally: Tally, seconds: float) -> None:
+def _measure(host: str, server: int, edited: Path, tally: Tally, seconds: float) -> None:
     times: dict[str, list[float]] = {kind: [] for kind in (*KINDS, "health")}
     errors: Counter[str] = Counter()
     until = time.monotonic() + seconds
@@ -58,12 +62,14 @@ def _measure(host: str, server: int, tally: Tally, seconds: float) -> None:
         for number in range(CLIENTS)
     ]
     threads.append(threading.Thread(target=watch_health, args=(host, until, times)))
+    threads.append(threading.Thread(target=_edit, args=(edited, until)))
     for thread in threads:
         thread.start()
-    memory = []
+    memory, opened = [], []
     while time.monotonic() < until:
         time.sleep(seconds / 20)
         memory.append(resident_mb(server)["own"])
+        opened.append(len(os.listdir(f"/proc/{server}/fd")))
     for thread in threads:
         thread.join()
     for kind, taken in times.items():
@@ -74,6 +80,17 @@ def _measure(host: str, server: int, tally: Tally, seconds: float) -> None:
     tally.figures.append(f"load: memory {early} MB after the first fifth, {memory[-1]} MB at the end")
     if memory[-1] > early + MOST_GROWTH_MB:
         tally.fail("load", f"memory grew from {early} to {memory[-1]} MB: {memory}")
+    if opened[-1] > max(opened[: len(opened) // 5 + 1]) + MOST_OPENED:
+        tally.fail("load", f"files stay open: {opened}")
+
+
+def _edit(path: Path, until: float) -> None:
+    """Each edit makes another version of a file, of its vectors and of the whole index."""
+    text, number = path.read_text(), 0
+    while time.monotonic() < until:
+        path.write_text(f"{text}# {number}\n")
+        number += 1
+        time.sleep(EDIT_S)
 
 
 def _work(host: str, seed: int, until: float, times: dict[str, list[float]], errors: Counter[str]) -> None:
