@@ -46,5 +46,6 @@ def test_one_command_leads_to_a_search(tmp_path: Path) -> None:
             started.send_signal(signal.SIGTERM)
             code = started.wait(90)
     assert code == 0, log.read_text()
+    assert "Failed to stop" not in log.read_text(), "PostgreSQL was killed"
     (folder,) = home.rglob("trial-postgres")
     assert not (folder / "postmaster.pid").exists()

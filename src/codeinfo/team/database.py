@@ -508,4 +508,9 @@ def embedded_database(folder: Path) -> Iterator[str]:
         base, _, options = address.partition("?")
         yield f"{base.rpartition('/')[0]}/{_DATABASE}?{options}"
     finally:
+        above = folder.parent
+        mode = above.stat().st_mode
+        if started.system_user is not None:  # what stops it runs as that user, who cannot pass through our folder
+            above.chmod(mode | 0o011)
         started.cleanup()
+        above.chmod(mode)
