@@ -7,9 +7,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from failover_tools import free_port
 from git_server import serving
 from postgres_tools import wait_until
@@ -29,11 +32,18 @@ def search(port: int, token: str, query: str) -> list[str]:
         return []
 
 
-def test_one_command_leads_to_a_search(tmp_path: Path) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Not in pytest's own folder, which any other run of it closes to the user that PostgreSQL runs as."""
+    with tempfile.TemporaryDirectory(prefix="codeinfo-trial-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_one_command_leads_to_a_search(tmp_path: Path, home: Path) -> None:
     (tmp_path / "served").mkdir()
     repository = Repository(tmp_path / "served" / "shop")
     repository.commit("Begin", {"shop.py": "def sell_apples():\n    return 1\n"})
-    home, port, log = tmp_path / "home", free_port(), tmp_path / "log"
+    port, log = free_port(), tmp_path / "log"
     with serving(repository.folder.parent) as upstream, log.open("wb") as sink:
         command = [sys.executable, "-m", "codeinfo", "trial", upstream.url("shop"), "--port", str(port)]
         command += ["--set", "trust.private_hosts=127.0.0.1"]
