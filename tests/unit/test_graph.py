@@ -728,3 +728,20 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
     assert computed == ["map", "hotspots", "log"] * 4
     (root / "app/new.py").write_text("from app import db\n")
     assert answers()[0].files == first[0].files + 1
+
+
+def test_impact_says_where_imports_are_not_read_and_finds_the_tests_of_a_folder(tmp_path: Path) -> None:
+    sources = {
+        "infra/main.tf": 'module "net" {\n  source = "./net"\n}\n',
+        "infra/net/main.tf": 'variable "name" {}\n',
+        "web/cart/index.ts": "import { view } from './view'\nexport const cart = view\n",
+        "web/cart/view.ts": "export const view = 1\n",
+        "web/cart/index.spec.ts": "import { cart } from './index'\ncart\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        unread = engine.code.impact(ImpactRequest("infra/net/main.tf", root=str(root)))
+        assert (unread.total, unread.is_complete) == (0, False)
+        assert unread.notes == ("imports of terraform are not read: what uses this file is not known",)
+        view = engine.code.impact(ImpactRequest("web/cart/view.ts", root=str(root)))
+        assert (view.tests, view.notes) == (("web/cart/index.spec.ts",), ())

@@ -821,6 +821,7 @@ defineProps({ items: { default: () => [] } })
         "src/Other.vue": "<template><i /></template>\n<script>export default { name: 'Other' }</script>\n",
         "src/List.vue": "<script setup>\nimport Tag from './Tag.vue'\n</script>\n<template>\n"
         '  <Tag v-for="a of tags" />\n</template>\n',
+        "src/Named.vue": "<script setup>\nimport Badge from './Tag.vue'\n</script>\n<template><Badge /></template>\n",
         "src/List.svelte": "<script>\nimport { format } from './price'\n</script>\n{#each tags as tag}\n"
         "<i on:click={() => format(1)}>{format(tag)} format</i>\n{/each}\n",
     }
@@ -832,10 +833,25 @@ defineProps({ items: { default: () => [] } })
             ("src/List.svelte", 5, "resolved"),
         }
         assert uses(engine, tmp_path, "rate") == {("src/Tag.vue", 3, "resolved"), ("src/Tag.vue", 6, "resolved")}
-        assert uses(engine, tmp_path, "Tag") == {("src/List.vue", 2, "resolved"), ("src/List.vue", 5, "resolved")}
+        assert uses(engine, tmp_path, "Tag") == {
+            ("src/List.vue", 2, "resolved"),
+            ("src/List.vue", 5, "resolved"),
+            ("src/Named.vue", 2, "resolved"),  # by another name
+            ("src/Named.vue", 4, "resolved"),
+        }
         assert engine.code.references(RefsRequest("format", str(tmp_path))).is_complete
         callers = engine.code.calls(CallsRequest("Tag", str(tmp_path))).callers
-        assert [(one.path, one.line) for one in callers] == [("src/List.vue", 5)]
+        assert [(one.path, one.line) for one in callers] == [("src/List.vue", 5), ("src/Named.vue", 4)]
+
+
+def test_a_constructor_is_called_by_the_name_of_its_class(tmp_path: Path) -> None:
+    sources = {
+        "Cart.cs": "namespace Shop;\npublic class Cart\n{\n    public Cart(int size) {}\n    public void Add() {}\n}\n",
+        "Use.cs": "namespace Shop;\nclass Use\n{\n    Cart kept;\n    void Run() { new Cart(1).Add(); }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Cart.Cart") == {("Use.cs", 5, "resolved")}
+        assert uses(engine, tmp_path, "Cart.Add") == {("Use.cs", 5, "resolved")}
 
 
 def test_nuxt_imports_by_itself(tmp_path: Path) -> None:

@@ -229,12 +229,13 @@ class Graph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _tests_by_package(self) -> Mapping[str, list[str]]:
-        """Tests in a dedicated test folder, by the folder around it."""
+        """Tests of a whole folder: those in a test folder inside it, and `index.spec.ts`."""
         found: dict[str, list[str]] = {}
         for test in sorted(self.tests):
-            around, _, own = test.rpartition("/")[0].rpartition("/")
-            if own in ("test", "tests", "__tests__", "spec"):
-                found.setdefault(around, []).append(test)
+            folder = test.rpartition("/")[0]
+            around, _, own = folder.rpartition("/")
+            if own in ("test", "tests", "__tests__", "spec") or _stem(test) == "index":
+                found.setdefault(folder if _stem(test) == "index" else around, []).append(test)
         return found
 
     def tests_behind(self, test: str, path: str) -> list[str]:

@@ -239,12 +239,15 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
     importing = (one.path for one in files if one.is_test and one.hops == 1)
+    facts = index.graph.files[path]
+    is_read = facts.rules.imports.resolver is not None or facts.kind == "docs" or bool(files)
     return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
         tests=index.graph.tests_of(path, importing),
-        is_complete=len(files) <= request.limit,
+        is_complete=len(files) <= request.limit and is_read,
+        notes=() if is_read else (f"imports of {facts.language} are not read: what uses this file is not known",),
     )
 
 

@@ -291,11 +291,15 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
     resolved = list(proven)
     settled = {_place(use) for use in proven}
     possible: list[Use] = []
+    owners = {symbol.owner: symbol for symbol in lookup.found}
+    constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         for reference, resolution in resolved_uses(names, file, lookup.name):
             if (file.file_id, reference.line) in settled:
                 continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
+            if symbol is None and reference.role == "call":  # `new Cart()` calls the constructor Cart.Cart
+                symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
             elif resolution.possible and not resolution.symbols:
@@ -361,10 +365,15 @@ def _definition_around(unit: Unit, line: int) -> str:
 def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
     """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
     text = names.index.uses(file.file_id)
-    unit = names.index.unit(file.path) if name in text else None  # most candidates have it only in a comment or string
+    may_be_default = file.rules.names.elements and name[:1].isupper()
+    # Most candidates have the name only in a comment or string.
+    unit = names.index.unit(file.path) if name in text or may_be_default else None
     if unit is None:
         return
-    aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
+    taken = [one for one in unit.taking(name) if name in one.names]
+    if may_be_default:  # `import Row from "./UserRow.vue"`
+        taken += [one for one in unit.taking("default") if f"/{one.module}.".endswith((f"/{name}.", f"/{name}.vue."))]
+    aliases = {written.alias for written in taken if written.alias} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             resolution = names.resolve(unit, reference)
@@ -445,7 +454,7 @@ def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
 
 def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
     """Defined inside a function: nothing outside can mean it."""
-    owner = names.definition(SymbolId(symbol.path, symbol.qualified.rpartition(".")[0]))
+    owner = names.definition(symbol.owner)
     return owner is not None and owner.kind in ("function", "method")
 
 

@@ -26,6 +26,10 @@ class SymbolId(NamedTuple):
     path: str
     qualified: str
 
+    @property
+    def owner(self) -> SymbolId:
+        return SymbolId(self.path, self.qualified.rpartition(".")[0])
+
     def __str__(self) -> str:
         return f"{self.path}::{self.qualified}"
 
@@ -283,9 +287,9 @@ class Binder:
                     yield written.alias or name, partial(self._offered_as, target.path, name, written.alias)
 
     def _offered_as(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
-        """A default export mostly gets the name that it has; a method called `default` is none."""
-        own = self.top_level(path, alias) if name == "default" and alias else []
-        return own or self.top_level(path, name)
+        """A default export is mostly named as the import or its file is; a method called `default` is none."""
+        own = (alias, path.rpartition("/")[2].partition(".")[0]) if name == "default" and alias else ()
+        return next((found for one in (*own, name) if (found := self.top_level(path, one))), [])
 
     def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
         """A top-level name of a file, followed through re-exports."""

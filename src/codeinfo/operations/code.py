@@ -342,6 +342,7 @@ class ImpactReport(Struct, frozen=True):
     files: tuple[Affected, ...]
     tests: tuple[str, ...]
     is_complete: bool
+    notes: tuple[str, ...] = ()
 
 
 @_operation("impact", ImpactReport, "code.impact")

@@ -681,6 +681,7 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
     _more(len(result.files), result.total, out)
     if result.tests:
         out.wrap(("tests to run  ", "bold"), ", ".join(map(out.near, result.tests)), hang=14)
+    out.notes(result.notes)
 
 
 @render.register
