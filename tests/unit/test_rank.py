@@ -330,6 +330,9 @@ def test_depth_counts_from_the_package_and_is_bounded() -> None:
     assert near["depth"] == pytest.approx(math.exp(-W.depth))
 
 
+PACKAGE_FILES = ("Cargo.toml", "README.md", "CHANGELOG.md", "LICENSE", "build.rs")
+
+
 @pytest.mark.parametrize(
     ("path", "beside", "older"),
     [
@@ -339,6 +342,7 @@ def test_depth_counts_from_the_package_and_is_bounded() -> None:
         ("api/v10/types.go", ("api/v9/types.go",), False),
         ("lib/old/a.c", ("lib/old/b.c", "lib/old/c.c", "lib/a.c", "lib/b.c", "lib/c.c"), True),
         ("lib/other/a.c", ("lib/other/b.c", "lib/a.c"), False),
+        ("core/src/a.rs", tuple(f"{at}{name}" for at in ("", "core/") for name in PACKAGE_FILES), False),
     ],
 )
 def test_older_copies_are_recognised_by_their_neighbours(path: str, beside: tuple[str, ...], older: bool) -> None:
@@ -418,6 +422,7 @@ def test_ordinary_files_do_not(path: str) -> None:
         ("examples of streaming", "samples/Stream.java"),
         ("mocks for the clock", "mocks/clock.ts"),
         ("run the benchmarks", "benchmarks/run.py"),
+        ("benchmarks of retries", "pkg/retry_benchmark_test.go"),
     ],
 )
 def test_who_asks_for_them_gets_them(text: str, path: str) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.languages import is_generated, telling_folders
+from codeinfo.languages import is_generated, is_product, kind_of, language_of, telling_folders
 from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
@@ -28,7 +28,7 @@ MANIFESTS = frozenset(
 )
 _MANIFEST_ENDINGS = (".csproj", ".fsproj", ".cabal", ".gemspec", ".rockspec")
 DEEPEST = 4  # folders below a package; what lies deeper is no worse
-REPEATED_NAMES = 0.4  # of a folder's file names that its parent has too: then it is an older or another edition
+REPEATED_NAMES = 0.4  # of a folder's names of code that its parent has too: then it is an older or another edition
 LEAST_REPEATED = 3  # files
 
 # The group that matches is the word that says so; the rest of a file's name is its subject.
@@ -41,6 +41,7 @@ _SECONDARY = re.compile(
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # by other names
+_BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
@@ -131,9 +132,11 @@ class Layout:
             parent, _, own = folder.rpartition("/")
             version = _version(own)
             newer = version and any((_version(other) or version) > version for other in self._folders[parent])
-            names, above = self._names_in(folder), self._names_in(parent)
-            shared = len(names & above)
-            repeats = shared >= LEAST_REPEATED and shared >= REPEATED_NAMES * len(names)
+            names = self._names_in(folder)
+            shared = names & self._names_in(parent)
+            if len(shared) >= LEAST_REPEATED:  # of code: every package has a manifest and a README
+                names, shared = (frozenset(filter(_is_code, some)) for some in (names, shared))
+            repeats = len(shared) >= LEAST_REPEATED and len(shared) >= REPEATED_NAMES * len(names)
             self._older_folders[folder] = bool(newer) or repeats or self._is_older(parent)
         return self._older_folders[folder]
 
@@ -168,7 +171,12 @@ def _secondary_terms(path: str) -> tuple[str, ...]:
     if found is None:
         return ()
     word = found[found.lastindex or 0]
-    return (*terms(word), *terms("example" if _EXAMPLES.fullmatch(word) else "")) or ("tool",)
+    also = "example" if _EXAMPLES.fullmatch(word) else " ".join(_BENCHMARK.findall(path))
+    return (*terms(word), *terms(also)) or ("tool",)
+
+
+def _is_code(name: str) -> bool:
+    return is_product(name, kind_of(name, language_of(name)))
 
 
 def _is_manifest(name: str) -> bool:

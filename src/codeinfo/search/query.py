@@ -16,6 +16,7 @@ from codeinfo.tokens import identifier_terms, split_identifier, stem, terms
 
 # Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
 POSITION_DECAY = 0.2
+TASK_POSITION_DECAY = 0.05  # a title names its subject anywhere: "avoid a race when closing the connection pool"
 REPORT_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
 REPORT_WORDS = 25  # content words from which a text is read as a report: a title, then details
 TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
@@ -186,7 +187,15 @@ def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -
         return Shape.NAME
     if len(words) > REPORT_WORDS:
         return Shape.REPORT
-    return Shape.TASK if scope or (len(title) > MOST_ASKED and title[0].lower() in CHANGE_VERBS) else Shape.QUESTION
+    return Shape.TASK if scope or _is_task([word.lower() for word in title]) else Shape.QUESTION
+
+
+def _is_task(title: Sequence[str]) -> bool:
+    """It opens with a change, or states a fault. Three words ask for what does that, but nobody asks for "fix …"."""
+    if len(title) <= MOST_ASKED:
+        return len(title) == MOST_ASKED and title[0] in _REPAIR_VERBS
+    opening = title[0] in _OPENINGS or title[:2] == ["do", "not"]
+    return opening or (title[0] not in _ASKING and not _FAULTS.isdisjoint(title) and _CLAUSES.isdisjoint(title))
 
 
 def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
@@ -205,10 +214,10 @@ def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
 _MARKED = re.compile(r"[A-Z][A-Z0-9_]{3,}|(?:TODO|FIXME|HACK|XXX)\b.+")
-_QUESTION = re.compile(
-    r"(?:how|what|where|which|who|whose|why|when|is|are|does|do|can|should|show|find|explain|list)\b|.*\?\Z",
-    re.IGNORECASE,
-)
+_PRONOUNS = frozenset("how what where which who whose why".split())
+_CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
+_ASKING = _PRONOUNS | frozenset("when is are does do can should show find explain list".split())
+_QUESTION = re.compile(rf"(?:{'|'.join(sorted(_ASKING))})\b|.*\?\Z", re.IGNORECASE)
 
 
 def _quotation(text: str) -> Quotation | None:
@@ -277,16 +286,18 @@ def _pieces(token: str) -> tuple[str, ...]:
 
 def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
     """Earlier words weigh more. The verb of a task weighs little, and leaves its place to the next word."""
-    verbs = _leading_verbs(content) if shape is Shape.TASK else 0
+    is_task = shape is Shape.TASK
+    verbs = _leading_verbs(content, _OPENINGS) if is_task else 0
+    decay = TASK_POSITION_DECAY if is_task else POSITION_DECAY
     return [
-        (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + POSITION_DECAY * (position - verbs)))
+        (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + decay * (position - verbs)))
         for position, token in enumerate(content)
     ]
 
 
-def _leading_verbs(content: Sequence[str]) -> int:
+def _leading_verbs(content: Sequence[str], openings: frozenset[str]) -> int:
     """How many words say only that something changes, as in "Fix: add …"; two others are left."""
-    is_verb = (token.lower() in CHANGE_VERBS for token in content[:-2])
+    is_verb = (token.lower() in (CHANGE_VERBS if at else openings) for at, token in enumerate(content[:-2]))
     return sum(takewhile(bool, is_verb))
 
 
@@ -297,7 +308,7 @@ def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> 
     """The words of the title count twice, names in backticks half as much again, later ones a little less."""
     quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
     title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
-    verbs = _leading_verbs(content[:title])
+    verbs = _leading_verbs(content[:title], CHANGE_VERBS)
     return [
         (
             token,
@@ -375,6 +386,19 @@ CHANGE_VERBS = frozenset(  # and what opens the subjects of commits in their pla
     require reset resolve restore restrict return revert rework rewrite set simplify skip sort speed split stop
     support supports switch tweak unify update updated updates upgrade use used validate wait warn wrap
     """.split()
+)
+_OPENINGS = CHANGE_VERBS | frozenset(  # these as the first word only: "report check warnings" is about checks
+    """
+    accept adapt address also always apply automatically check consider default document don eliminate enforce expand
+    explicitly fully harden honor honour ignore initial no only preserve raise re respect specify standardize suppress
+    tidy treat
+    """.split()
+)
+_REPAIR_VERBS = frozenset("avoid cleanup fix fixed fixes fixing improve improved refactor simplify".split())
+# What the title of a report or a commit says of the code, and hardly anybody who asks where something is.
+_FAULTS = frozenset(
+    "aren broken bug cannot correctly crash crashes didn doesn fail failed failing fails failure incorrect incorrectly "
+    "instead isn longer missing must never not properly redundant should unnecessary unused wasn won wrong".split()
 )
 
 # Pairs that a question says one way and code the other. Few on purpose: each costs precision.
