@@ -1,1 +1,1 @@
-"""The search line and its steps: pure functions over arrays and values; no clock, no model, no file."""
+"""The search pipeline and its steps: pure functions over arrays and values; no clock, no model, no file."""

@@ -1,6 +1,5 @@
-"""Named signals of a file beside its keyword score: what its name, folder and definitions have to do with the query,
-and what the layout of the tree says of it: packages, tests, older copies, translations.
-"""
+"""Named signals of a file besides its keyword score: how its name, folder and definitions relate to the query, and
+what the layout of the tree says about it: packages, tests, older copies, translations."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ MANIFESTS = frozenset(
     "mix.exs package.swift build.zig build.sbt".split()
 )
 _MANIFEST_ENDINGS = (".csproj", ".fsproj", ".cabal", ".gemspec", ".rockspec")
-DEEPEST = 4  # folders below a package; what lies deeper is no worse
+DEEPEST = 4  # folders below a package; deeper files are no worse
 REPEATED_NAMES = 0.4  # of a folder's names of code that its parent has too: then it is an older or another edition
 LEAST_REPEATED = 3  # files
 
-# The group that matches is the word that says so; the rest of a file's name is its subject.
+# The matching group is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|single_include|amalgamat\w+)|"
@@ -40,7 +39,7 @@ _SECONDARY = re.compile(
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
-_EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # by other names
+_EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
@@ -56,28 +55,28 @@ _NAMED_LANGUAGE = re.compile(r"[._-]([a-z]{2}(?:[-_][A-Za-z]{2,4})?)\Z")
 
 
 class Facts(NamedTuple):
-    depth: int  # folders between the file and the package it belongs to, at most DEEPEST
-    secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty where none does
-    vendored: bool  # somebody else's code, or built from what lies elsewhere
+    depth: int  # folders between the file and its package, at most DEEPEST
+    secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty if none does
+    vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
-    older: bool  # a newer edition of it lies beside it
-    translated: bool  # a page in another language than English, beside others
-    tiny: bool  # next to nothing is in it
+    older: bool  # a newer edition lies beside it
+    translated: bool  # a page in a language other than English, beside others
+    tiny: bool  # contains next to nothing
 
 
 class Layout:
-    """The facts about the files of one tree, worked out when they are first asked for."""
+    """The facts about the files of one tree, computed on first use."""
 
     def __init__(self, paths: Sequence[str], roots: Sequence[str] = (), tiny: NDArray[np.bool_] | None = None) -> None:
-        """`roots` tell files of several trees apart, one for each path; `tiny` marks those with next to nothing in."""
+        """`roots` tell files of several trees apart, one per path; `tiny` marks those with next to nothing in them."""
         self._paths = paths
         self._tiny = tiny
         self._places = [f"{root}\0/{path}" for root, path in zip(roots, paths, strict=True)] if roots else paths
         self._facts: dict[int, Facts] = {}
-        self._files: defaultdict[str, list[str]] = defaultdict(list)  # places in each folder
+        self._files: defaultdict[str, list[str]] = defaultdict(list)  # positions in each folder
         for place in self._places:
             self._files[place.rpartition("/")[0]].append(place)
-        self._folders: dict[str, set[str]] = {"": set()}  # below each folder
+        self._folders: dict[str, set[str]] = {"": set()}  # subfolders of each folder
         for folder in self._files:
             self._add_folder(folder)
         self._names: dict[str, frozenset[str]] = {}
@@ -93,7 +92,7 @@ class Layout:
             self._folders[parent].add(own)
 
     def _names_in(self, folder: str) -> frozenset[str]:
-        """Of its files. Few folders are asked for."""
+        """The names of its files. Few folders are asked for."""
         if folder not in self._names:
             self._names[folder] = frozenset(place.rpartition("/")[2] for place in self._files.get(folder, ()))
         return self._names[folder]
@@ -108,7 +107,7 @@ class Layout:
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
         own_folder, slash, _ = path.rpartition("/")
-        secondary, vendored = _folder_facts(own_folder + slash)  # which many files share
+        secondary, vendored = _folder_facts(own_folder + slash)  # shared by many files
         return Facts(
             depth=min(self._depth(folder), DEEPEST),
             secondary=secondary or _secondary_terms(slash + name),
@@ -160,7 +159,7 @@ class Layout:
 
 @lru_cache(maxsize=65_536)
 def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
-    """The terms that make its files tests, examples…, and whether they are somebody else's code."""
+    """The terms that make its files tests, examples…, and whether they are third-party code."""
     telling = telling_folders(folder)  # without `com/example/demo`, but a package called tests is one
     secondary = _secondary_terms(telling) or (("test",) if _TEST_PACKAGE.search(folder) else ())
     return secondary, _VENDORED.search(telling) is not None
@@ -193,7 +192,7 @@ def _is_language(name: str) -> bool:
     return _LANGUAGE.match(name) is not None and name[:2].lower() in _LANGUAGES
 
 
-LATER_FRAME = 0.3  # what the first path of a text loses against the last
+LATER_FRAME = 0.3  # how much the first path of a text loses relative to the last
 ASKED_MEMBER = 2.0  # `Session.send` itself, where a type of any name is 1
 IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
@@ -219,7 +218,7 @@ def _met_in(keyword: KeywordScores, field: int) -> Ints:
 def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
     """Share of the file's name that the query has: `background.py` for "background tasks" is all of it.
 
-    `sizes` remembers how many terms each name has, 0 until it is asked for.
+    `sizes` caches how many terms each name has, 0 until computed.
     """
     matched = np.bincount(keyword.met_file.take(_met_in(keyword, STEM)), minlength=len(paths))
     for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
@@ -228,7 +227,7 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[
 
 
 def both(one: Floats, other: Floats) -> Floats:
-    """The harmonic mean: as good as the worse of the two, nearly."""
+    """The harmonic mean: nearly as low as the lower of the two."""
     mean: Floats = 2 * one * other / np.maximum(one + other, np.float32(1e-9))
     return mean
 
@@ -236,7 +235,7 @@ def both(one: Floats, other: Floats) -> Floats:
 def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
-    A type counts fully, other definitions less, a member that is asked for by its owner most; a name many files define
+    A type counts fully, other definitions less, a member asked for with its owner most; a name defined in many files
     says little.
     """
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
@@ -248,7 +247,7 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
         if spelled not in alike:
             value = 1.0 if symbol_kind(symbol.kind).ranks_as_type else 0.7
             if symbol.name not in query.names:
-                value *= 0.5  # same letters, other case: `session` for `Session`
+                value *= 0.5  # same letters, different case: `session` for `Session`
             alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
         places, value = alike[spelled]
         if names_owner and query.asks_for(symbol.qualified):
@@ -256,7 +255,7 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
         if value > places.get(symbol.file, 0.0):
             places[symbol.file] = value
     wanted = [name.lower() for name in query.names]
-    for key in sorted(by_name):  # sums do not depend on the order of what was found
+    for key in sorted(by_name):  # sums must not depend on the order of discovery
         places = by_name[key]
         own, values = np.array(list(places), np.intp), np.array(list(places.values()))
         if query.bare_name:
@@ -267,14 +266,14 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
 
 
 def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    """Share of the different words of the first line that a file has, each counting alike. For a question a synonym
-    will do; the verbs of a task ("resolve", "delete") say what was done rather than what the code does."""
+    """Share of the distinct words of the first line that a file has, each with equal weight. For a question a
+    synonym counts; the verbs of a task ("resolve", "delete") say what was done rather than what the code does."""
     synonyms = SYNONYMS if query.shape is Shape.QUESTION else {}
     return _share_met(keyword, [{term, *synonyms.get(term, ())} for term in query.title], files)
 
 
 def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    """Share of the part of the project that a task opens with, found in a file's path."""
+    """Share of the scope a task opens with ("http client: …") that is found in a file's path."""
     if not query.scope:
         return np.zeros(files, np.float32)
     in_path = np.zeros(len(keyword.met_file), bool)
@@ -285,7 +284,7 @@ def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
 def _share_met(
     keyword: KeywordScores, wanted: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """Share of those `wanted` sets of terms which occur in this index that each file has a term of."""
+    """Share of those `wanted` sets of terms that occur in this index of which each file has a term."""
     starts = keyword.entries()
     own = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
     known = [[own[term] for term in alike if term in own] for alike in wanted]
@@ -299,7 +298,7 @@ def _share_met(
 
 
 def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    """Share of the query, by rarity, that are names of code and that a file has: `readHeader`, `max_age`."""
+    """Share of the query, by rarity, made of code names that a file has: `readHeader`, `max_age`."""
     names = {identifier_terms(name)[-1] for name in query.names if identifier_terms(name)}
     counted = np.array([term in names for term in keyword.idf], bool)
     if not counted.any():
@@ -312,7 +311,7 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
 
 
 def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
-    """The positions of the files of each name and, as "/src/app/", right in each folder, in small letters."""
+    """The positions of the files with each name and, as "/src/app/", directly in each folder, in lower case."""
     found: dict[str, list[int]] = {}
     for file, path in enumerate(paths):
         folder, slash, name = path.lower().rpartition("/")
@@ -322,7 +321,8 @@ def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
 
 
 def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequence[int]]) -> Floats:
-    """Files that the text names: by file name, by path, by a longer path that ends in theirs, or by a folder of theirs.
+    """Files that the text names: by file name, by path, by a longer path that ends in theirs, or by one of their
+    folders.
 
     A traceback says `/usr/lib/python3/site-packages/pkg/a.py` where the index has `src/pkg/a.py`: what counts is how
     much of the two they share from the end. Of several frames the later ones are nearer to the fault.
@@ -341,7 +341,8 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
 
 
 def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:
-    """1 where the path ends with all that is mentioned; else 1/2, 2/3, 3/4… by how many parts the two ends share."""
+    """1 if the path ends with everything mentioned; otherwise 1/2, 2/3, 3/4… by how many parts the two share from
+    the end."""
     shared = 0
     for one, other in zip(reversed(own), reversed(mentioned), strict=False):
         if one != other:
@@ -351,7 +352,7 @@ def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:
 
 
 def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:
-    """Named factors from where a file lies and what kind it is; each is bounded."""
+    """Named factors from a file's location and kind; each is bounded."""
     factors = {"depth": math.exp(-w.depth * facts.depth)}
     if kind == FileKind.DOCS and not query.about_docs:
         factors["docs"] = w.docs
@@ -379,10 +380,10 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
 
 
 class Factors:
-    """The products of `multipliers` for the files of one generation, remembered.
+    """The products of `multipliers` for the files of one generation, cached.
 
-    They depend on a query only by what `variant` names and, for tests, examples and their like, by whether its title
-    has a word that makes them so: those of such titles are not remembered.
+    They depend on a query only through `variant` and, for tests, examples and the like, through whether its title has a
+    word that makes them so: results for such titles are not cached.
     """
 
     def __init__(self, layout: Layout, kinds: Sequence[str]) -> None:

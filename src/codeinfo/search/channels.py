@@ -27,7 +27,7 @@ _ALL_BITS = 0xFFFF_FFFF
 
 
 class Runs(NamedTuple):
-    """Rows of one file lie next to each other: where each run starts, whose it is, and which run a row is in."""
+    """Rows of one file are contiguous: where each run starts, which file it is, and which run a row is in."""
 
     starts: Ints
     owners: Ints
@@ -35,14 +35,14 @@ class Runs(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """The frequency at which a term is worth half: higher in long texts."""
+    """The frequency at which a term reaches half its value: higher in long texts."""
 
     rows: Floats
     files: Floats
 
 
 class TermUses(NamedTuple):
-    """Where a term is and how often it counts as used there: what no other term of a query changes."""
+    """Where a term occurs and how often it counts there: independent of the query's other terms."""
 
     rows: Ints
     uses: Floats
@@ -52,7 +52,7 @@ class TermUses(NamedTuple):
     fields: NDArray[np.uint8]  # where in the file: bits
 
     def within(self, wanted: NDArray[np.bool_]) -> TermUses:
-        """In these files alone."""
+        """Restricted to these files."""
         own = wanted.take(self.files).nonzero()[0]
         starts, ends = self.firsts.take(own), self.firsts.take(own + 1)
         rows, firsts = spans(starts, ends), np.append(0, (ends - starts).cumsum())
@@ -65,7 +65,7 @@ NO_USES = TermUses(_NOWHERE, _NONE, _NOWHERE, np.zeros(1, np.int32), _NONE, np.z
 
 
 class Frequency(NamedTuple):
-    """In how many rows and files a term is."""
+    """How many rows and files contain a term."""
 
     rows: float
     files: float
@@ -76,7 +76,7 @@ class Frequency(NamedTuple):
 
 
 class KeywordScores(Struct, frozen=True):
-    """`met_…` are columns side by side: one entry for each term and file that has it."""
+    """`met_…` are parallel columns: one entry for each term and file that has it."""
 
     files: Floats  # BM25 of every file as one text
     idf: Mapping[str, float]  # of the terms that occur, by chunks
@@ -86,19 +86,19 @@ class KeywordScores(Struct, frozen=True):
     met_term: Ints  # position among these terms, ascending
     met_file: Ints
     met_fields: NDArray[np.uint8]  # where in the file: bits
-    named: Ints  # the entries that have any of these bits
+    named: Ints  # the entries with any of these bits
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """Of the query's weight, by rarity, for each term."""
+        """Share of the query's weight, by rarity, for each term."""
         return self.worths / (math.fsum(self.worths) or 1.0)
 
     def entries(self) -> Ints:
-        """Where the entries of each term begin, and where they end."""
+        """Where the entries of each term begin and end."""
         return self.met_term.searchsorted(np.arange(len(self.uses) + 1))
 
     def rows(self, files: Ints | None = None) -> Floats:
-        """BM25 of every chunk; where the terms have many, of the chunks of some files at least."""
+        """BM25 of every chunk; if the terms have many, at least of the chunks of some files."""
         chosen, scores = self.uses, np.zeros(len(self.row_norms))
         if files is not None and sum(len(uses.rows) for uses in chosen) > CHOSEN_FROM:
             wanted = np.zeros(len(self.files), bool)
@@ -113,12 +113,12 @@ class KeywordScores(Struct, frozen=True):
         return scores.astype(np.float32)
 
 
-CHOSEN_FROM = 250_000  # rows of all terms: fewer are scored as quickly as some of them are chosen
-BATCH = 16_000  # entries: as many as the processor's cache holds, and few enough calls for hundreds of short lists
+CHOSEN_FROM = 250_000  # rows of all terms: scoring fewer is as fast as choosing some of them
+BATCH = 16_000  # entries: as many as fit the processor's cache, and few enough calls for hundreds of short lists
 
 
 def batches(counts: Sequence[int]) -> Iterator[tuple[slice, Sequence[int]]]:
-    """Lists that follow each other, some short ones or a long one at a time, with their lengths."""
+    """Consecutive lists, several short ones or one long one at a time, with their lengths."""
     start = total = 0
     for end, count in enumerate(counts, 1):
         total += count
@@ -128,7 +128,7 @@ def batches(counts: Sequence[int]) -> Iterator[tuple[slice, Sequence[int]]]:
 
 
 def add_at(totals: NDArray[np.float64], places: Ints, values: NDArray[np.floating]) -> None:
-    """Add each value at its place, one after the other. Of other types this takes three times as long."""
+    """Add each value at its index, in order. Other types take three times as long."""
     np.add.at(totals, places.astype(np.intp, copy=False), values.astype(np.float64, copy=False))
 
 
@@ -156,11 +156,11 @@ def _norm(lengths: Floats, w: Weights) -> Floats:
     return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
-LONG_LIST = 2_000  # rows: a longer posting list is read by itself, since what is made of it stays in the cache
+LONG_LIST = 2_000  # rows: a longer posting list is read on its own, since the result stays in the cache
 
 
 def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
-    """What postings say, worked out for the short ones together."""
+    """Decode postings; short ones are processed together."""
     short = {term: posting for term, posting in postings.items() if len(posting.rows) < LONG_LIST}
     found = _read_together(short, row_file, norms, w) if short else {}
     for term, posting in postings.items():
@@ -184,11 +184,11 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     firsts = np.append(starts, ends[-1]).astype(np.int32)
     every = TermUses(whole.rows, uses, met_files, firsts, file_gains, met_fields)
     if not others:
-        return dict.fromkeys(postings, every._replace(rows=whole.rows.copy()))  # not what was read with it
+        return dict.fromkeys(postings, every._replace(rows=whole.rows.copy()))  # copied
     file_ends = starts.searchsorted(ends).tolist()
     found = {}
     for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):
-        # Copies: one term that is kept would hold what was read for all of them in memory.
+        # Copies: one cached term would otherwise keep everything that was read with it in memory.
         found[term] = TermUses(
             every.rows[first:end].copy(),
             every.uses[first:end].copy(),
@@ -207,7 +207,7 @@ def score_keywords(
     frequencies: Mapping[str, Frequency] | None = None,
 ) -> KeywordScores:
     """`known` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
-    where it does not have all of their uses."""
+    if it does not have all of their uses."""
     rows, files = len(norms.rows), len(norms.files)
     found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
     counts = [len(uses.files) for _, _, uses in found]
@@ -230,15 +230,15 @@ def score_keywords(
         np.array([weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]),
         norms.rows,
         np.arange(len(found)).repeat(counts),
-        np.concatenate([nothing, *(uses.files for _, _, uses in found)], dtype=np.intp),  # what indexing converts to
+        np.concatenate([nothing, *(uses.files for _, _, uses in found)], dtype=np.intp),  # as for indexing
         met_fields,
         (met_fields > 0).nonzero()[0],
     )
 
 
 def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
-    """How often a term counts as used in each row, in the text, and more where a name or the path has it; and the bits
-    that say which has it. Most rows have it in the text alone."""
+    """How often a term counts in each row, in the text, and more if a name or the path has it; and the bits that say
+    which. Most rows have it only in the text."""
     _, tenths, types, names, path = posting
     uses: Floats = np.divide(tenths, np.float32(10), dtype=np.float32)
     fields: NDArray[np.uint8] = path | (((types | names) > 0) * np.uint8(DEFINED))
@@ -253,7 +253,7 @@ def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
 
 @lru_cache(maxsize=8)
 def _path_worths(w: Weights) -> Floats:
-    """By the bits of a path: what it adds that a term is in the file's name, in its folders, or in both."""
+    """By the bits of a path: the bonus for a term in the file's name, in its folders, or in both."""
     bits = range((IN_STEM | IN_FOLDER) + 1)
     return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
 
@@ -263,7 +263,7 @@ def rarity(having: float, total: int) -> float:
 
 
 def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
-    """Where neighbours differ, the start included; `also` are places where a run starts in any case."""
+    """Where neighbours differ, including the start; `also` are positions where a run starts in any case."""
     changes = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
     if also is not None:
@@ -274,12 +274,12 @@ def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
 def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) -> Floats:
     """A file's score: its best chunks, each next one weighing less."""
     result = np.zeros(files, np.float32)
-    hit = (rows > 0).nonzero()[0]  # eight times as quick as of floats
+    hit = (rows > 0).nonzero()[0]  # eight times as fast as on floats
     if not len(hit):
         return result
     run = runs.run_of_row[hit]
-    # Whole numbers that sort by run, then best first (the bits of positive floats are in their order): quicker to sort
-    # than places are. Runs are in order already, of which a stable sort makes use.
+    # Integers that sort by run, then best first (the bits of positive floats sort like them): faster to sort than
+    # indices. Runs are already in order, which a stable sort exploits.
     order = (run << 32) | (_ALL_BITS - rows[hit].view(np.uint32))
     order.sort(kind="stable")
     values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
@@ -294,17 +294,17 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
     return result
 
 
-LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either
-MOST = 1.3  # a path may bring a file nearer than any content is
+LEAST_REACH = 0.05  # if all files are about equally near, the nearest is no answer either
+MOST = 1.3  # a path may bring a file nearer than any content
 SURVEYED, COMPARED = 8_000, 2_000  # files: their mean is off by .001
-PATH_SHARE = 0.4  # of a path's vector beside one of a chunk: from .3 to .5 it makes no difference
+PATH_SHARE = 0.4  # of a path's vector relative to a chunk's: from .3 to .5 it makes no difference
 
 
 def word_worths(query: Query, idf: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The words of a query in their order, each with its weight as a term times the root of its rarity in this index.
+    """The words of a query in order, each with its weight as a term times the root of its rarity in this index.
 
-    Words that are in no file and words such as "how" are taken to be as rare as the others on average: the first are
-    what meaning is for, and the model itself knows how little the second say.
+    Words in no file and words such as "how" are assumed to be as rare as the others on average: the first are what
+    meaning is for, and the model itself knows how little the second say.
     """
     asked = [(word, stem(word)) for word in words(query.text)]
     known = [idf[term] for _, term in asked if term in idf]
@@ -330,8 +330,8 @@ class Scale(NamedTuple):
 
 
 def file_meaning(cosines: Floats, runs: Runs, files: int, usual: float | None = None) -> tuple[Floats, Scale]:
-    """Each file's best cosine on the scale of them all, and that scale. `usual` is the mean of all files where
-    `cosines` are those of some."""
+    """Each file's best cosine on the common scale, and that scale. `usual` is the mean over all files if `cosines`
+    covers only some."""
     result = np.zeros(files, np.float32)
     if not len(runs.starts):
         return result, Scale(0.0, 1.0)
@@ -345,7 +345,7 @@ def file_meaning(cosines: Floats, runs: Runs, files: int, usual: float | None = 
 class _Sample(NamedTuple):
     """Files from all over a large index: the rows of many, and the vectors of some of those.
 
-    Chosen by what is in them, so that an index in which files lie in another order has the same sample.
+    Chosen by content, so that an index with its files in another order has the same sample.
     """
 
     rows: Ints
@@ -365,11 +365,11 @@ class _Sample(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """How near the files of a large index are to a query by the signs of their vectors."""
+    """How near the files of a large index are to a query, by the signs of their vectors."""
 
     row_file: Ints
-    signs: Ints  # of every row, how many differ from those of the query
-    fewest: Ints  # of the nearest row of each file of the sample
+    signs: Ints  # for every row, how many differ from the query's
+    fewest: Ints  # of the nearest row of each sampled file
     sample: _Sample
 
     @classmethod
@@ -378,7 +378,7 @@ class Survey(NamedTuple):
         return cls(view.row_file, signs, np.minimum.reduceat(signs[sample.rows], sample.starts), sample)
 
     def rough_meaning(self) -> tuple[Ints, Floats]:
-        """The nearest tenth of the files, and how much of `file_meaning` they have, about, above the others."""
+        """The nearest tenth of the files, and roughly how much `file_meaning` each has."""
         place = len(self.fewest) // 10
         most = int(np.partition(self.fewest, place)[place])
         rows = (self.signs <= most).nonzero()[0]
@@ -389,7 +389,7 @@ class Survey(NamedTuple):
         return files[starts], ((most - fewest.astype(np.float32)) / np.float32(reach))
 
     def usual_cosine(self, query: Floats) -> float:
-        """About the mean of all files' best cosines: what their signs stand for on average."""
+        """Roughly the mean of all files' best cosines, estimated from their signs."""
         best = np.maximum.reduceat(self.sample.vectors @ query, self.sample.vector_starts)
         signs = self.fewest[self.sample.compared].astype(np.float64)
         apart = signs - signs.mean()
@@ -398,7 +398,7 @@ class Survey(NamedTuple):
 
 
 def rows_of(view: Snapshot, files: Sequence[int] | Ints) -> tuple[Ints, Ints, Ints]:
-    """The rows of these files end to end, where each file's start in that, and how many they are."""
+    """The rows of these files concatenated, where each file's start, and their number."""
     firsts, counts = view.file_first[files], view.file_rows[files]
     return spans(firsts, firsts + counts), counts.cumsum() - counts, counts
 
@@ -406,21 +406,21 @@ def rows_of(view: Snapshot, files: Sequence[int] | Ints) -> tuple[Ints, Ints, In
 class Embedded(NamedTuple):
     """A query as vectors."""
 
-    asked: Floats  # as its embedder reads it: what distances are measured from
-    weighed: Floats  # its words worth what they are in this index: what chunks are ranked by
+    asked: Floats  # as its embedder reads it: distances are measured from it
+    weighed: Floats  # with its words weighted for this index: chunks are ranked by it
 
 
 class Meant(NamedTuple):
-    """What the vector channel made of a query."""
+    """The vector channel's result for a query."""
 
     asked: Floats  # as in `Embedded`
     weighed: Floats
-    cosines: Floats  # of every row with `weighed`; NaN in a large index where they were not needed yet
+    cosines: Floats  # of every row with `weighed`; NaN in a large index where not needed yet
     scale: Scale
 
 
 def read_cosines(view: Snapshot, meant: Meant, rows: Ints) -> Floats:
-    """All cosines, with those of `rows` among them."""
+    """All cosines, including those of `rows`."""
     missing = rows[np.isnan(meant.cosines[rows])]
     if len(missing) and (found := view.cosines(meant.weighed, missing)) is not None:
         meant.cosines[missing] = found
@@ -438,12 +438,12 @@ def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) ->
 
 
 def squared_l2(cosine: float) -> float:
-    """The distance between unit vectors: 0 identical, 4 opposite. Stored ones are rounded, so a cosine may pass 1."""
+    """The distance between unit vectors: 0 identical, 4 opposite. Stored ones are rounded, so a cosine may exceed 1."""
     return max(0.0, 2 - 2 * cosine)
 
 
 MOST_FILES = 15  # a commit that changed more is a sweep and says little about each file
-SUBJECT_USES = 2  # a word of the subject counts as this many of the body
+SUBJECT_USES = 2  # a word in the subject counts as this many in the body
 MOST_BODY_TERMS = 120
 MOST_USES = 255
 K1, B = 1.2, 0.6
@@ -460,7 +460,7 @@ class CommitIndex(NamedTuple):
     """Messages as posting lists, and which commit changed which path."""
 
     head: str  # the commit whose history this is
-    ids: Sequence[str]  # of all commits that were read, newest first; empty in an index of an earlier release
+    ids: Sequence[str]  # of all commits read, newest first; empty in an index from an earlier release
     indexed: NDArray[np.bool_]  # which of them are in the columns below, in the same order
     vocabulary: Mapping[str, int]
     starts: NDArray[np.int32]  # of each term's entries in the next two columns, and their end
@@ -469,14 +469,14 @@ class CommitIndex(NamedTuple):
     lengths: Floats  # of each commit's message, in weighted terms
     changed: NDArray[np.int32]  # commit of each change …
     path_ids: NDArray[np.int32]  # … and its path
-    shares: Floats  # … and what the commit is worth to it: 1 / √files
+    shares: Floats  # … and the commit's weight for it: 1 / √files
     paths: Sequence[str]
 
 
 def index_commits(
     head: str, ids: Sequence[str], commits: Iterable[Commit], before: CommitIndex | None = None
 ) -> CommitIndex:
-    """The index of the commits named `ids`; `commits` are those of them that `before` does not have, in that order."""
+    """The index of the commits `ids`; `commits` holds those that `before` does not have, in that order."""
     indexed = dict.fromkeys(ids, False) if before is None else {}
     vocabulary, path_of = dict[str, int](), dict[str, int]()
     lengths: list[float] = []
@@ -520,7 +520,7 @@ def index_commits(
 
 
 def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> CommitIndex:
-    """One index of the commits named `ids`, in that order, as far as a part has them."""
+    """One index of the commits `ids`, in that order, as far as a part has them."""
     place_of = {commit: place for place, commit in enumerate(ids)}
     lengths, indexed = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.bool_)
     vocabulary, path_of = dict[str, int](), dict[str, int]()
@@ -557,10 +557,10 @@ def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Comm
 
 
 def _renamed(used: NDArray[np.integer], names: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
-    """`used`, which are places in `names`, as places in `known`; names that are used and not known are added."""
+    """`used`, which are positions in `names`, as positions in `known`; names that are used and not known are added."""
     wanted = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
     wanted[used] = True
-    pairs = zip(names, wanted.tolist(), strict=False)  # names beyond the last one that is used do not matter
+    pairs = zip(names, wanted.tolist(), strict=False)  # names beyond the last one used do not matter
     moved = [known.setdefault(name, len(known)) if is_wanted else -1 for name, is_wanted in pairs]
     renamed: NDArray[np.int32] = np.array(moved, np.int32)[used]
     return renamed
@@ -583,16 +583,16 @@ def _count_terms(message: str) -> dict[str, int]:
 
 
 class PastChanges(NamedTuple):
-    """What scoring a history needs besides its words: changes of files that are still there, column by column."""
+    """What scoring a history needs besides its words: changes to files that still exist, column by column."""
 
-    norms: Floats  # of each commit: the frequency at which a term is worth half
+    norms: Floats  # of each commit: the frequency at which a term reaches half its value
     commits: Ints
     files: Ints
     shares: Floats
 
 
 def past_changes(index: CommitIndex, file_of_path: NDArray[np.intp]) -> PastChanges:
-    """`file_of_path` gives a file's position by path id, -1 where it is gone."""
+    """`file_of_path` gives a file's position by path id, -1 if it is gone."""
     mean = max(float(index.lengths.mean()), 1e-6) if len(index.lengths) else 1.0
     here = file_of_path[index.path_ids]
     present = here >= 0

@@ -17,13 +17,13 @@ from codeinfo.search.channels import Floats, KeywordScores, rows_of
 from codeinfo.search.query import Query
 from codeinfo.tokens import terms
 
-MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
-DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
+MEANING_IN_FILE = 1.0  # weight of a cosine relative to the keyword score when chunks of one file compete
+DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
 NAMED_HERE = 1.0
 QUOTED_HERE = 10.0
 READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it, best first
 QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
-QUOTED_IN = 5  # files at most: what more of them say is a phrase, not a place
+QUOTED_IN = 5  # files at most: text in more files is a phrase, not a place
 
 
 def best_rows(
@@ -34,7 +34,7 @@ def best_rows(
     defined: dict[int, float],
     most: int | None,
 ) -> list[list[int]]:
-    """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
+    """Each file's best rows, best first: by words and meaning, and by where a requested name is defined."""
     rows, starts, counts = rows_of(view, files)
     words = keyword[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
@@ -50,7 +50,7 @@ def best_rows(
 def defined_rows(
     query: Query, definitions: Iterable[StoredSymbol], view: Snapshot, files: Sequence[int]
 ) -> dict[int, float]:
-    """Rows of these files where a name of the query is defined, with what that is worth."""
+    """Rows of these files where a name of the query is defined, with its bonus."""
     worths: dict[int, float] = {}
     among = set(files)
     for symbol in definitions:
@@ -60,8 +60,8 @@ def defined_rows(
 
 
 def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
-    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most, or its
-    member where that is asked for."""
+    """Several constructors of one name in a chunk count once; the type itself counts most, or its member if that is
+    requested."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
     if query.names_owner and definition.name.lower() != query.names[0].lower():
         return NAMED_HERE
@@ -71,8 +71,8 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
 
 
 def quoting_rows(query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
-    """Rows that have the text of the query as it is, where few files do; of code alone where code has it: tests and
-    documents repeat what it says."""
+    """Rows that contain the query's text verbatim, if few files do; only code if code has it: tests and documents
+    repeat it."""
     quotation = query.quotation
     if quotation is None:
         return []
@@ -96,7 +96,7 @@ def quoting_rows(query: Query, keyword: KeywordScores, view: Snapshot) -> list[i
 
 
 def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:
-    """Of each file, which has some, the first row that is nearest."""
+    """The nearest row of each file that has any; the first of equals."""
     rows, starts, counts = rows_of(view, files)
     near = cosines[rows]
     nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
@@ -107,9 +107,9 @@ def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArr
 def answering_definition(
     query: Query, extents: Sequence[Extent], first_line: int, text: str, shown: Shown, finder: Finder
 ) -> Extent | None:
-    """Of the definitions that the shown lines of a chunk are about, the one that is asked for by its name, else the one
-    that has most of the query in its name and in these lines; the first of equals. Where none has anything of it: the
-    one that the shown part begins with, and None at the beginning of the chunk."""
+    """Of the definitions that the shown lines of a chunk are about, the one requested by name, otherwise the one
+    with most of the query in its name and in these lines; the first of equals. If none matches: the one that the
+    shown part begins with, and None at the start of the chunk."""
     named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
     if not named:
         return None
@@ -124,7 +124,7 @@ def answering_definition(
         return asked
     middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
     best, best_worth = None, 0.0
-    for extent, own in met.items():  # not one of which the last lines show only the beginning
+    for extent, own in met.items():  # not one whose beginning only is shown in the last lines
         if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line:
             in_name = (term for _, term in finder.places(extent.qualified.rpartition(".")[2]))
             worth = finder.weigh(own, finder.weigh(in_name))
@@ -134,7 +134,7 @@ def answering_definition(
 
 
 def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
-    """The innermost definition around a line, or around the line that it leads to where that lies in the former."""
+    """The innermost definition around a line, or around the line it leads to if that lies in the former."""
     inner = _innermost(named, line)
     below = inner if led_to == line else _innermost(named, led_to)
     return below if inner is None or (below is not None and below.end_line <= inner.end_line) else inner
@@ -148,7 +148,7 @@ def _innermost(named: Sequence[Extent], line: int) -> Extent | None:
     return found
 
 
-LINE_READ = 200  # characters of a line that tell what it is
+LINE_READ = 200  # characters of a line that are read to classify it
 MODIFIERS_READ = 6  # words before the one that says what is defined
 
 
@@ -163,7 +163,7 @@ class LineKind(StrEnum):
 
 _ATTRIBUTES = ("@", "#[", "#![", "template<", "template <")
 _COMMENTS = ("//", "/*", "* ", "*/", "#", "--", ";", "%", '"""', "'''", "<!--", "{-")
-_MARKS = frozenset(mark[0] for mark in (*_ATTRIBUTES, *_COMMENTS))  # how such a line may begin
+_MARKS = frozenset(mark[0] for mark in (*_ATTRIBUTES, *_COMMENTS))  # first characters of such a line
 _IMPORTS = frozenset("import use require require_relative require_once include package alias #include".split())
 _MAY_IMPORT = frozenset("from using const let var export".split())
 _DEFINERS = frozenset(
@@ -232,20 +232,20 @@ def _defines(first: str, bare: str, indented: bool) -> bool:
     return opens and "(" in bare and (first.lstrip("}") or "else") not in _CONTROL
 
 
-# The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
+# The first result is read, the last ones are skimmed: characters by rank, 3,300 for ten results.
 BUDGETS = (900, 500, 350, 300)
 LATER_BUDGET = 200
-HEAD_SHARE = 0.35  # of the query's weight: where a definition begins tells what the rest is
+HEAD_SHARE = 0.35  # of the query's weight: the start of a definition explains the rest
 REPEATED = 0.1
-# What a term is worth by the line it is in, 1 elsewhere: what a file imports is no answer, and the line that begins a
-# definition says what those below it are about.
+# The weight of a term by its line, 1 elsewhere: imports are no answer, and the line that begins a definition says what
+# those below it are about.
 LINE_WORTHS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
 IN_HEAD = 0.3  # in the comments above the imports: licences, and what a whole file is about
-ABOVE = 0.4  # of the budget, for what stands between the beginning of a definition and the line that was looked for
+ABOVE = 0.4  # of the budget, for what lies between the start of a definition and the matching line
 STARTS_TRIED = 4  # heaviest lines
-MOST_STARTS = 7  # with those of terms that are in none of them
+MOST_STARTS = 7  # including those of terms that are in none of them
 LEAST_WEIGHT = 0.15  # of the heaviest term: lighter ones are on too many lines to tell which
-PREFIX = 5  # letters by which a term is known: stems keep the beginning of a word
+PREFIX = 5  # letters that identify a term: stems keep the beginning of a word
 
 
 def budget_for(place: int) -> int:
@@ -253,7 +253,7 @@ def budget_for(place: int) -> int:
 
 
 class Shown(NamedTuple):
-    """The part of a text that is shown: its first and last line, by offset, and what they say."""
+    """The part of a text that is shown: its first and last line, by offset, and their content."""
 
     first: int
     last: int
@@ -261,10 +261,10 @@ class Shown(NamedTuple):
 
 
 class Finder:
-    """Finds a query's terms in a text; made once a query.
+    """Finds a query's terms in a text; created once per query.
 
-    A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and a plain search for
-    each instead of cutting every line into terms.
+    A term is identified by its first letters, which stemming keeps: exact enough to choose lines, and a plain search
+    for each instead of splitting every line into terms.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -279,30 +279,30 @@ class Finder:
         self._last: Reading | None = None
 
     def read(self, text: str) -> Reading:
-        """What is shown of a chunk and what it is called are asked one after the other."""
+        """A chunk's shown part and its name are requested one after the other."""
         if self._last is None or text != self._last.text:
             self._last = Reading(text, self)
         return self._last
 
     def weigh(self, terms: Iterable[str], before: float = 0.0) -> float:
-        """The weights of the different ones, added to those before."""
+        """The weights of the distinct ones, added to those before."""
         return sum(map(self.weights.__getitem__, dict.fromkeys(terms)), before)
 
     def places(self, text: str) -> list[tuple[int, str]]:
-        """Every place where a term starts, in order; the longest where several start or lie in each other."""
+        """Every position where a term starts, in order; the longest if several start or overlap there."""
         lowered = text.lower()
-        if len(lowered) != len(text):  # a few capitals have longer small letters, and places would no longer agree
+        if len(lowered) != len(text):  # a few capitals have longer lower-case forms
             lowered = text
         find = lowered.find
         term_at: dict[int, str] = {}
-        for term in self._terms:  # the shortest first, so that longer ones take their places
+        for term in self._terms:  # shortest first, so that longer ones replace them
             start = find(term)
             while start >= 0:
                 term_at[start] = term
                 start = find(term, start + 1)
         places, seen_to = [], 0
         for start, term in sorted(term_at.items()):
-            if start >= seen_to:  # else part of a longer one
+            if start >= seen_to:  # otherwise part of a longer one
                 seen_to = start + len(term)
                 places.append((start, term))
         return places
@@ -314,7 +314,7 @@ def _beginning(term: str) -> str:
 
 
 class _Kinds(dict[int, LineKind]):
-    """The kinds of lines by their number, each found out when it is first asked for."""
+    """The kinds of lines by number, each determined on first use."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -325,13 +325,13 @@ class _Kinds(dict[int, LineKind]):
 
 
 class Reading:
-    """A text line by line: where each starts, which of a query's terms it has, and of what kind it is."""
+    """A text line by line: where each starts, which of a query's terms it has, and its kind."""
 
     def __init__(self, text: str, finder: Finder) -> None:
         self.text = text
-        self.lines = text.split("\n")  # as lines are counted everywhere: a form feed ends none
+        self.lines = text.split("\n")  # as lines are counted everywhere: a form feed does not end one
         self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
-        self.terms: dict[int, list[str]] = {}  # by line, of those that have any
+        self.terms: dict[int, list[str]] = {}  # by line, for lines that have any
         self.kinds = _Kinds(self.lines)
         end = 0
         for start, term in finder.places(text):
@@ -342,13 +342,13 @@ class Reading:
             self.terms[line].append(term)
 
     def worth(self, line: int, body: int) -> float:
-        """Of a term in this line, where imports and comments at the head of the text end at `body`."""
+        """The weight of a term in this line; imports and comments at the head of the text end at `body`."""
         worth = LINE_WORTHS.get(self.kinds[line], 1.0)
         return min(worth, IN_HEAD) if line < body else worth
 
     def body_start(self) -> tuple[int, bool]:
-        """Where imports and comments at the head of the text end, and whether a definition begins there; comments that
-        lead to a definition belong to it."""
+        """Where imports and comments at the head of the text end, and whether a definition begins there; comments
+        that lead to a definition belong to it."""
         leading = -1
         for line in range(len(self.lines)):
             kind = self.kinds[line]
@@ -362,8 +362,8 @@ class Reading:
         return 0, False
 
     def definition_around(self, line: int, room: int) -> int | None:
-        """Where the definition begins that holds this line, with the comments and attributes that lead to it; None
-        where that is here, or more than `room` characters above."""
+        """Where the definition around this line begins, with its leading comments and attributes; None if that is
+        here, or more than `room` characters above."""
         head, most = line, self._indent(line)
         least = self.starts[line] - room
         if self.kinds[line] is not LineKind.DEFINITION:
@@ -376,7 +376,7 @@ class Reading:
         return head if head < line and self.starts[head] >= least else None
 
     def leads_to(self, line: int) -> int:
-        """The line that a comment or attribute stands above; other lines stand for themselves."""
+        """The line below a comment or attribute; other lines stand for themselves."""
         for below in range(line, len(self.lines)):
             if self.lines[below].lstrip()[:1] not in _MAY_LEAD or self.kinds[below] not in _ABOVE_A_LINE:
                 return below
@@ -393,7 +393,7 @@ _MAY_LEAD = _MARKS | {""}
 
 
 def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Shown:
-    """The best run of whole lines within `budget`; at least one line, which is cut where it is longer.
+    """The best run of whole lines within `budget`; at least one line, truncated if it is longer.
 
     A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
     term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
@@ -418,13 +418,13 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
 
 
 def _read_prose(reading: Reading, finder: Finder) -> tuple[dict[int, float], dict[int, bool]]:
-    """What a term is worth in each line that has any, and where to start, with whether that is the head."""
+    """The weight of terms in each line that has any, and where to start, with whether that is the head."""
     factors = dict.fromkeys(reading.terms, 1.0)
     return factors, {0: True} | {line: False for line in _heaviest(reading, factors, finder) if line}
 
 
 def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, float], dict[int, bool]]:
-    """As of prose. The best runs start at one of the heaviest lines, or where the definition around it begins."""
+    """The same for code. The best runs start at one of the heaviest lines, or where the definition around it begins."""
     body, defines = reading.body_start()
     factors = {line: reading.worth(line, body) for line in reading.terms}
     starts = {body: defines}
@@ -436,7 +436,7 @@ def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, f
 
 
 def _heaviest(reading: Reading, factors: Mapping[int, float], finder: Finder) -> list[int]:
-    """The heaviest lines, and of each term the first line where it is worth the most."""
+    """The heaviest lines, and for each term the first line where it is worth the most."""
     weights = {line: finder.weigh(own) * factors[line] for line, own in reading.terms.items()}
     chosen = dict.fromkeys(sorted(weights, key=weights.__getitem__, reverse=True)[:STARTS_TRIED])
     best_line: dict[str, int] = {}
@@ -449,13 +449,13 @@ def _heaviest(reading: Reading, factors: Mapping[int, float], finder: Finder) ->
 
 
 def _run_end(reading: Reading, first: int, budget: int) -> int:
-    """The line after the last one that still fits when showing starts with `first`, at least the next."""
+    """The line after the last one that still fits when starting with `first`, at least the next."""
     return max(bisect_right(reading.starts, reading.starts[first] + budget + 1) - 1, first + 1)
 
 
 def _worth(reading: Reading, factors: Mapping[int, float], first: int, end: int, weights: Mapping[str, float]) -> float:
-    """Of the terms in lines from `first` to `end`: each as much as its best line makes it, and a tenth for every other
-    use."""
+    """The worth of the terms in lines from `first` to `end`: each as much as in its best line, and a tenth for every
+    other use."""
     best: dict[str, float] = {}
     worth = 0.0
     for line, own in reading.terms.items():

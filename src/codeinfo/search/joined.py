@@ -1,4 +1,4 @@
-"""Several indexes seen as one: rarity and rank are those of all of them together, so that scores can be compared."""
+"""Several indexes as one: rarity and rank are computed over all of them, so that scores are comparable."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, Snapsho
 
 Number = TypeVar("Number", bound=np.generic)
 
-KEPT_JOINS = 2  # of the combinations that one index is searched in
+KEPT_JOINS = 2  # cached combinations per index
 
 
 class Part(NamedTuple):
-    """One index of several. `root` tells its files from those of the other parts."""
+    """One of several indexes. `root` tells its files from those of the other parts."""
 
     root: str
     view: Snapshot
 
 
 class Columns(Struct, frozen=True):
-    """The columns of some snapshots end to end. They depend on the generations alone, so they outlive the snapshots."""
+    """The concatenated columns of some snapshots. They depend only on the generations, so they outlive the
+    snapshots."""
 
     roots: list[str]
     paths: list[str]
@@ -62,20 +63,20 @@ def joined_columns(parts: Sequence[Part]) -> Columns:
 
 
 def joined(parts: Sequence[Part]) -> Joined:
-    """The parts as one. What does not depend on a query is made once for the same generations of them."""
+    """The parts as one. What does not depend on a query is computed once for the same generations."""
     key = tuple((root, view.derived("identity", object)) for root, view in parts)
     known = parts[0].view.derived("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
     return Joined(parts, known.get(key) or known.add(key, joined_columns(parts)))
 
 
 class Joined:
-    """A Snapshot over several. A path is the one within its own part: what it is worth does not depend on the others.
+    """A Snapshot over several. A path is relative to its own part: its worth does not depend on the others.
 
     Paths may therefore repeat; a file is identified by its position, or by its root and path.
     """
 
     def __init__(self, parts: Sequence[Part], columns: Columns | None = None) -> None:
-        """`columns` are those that were made of the same parts before."""
+        """`columns` were made earlier from the same parts."""
         self._parts = parts
         self._columns = columns = columns or joined_columns(parts)
         self.generation = 0
@@ -102,7 +103,7 @@ class Joined:
         """The row whose chunk has exactly these lines."""
         rows = self.rows_of(root, path)
         near = self.row_at(self._file(root, path), lines[0])
-        # Chunks overlap by a few lines, so the one that begins here is a neighbour of one that holds the line.
+        # Chunks overlap by a few lines, so the one that begins here is a neighbour of one that contains the line.
         for row in sorted(rows, key=lambda row: abs(row - near)) if near is not None else rows:
             (chunk,) = self.chunks([row])
             if (chunk.start_line, chunk.end_line) == lines:
@@ -149,7 +150,7 @@ class Joined:
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32] | None:
-        """Scanned once for a query that is asked again, as the same array."""
+        """Scanned once for a repeated query, which gets the same array."""
         if rows is not None:
             return self._cosines_of(query, rows)
         if query is not self._scanned[0]:
@@ -176,7 +177,7 @@ class Joined:
 
     @staticmethod
     def _end_to_end(pieces: Sequence[NDArray[Number] | None]) -> NDArray[Number] | None:
-        """None where a part has none."""
+        """None if a part has none."""
         whole = [piece for piece in pieces if piece is not None]
         return np.concatenate(whole) if whole and len(whole) == len(pieces) else None
 
@@ -217,7 +218,7 @@ class Joined:
         return "\n".join(dict.fromkeys(filter(None, chain.from_iterable(names))))
 
     def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
-        """The places in `rows` that belong to each part which has any."""
+        """The positions in `rows` that belong to each part that has any."""
         order = np.argsort(rows, kind="stable")
         ends = np.searchsorted(rows, self._columns.first_row, sorter=order).tolist()
         return [(part, order[a:b]) for part, (a, b) in enumerate(pairwise(ends)) if a < b]

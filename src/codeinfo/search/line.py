@@ -1,4 +1,4 @@
-"""THE search line: query → evidence → fuse → boost → choose chunks → quality."""
+"""The search pipeline: query → evidence → fuse → boost → choose chunks → quality."""
 
 from __future__ import annotations
 
@@ -64,21 +64,22 @@ from codeinfo.tokens import identifier_terms, stem
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
-PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
-LARGE = 60_000  # chunks: from here on only those of likely files are looked at
+PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
+LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
-LONG_QUERY = 40  # terms: of more of them …
-FIRST_TERMS, UNSEEN_TERMS = 20, 10  # … so many are read in each of so many indexes, and the others …
-MOST_TERMS = 150  # … up to so many in those that have …
+LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
+FIRST_TERMS, UNSEEN_TERMS = 20, 10  # … this many are read in every index, and the others, …
+MOST_TERMS = 150  # … up to this many, in those that have …
 BEST = 50  # … one of the best files by these
-COMMON_NAME = 3_000  # files that define something with this word: there, it is no name
+COMMON_NAME = 3_000  # files that define something with this word: then it is no name
 COMMON_WORD = 10_000  # chunks that have it
-LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
-NEAREST = 100  # files that are likely by their meaning alone
-SIGNS_APART = 20  # one of so many signs: chunks of a file that have more of them wrong than its best are no nearer
-MOST_LISTED = 300  # results: for more of them all files are looked at
+LIKELY, LIKELY_SHARE = 400, 150  # this many files, plus one in so many: in kubernetes the first ten are among 254
+NEAREST = 100  # files that are likely by meaning alone
+SIGNS_APART = 20  # one in so many signs: chunks of a file with more signs wrong than its best are no nearer
+MOST_LISTED = 300  # results: for more of them all files are examined
 RRF_K = 60
-# The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
+# The share of meaning relative to words by intent, for fusion by rank; and how an intent named by the caller changes
+# the weights.
 RRF_SEMANTIC = {
     Intent.EXACT_NAME: 0.4,
     Intent.CONFIG: 0.5,
@@ -88,24 +89,24 @@ RRF_SEMANTIC = {
 }
 INTENT_MEANING = {intent: share / 0.6 for intent, share in RRF_SEMANTIC.items()}
 REPORT_RESULTS = 2  # of one file: a fault is often in two places
-NEXT_CHUNK = 0.65  # what the next chunk of a file is worth beside its best one, as a result of its own
+NEXT_CHUNK = 0.65  # worth of a file's next chunk relative to its best, as a result of its own
 TINY = 60  # weighted terms
-ROWS_PER_FILE = 2  # fetched for each file: the best and its second
-READ_PAST_TESTS = 8  # where tests stand beside the code
+ROWS_PER_FILE = 2  # fetched per file: the best and the second
+READ_PAST_TESTS = 8  # if tests stand beside the code
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
 SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
-SMALLEST_EXCERPT = 40  # characters: less tells nothing
+SMALLEST_EXCERPT = 40  # characters: a shorter one says nothing
 JUDGED = 3  # first files that the confidence is about
-MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
+MOSTLY_KNOWN = 0.5  # of a question, by rarity: if less occurs here, other spellings are suggested
 KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each; in a large index …
-KEPT_SHARE = 6  # … so many for each of its rows
-EXPLAINED_DROPS = 20  # candidates left out that an explanation names
+KEPT_SHARE = 6  # … this many per row
+EXPLAINED_DROPS = 20  # dropped candidates named in an explanation
 
 
 class SearchOptions(Struct, frozen=True):
     root: str = ""  # of what is searched, shown with every hit
-    roots: Sequence[str] = ()  # of each file, where several roots are searched as one
+    roots: Sequence[str] = ()  # of each file, if several roots are searched as one
     limit: int = 10
     intent: Intent | None = None
     project_words: frozenset[str] = frozenset()
@@ -114,9 +115,9 @@ class SearchOptions(Struct, frozen=True):
     full_text: bool = False
     max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
-    commits: Sequence[tuple[str, CommitIndex]] = ()  # what earlier commits said, by root
+    commits: Sequence[tuple[str, CommitIndex]] = ()  # commit messages, by root
     fusion: str = "score"  # or "rrf": channels are combined by rank instead
-    per_file: int = 0  # at most so many results of one file; 0: one, and two for a report
+    per_file: int = 0  # at most so many results per file; 0: one, and two for a report
     weights: Weights | None = None  # None: the measured ones
 
     def root_of(self, file: int) -> str:
@@ -131,21 +132,21 @@ class Evidence(Struct):
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
-    rows: Floats = _NONE  # BM25 of every chunk; of the likely files alone where those are known
-    quoting: Sequence[int] = ()  # rows that have the query's text as it is
-    likely: Ints | None = None  # files whose chunks were looked at; None: all of them
+    rows: Floats = _NONE  # BM25 of every chunk; only of the likely files if those are known
+    quoting: Sequence[int] = ()  # rows that contain the query's text verbatim
+    likely: Ints | None = None  # files whose chunks were examined; None: all of them
     meant: channels.Meant | None = None
-    files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
+    files: dict[str, Floats] = field(default_factory=dict)  # signal → value for every file, about 0..1
 
 
 class Ranked(Struct, frozen=True, gc=False):
-    """A file in its place, with the product of the factors that moved it."""
+    """A ranked file, with the product of the factors that moved it."""
 
     file: int
     score: float
     factor: float
-    meaning: float | None = None  # with its path, where that was read
-    closest: float | None = None  # cosine of its best chunk, of a model whose scale is known
+    meaning: float | None = None  # with its path, if that was read
+    closest: float | None = None  # cosine of its best chunk, for a model whose scale is known
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
@@ -181,7 +182,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
 
 
 def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None = None) -> Weights:
-    """By the shape of the query. An intent that the caller names shifts the balance of words and meaning."""
+    """By the shape of the query. An intent named by the caller shifts the balance of words and meaning."""
     weights = (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)[query.shape]
     return weights if intent is None else weights._replace(meaning=weights.meaning * INTENT_MEANING[intent])
 
@@ -238,7 +239,7 @@ def signals_of_words(
 
 
 def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights) -> None:
-    """What the chunks of every file say by their words and by their meaning."""
+    """What the chunks of every file say by words and meaning."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     evidence.rows = evidence.keyword.rows()
@@ -258,7 +259,7 @@ def _add_likely_chunks(
     w: Weights,
     options: SearchOptions,
 ) -> None:
-    """The signs of all vectors say which files may be near, and which of their chunks; only those are compared."""
+    """The signs of all vectors tell which files may be near, and which of their chunks; only those are compared."""
     files = len(view.paths)
     asked = _embedded(query, evidence.keyword, embedder)
     signs = None if asked is None else view.differing_signs(asked.weighed)
@@ -287,9 +288,9 @@ def _add_likely_chunks(
 
 
 def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
-    """Of a long query to many indexes the terms that say least, by their weight and their rarity in a sample of the
-    indexes, with how many rows have them: to read them in all of these would take longer than all else. A term that the
-    sample does not have may be anything, from the one name that matters to a number."""
+    """For a long query to many indexes, the terms that say least, by weight and by rarity in a sample of the
+    indexes, with their row counts: reading them in every index would take longer than everything else. A term
+    missing from the sample may be anything, from the one name that matters to a number."""
     if len(query.terms) <= LONG_QUERY:
         return {}
     sample = np.linspace(0, len(view.paths) - 1, SAMPLED_PARTS).astype(np.intp)
@@ -309,8 +310,8 @@ def _add_later_terms(
     w: Weights,
     options: SearchOptions,
 ) -> None:
-    """What they say in the indexes that have one of the best files. From here on only likely files count, so that of
-    the others no more is read than how many there are."""
+    """Add what they say in the indexes that have one of the best files. From here on only likely files count, so
+    that for the others only the number of rows is read."""
     assert evidence.likely is not None
     norms = _norms_of(view, w)
     known = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
@@ -332,8 +333,8 @@ def _add_later_terms(
 
 
 def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
-    """Of a report, without words that thousands of files define something with: these would take longer to read than
-    all else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
+    """The names in a report, without words that thousands of files use in definitions: those would take longer to
+    read than everything else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
     known = dict(zip(keyword.idf, keyword.uses, strict=True))
 
     def is_common(name: str) -> bool:
@@ -351,21 +352,21 @@ def _norms_of(view: Snapshot, w: Weights) -> Norms:
 
 
 def _is_large(view: Snapshot, options: SearchOptions) -> bool:
-    """Whether to look at likely files only. Ranks and kinds of symbols need all of them."""
+    """Whether to examine only likely files. Ranks and kinds of symbols need all of them."""
     every = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
     return len(view.row_file) >= LARGE and not every
 
 
 def _is_spread(view: Snapshot, options: SearchOptions) -> bool:
-    """Whether these are many indexes, of which a word is looked up in one after the other."""
+    """Whether these are many indexes, in each of which every word is looked up."""
     return view.part_count >= MANY_PARTS and _is_large(view, options)
 
 
 def _likely_files(
     evidence: Evidence, view: Snapshot, survey: Survey | None, w: Weights, options: SearchOptions
 ) -> tuple[Ints, Ints]:
-    """The files with the best rough scores, and the very best of them. A rough score is all but the chunks' words,
-    which the file as a whole stands in for, and meaning by signs. The files that are nearest by it give it its scale,
+    """The files with the best rough scores, and the very best of them. A rough score is everything but the chunks'
+    words, which the file as a whole stands in for, and meaning by signs. The files nearest by it give it its scale,
     whatever their words are."""
     scores = fuse(evidence, w) + np.float32(w.chunks) * evidence.files["file_bm25"]
     likely = np.zeros(len(scores), bool)
@@ -382,7 +383,7 @@ def _likely_files(
 
 
 def _among_best(scores: Floats, most: int) -> NDArray[np.bool_]:
-    """About the `most` best ones: of many, every sixteenth is looked at."""
+    """Roughly the `most` best ones: of many, every sixteenth is examined."""
     step = 16 if len(scores) > 64 * most else 1
     some, place = scores[::step], most // step
     return scores >= (np.partition(some, -place)[-place] if len(some) > place else -np.inf)
@@ -397,7 +398,7 @@ def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
 
 
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
-    """What earlier commits say for each file; the root softens the lead of files that change all the time."""
+    """What past commits say for each file; the root softens the lead of files that change all the time."""
     changes = [(commits, _changes_in(root, commits, view, options)) for root, commits in options.commits]
     files = np.concatenate([past.files for _, past in changes])
     worths = np.concatenate([score_changes(commits, query.terms, past) for commits, past in changes])
@@ -413,7 +414,7 @@ def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: Search
 
 
 def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, TermUses]:
-    """The terms that occur here. Questions about one project share many of them, so they are kept."""
+    """The terms that occur here. Questions about one project share many of them, so they are cached."""
     worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
     room = max(KEPT_USES, KEPT_SHARE * len(view.row_file))
     kept = view.derived(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
@@ -451,7 +452,7 @@ def fuse(evidence: Evidence, w: Weights) -> Floats:
 
 
 def rank_channels(evidence: Evidence, query: Query, w: Weights) -> tuple[Evidence, Weights]:
-    """Reciprocal rank fusion: words together and meaning each by rank, weighted by the intent of the query."""
+    """Reciprocal rank fusion: words together and meaning, each by rank, weighted by the query's intent."""
     meant = evidence.files.get("meaning")
     words = fuse(replace(evidence, files={k: v for k, v in evidence.files.items() if k != "meaning"}), w)
     files = {"keyword_rank": reciprocal_ranks(words)}
@@ -477,10 +478,10 @@ def filtered(scores: Floats, options: SearchOptions) -> Floats:
 
 
 def candidates_for(options: SearchOptions) -> int | None:
-    """How many files to look at so that a list is short only when there is nothing more; None: all of them. As many
-    for ten results as for a hundred, or the first ten would not be the same.
+    """How many files to examine so that a list is short only when there is nothing more; None: all of them. The same
+    for ten results as for a hundred, or the first ten would differ.
 
-    Kinds of symbols are known of chunks, not of files, so that filter may leave out any number of the best files.
+    Kinds of symbols are known for chunks, not files, so that filter may leave out any number of the best files.
     """
     return None if options.symbol_kinds else max(CANDIDATES, options.limit)
 
@@ -520,7 +521,7 @@ def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
 def read_paths(
     ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
 ) -> list[Ranked]:
-    """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
+    """Rescore the first files with what their paths mean: "running work later" is near `background.py`."""
     first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
     if not first or meant is None:
         return ranked
@@ -538,7 +539,7 @@ def read_paths(
 def choose(
     query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, w: Weights
 ) -> tuple[list[Hit], list[Dropped]]:
-    """The best chunk of each file, its second as `more`; goes down the list until there are enough."""
+    """The best chunk of each file, its second as `more`; continues down the list until there are enough."""
     hits: list[Hit] = []
     dropped: list[Dropped] = []
     idf = evidence.keyword.idf
@@ -637,7 +638,7 @@ def _explained(
 
 
 def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
-    """The file's place in each channel by itself."""
+    """The file's rank in each channel alone."""
     channels = {"keyword": "chunks", "vector": "meaning", "symbol": "exact_definition"}
     ranks = {}
     for channel, signal in channels.items():
@@ -684,7 +685,7 @@ def _hit(
 
 
 def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:
-    """Whether the model knows at least half of the query's words; None where its vocabulary is unknown."""
+    """Whether the model knows at least half of the query's words; None if its vocabulary is unknown."""
     if evidence.meant is None:
         return False
     if not reads_words(embedder):
@@ -704,18 +705,19 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
 
 
 def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
-    """Whether the query names the first file, or something that a file here defines."""
+    """Whether the query names the first file, or something defined here."""
     return bool(evidence.definitions) or (bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0)
 
 
 def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
-    """Whether what the query turns on occurs nowhere: a word of a name not defined here, or most of a question."""
+    """Whether the essential part of the query occurs nowhere: a word of a name not defined here, or most of a
+    question."""
     unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
     return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
 
 
 def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
-    from codeinfo.search.quality import suggestions  # a search that finds what it looks for does without
+    from codeinfo.search.quality import suggestions  # imported late: a search that finds something does not need it
 
     return suggestions(query, evidence.keyword.idf, view)
 
@@ -725,7 +727,7 @@ def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
 
 
 def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
-    """The best files that only a filter keeps out."""
+    """The best files that only a filter excludes."""
     assert options.allowed is not None
     outside = np.where(options.allowed, 0, scores)
     order = np.argsort(-outside)[:5]

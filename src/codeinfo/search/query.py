@@ -22,18 +22,18 @@ REPORT_WORDS = 25  # content words from which a text is read as a report: a titl
 TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
 QUOTED_WEIGHT = 1.5  # names in backticks are meant literally
 MAX_TERMS = 300
-MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
+MAX_NAMES = 200  # names and paths looked up: only a pasted file has more
 MOST_ASKED = 3  # words: "adjust audio volume" asks for what does that, a task says more
 CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
 EXPANSION_WEIGHT = 0.25
 MOST_QUOTED = 300  # characters of a quotation
-SENTENCE = 4  # words of one at least: fewer count where a string of the code begins with them
+SENTENCE = 4  # minimum words of one: fewer count only if a string of the code begins with them
 STRING_MARKS = ("'", '"', "`")
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
-# Starts only where a run starts, and gives nothing back: reading stays linear in a line of 100,000 letters.
+# Starts only where a run starts, and never backtracks: reading stays linear in a line of 100,000 letters.
 _PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*")
 _FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
 _EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
@@ -43,19 +43,19 @@ _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$]
 
 
 class Shape(StrEnum):
-    """What a text looks like: people ask for a name, ask a question, state a task, or report what went wrong."""
+    """The form of a text: people ask for a name, ask a question, state a task, or report a fault."""
 
     NAME = "name"
     QUESTION = "question"
-    TASK = "task"  # "Fix …", "http: allow …": what a commit or a ticket is called
+    TASK = "task"  # "Fix …", "http: allow …": the title of a commit or a ticket
     REPORT = "report"
 
 
 class Quotation(NamedTuple):
-    """What code may have word for word: an error message, a constant, a TODO. Whether it does, the index says."""
+    """Text that code may contain verbatim: an error message, a constant, a TODO. The index decides whether it does."""
 
     text: str
-    is_guess: bool = False  # by its words alone: release notes have tasks, and comments topics, word for word
+    is_guess: bool = False  # by its words alone: release notes contain tasks, and comments topics, word for word
 
     def is_in(self, text: str, kind: str) -> bool:
         if self.is_guess and kind == FileKind.DOCS:
@@ -68,7 +68,7 @@ class Quotation(NamedTuple):
 
 
 class Query(Struct, frozen=True):
-    """A query, read once; every step of the search line takes what it needs from here."""
+    """A query, read once; every step of the pipeline takes what it needs from here."""
 
     text: str
     shape: Shape
@@ -77,10 +77,10 @@ class Query(Struct, frozen=True):
     words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
-    title: frozenset[str]  # index terms of the first line: what the text says of itself
-    scope: frozenset[str]  # index terms of the part of the project that it opens with, as in "http client: …"
+    title: frozenset[str]  # index terms of the first line: what the text says about itself
+    scope: frozenset[str]  # index terms of the part of the project it opens with, as in "http client: …"
     about_tests: bool
-    wants_tests: bool  # not only what they are about: "tests of the client", not "the test client"
+    wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
     names_version: bool  # it names a version or an older edition
     quotation: Quotation | None
@@ -95,7 +95,7 @@ class Query(Struct, frozen=True):
         return self.bare_name and len(self.names) > 1
 
     def asks_for(self, qualified: str) -> bool:
-        """Whether all that is asked for is this definition: `requests.Session.send` and `send` ask for Session.send."""
+        """Whether this definition is all that is asked for: `requests.Session.send` and `send` ask for Session.send."""
         if not self.bare_name or not self.names:
             return False
         owner = f".{self.names[-1]}" if self.names_owner else ""
@@ -142,9 +142,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
-# Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions. Runs of blanks give
-# nothing back, so that reading stays linear.
-_TEMPLATE_LINE = (  # compiled when a text of several lines is read
+# Lines of a report written by its template or tools: check lists, trailers, lists of versions. Runs of blanks are
+# possessive, so that reading stays linear.
+_TEMPLATE_LINE = (  # compiled for the first text with several lines
     r"(?mi)^[ \t]*+(?:[-*][ \t]++\[[ xX]\].*"
     r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*+:.*"
     r"|(?:[-*][ \t]*+)?[\w .()/-]{1,40}[:=][ \t]*+v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
@@ -158,7 +158,7 @@ _TEMPLATE_LINE = (  # compiled when a text of several lines is read
 def _drop_boilerplate(text: str) -> str:
     """A text without what says nothing about code: comments, addresses, and what issue templates and tools add.
 
-    Only texts of several lines have any; a question of one line is taken as it is typed.
+    Only texts of several lines have any; a one-line question is taken as typed.
     """
     if "\n" not in text.strip():
         return text
@@ -265,7 +265,7 @@ def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Paths and file names as an index has them: not from `./`, and without the full stop of a sentence."""
+    """Paths and file names as in an index: without `./` and the full stop of a sentence."""
     found = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
     return tuple(dict.fromkeys(path for path in found if _is_path(path)))[:MAX_NAMES]
 
@@ -285,7 +285,7 @@ def _pieces(token: str) -> tuple[str, ...]:
 
 
 def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
-    """Earlier words weigh more. The verb of a task weighs little, and leaves its place to the next word."""
+    """Earlier words weigh more. The verb of a task weighs little, and its position goes to the next word."""
     is_task = shape is Shape.TASK
     verbs = _leading_verbs(content, _OPENINGS) if is_task else 0
     decay = TASK_POSITION_DECAY if is_task else POSITION_DECAY
@@ -296,7 +296,7 @@ def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, f
 
 
 def _leading_verbs(content: Sequence[str], openings: frozenset[str]) -> int:
-    """How many words say only that something changes, as in "Fix: add …"; two others are left."""
+    """How many words say only that something changes, as in "Fix: add …"; at least two others must remain."""
     is_verb = (token.lower() in (CHANGE_VERBS if at else openings) for at, token in enumerate(content[:-2]))
     return sum(takewhile(bool, is_verb))
 

@@ -1,9 +1,9 @@
 """Segments: the immutable arrays behind keyword and vector search, built from a batch of files, written, and merged
-when they pile up. What writes runs inside a transaction of its caller.
+when there are too many. Writing runs inside the caller's transaction.
 
-A posting list is a checksum, the columns of a `Posting` one after the other, and a byte that says how they are written:
-as they are in short lists, in longer ones each as narrow as its values allow, which is decoded without a loop. All
-fields of a term lie in one list, so that a query reads one list a term.
+A posting list is a checksum, the columns of a `Posting` one after the other, and a byte for the encoding: plain in
+short lists, in longer ones each column as narrow as its values allow, which is decoded without a loop. All fields of a
+term are in one list, so that a query reads one list per term.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from codeinfo.store.database import (
 )
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
-_PLAIN_BYTES = 9  # a row
+_PLAIN_BYTES = 9  # per row
 _MERGED_AT_ONCE = 5000  # terms
-_NARROW_FROM = 16  # rows: most terms have fewer, and looking at their values would take longer than writing them
+_NARROW_FROM = 16  # rows: most terms have fewer, and inspecting their values would take longer than writing them
 _PLAIN = 0x80
 _ENDS = [bytes((form,)) for form in range(256)]
 _NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row: none has any, packed, a byte each
@@ -64,8 +64,8 @@ def rows_checksum(*columns: bytes) -> int:
 
 
 def encode_lists(whole: Posting, bounds: Sequence[int]) -> Iterator[bytes]:
-    """Lists that lie end to end, each from a bound to the next and none of them empty, as they are stored: cut out of
-    the bytes of all of them, since most are so short that to look at one takes longer than to write it."""
+    """Encode consecutive non-empty lists, each from a bound to the next: sliced out of the bytes of all of them,
+    since most are so short that inspecting one takes longer than writing it."""
     rows, tenths, types, names, path = whole
     starts = np.array(bounds[:-1])
     steps = np.diff(rows, prepend=0)
@@ -79,7 +79,7 @@ def encode_lists(whole: Posting, bounds: Sequence[int]) -> Iterator[bytes]:
     for start, end, form in zip(bounds, bounds[1:], forms, strict=False):
         if end - start < _NARROW_FROM:
             columns, head, form = plain, b"", _PLAIN
-        else:  # the first row, how far each is ahead of the one before, uses, and the fields, in one byte if they fit
+        else:  # the first row, the gap from each to the next, uses, and the fields, in one byte if they fit
             columns = [narrow[0][form & 3], narrow[1][form >> 2 & 3], *fields_of[form >> 4]]
             head = plain[0][0][4 * start : 4 * start + 4]
         cut = [data[start * size : end * size] for data, size in columns]
@@ -88,7 +88,7 @@ def encode_lists(whole: Posting, bounds: Sequence[int]) -> Iterator[bytes]:
 
 
 def _widths(values: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """The place in `_SIZES` of what the largest of each list takes."""
+    """The index in `_SIZES` of the width that the largest value of each list needs."""
     most = np.maximum.reduceat(values, starts)
     return (most >= 1 << 8).astype(np.uint8) + (most >= 1 << 16)
 
@@ -145,7 +145,7 @@ def decode_posting(data: bytes) -> Posting:
 
 
 def move_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row: int) -> Posting:
-    """With rows renumbered and shifted; the dead are left out."""
+    """With rows renumbered and shifted; dead ones are left out."""
     if row_map is not None:
         moved = row_map[posting.rows]
         posting = posting._replace(rows=moved).at(moved >= 0)
@@ -157,8 +157,8 @@ def join_postings(parts: Sequence[Posting]) -> Posting:
 
 
 def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
-    """Lists end to end, and where each of them ends. Where there are many, as in an index of many segments or in many
-    indexes, they are put together as they are written and decoded all at once."""
+    """The lists end to end, and where each of them ends. Many lists, as in an index with many segments or in many
+    indexes, are concatenated as stored and decoded at once."""
     decoded: dict[int, Posting] = {}
     counts, short = list[int](), list[int]()
     for at, stored in enumerate(lists):
@@ -193,7 +193,7 @@ def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
         firsts[at] = int.from_bytes(data[4:8], "little") + stored.first_row
         if form >> 4 == _ONE_BYTE:
             fields[start:end] = np.frombuffer(data, np.uint8, count, uses_at + count * _BYTES[form >> 2 & 3])
-    rows.cumsum(out=rows)  # wrong by what comes before each list, which is where it starts: the first step is 0
+    rows.cumsum(out=rows)  # wrong by what precedes each list, which is its start: the first step is 0
     before = rows.take(np.array([end - count for end, count in zip(ends, counts, strict=True)]), mode="clip")
     rows += (firsts - before).repeat(counts)
     columns: list[NDArray[Any]] = [rows, tenths, fields >> 5, fields >> 2 & 7, fields & 3]
@@ -208,7 +208,7 @@ def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
 
 
 def _decode_plain(lists: Sequence[PostingList]) -> Posting:
-    """Of sound lists whose rows keep their numbers."""
+    """Decode sound lists whose rows keep their numbers."""
     counts = list(map(count_rows, lists))
     columns, before = list[NDArray[Any]](), 0
     for kind in (np.int32, np.uint16, np.uint8, np.uint8, np.uint8):
@@ -246,7 +246,7 @@ class SegmentBuilder:
         columns, weights = np.array(self._columns, np.int32), np.array(self._weights)
         rows = len(self._counts)
         places = term_of[columns]
-        # By term; rows are in order already. Numbers of two bytes are sorted in a fifth of the time.
+        # By term; rows are already in order. Two-byte numbers sort in a fifth of the time.
         order = np.lexsort(((places & 0xFFFF).astype(np.uint16), (places >> 16).astype(np.uint16)))
         keys = (places * rows + np.repeat(np.arange(rows), self._counts))[order]
         weights, fields = weights[order], field_of[columns[order]]
@@ -266,7 +266,7 @@ class SegmentBuilder:
         yield from zip(terms, encode_lists(whole, bounds), strict=True)
 
     def _unmarked(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int8]]:
-        """The terms without marks, in order, and for each marked one the place of its term and its field."""
+        """The terms without marks, in order, and for each marked one the position of its term and its field."""
         fields = [_FIELDS.get(marked[:_MARK_LENGTH], _TEXT) for marked in self._marked]
         bare = [marked[_MARK_LENGTH:] if field else marked for marked, field in zip(self._marked, fields, strict=True)]
         terms = sorted(set(bare))
@@ -275,12 +275,12 @@ class SegmentBuilder:
 
 
 def run_starts(values: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Where neighbours differ, the start included: rows of one file lie next to each other."""
+    """Where neighbours differ, including the start: rows of one file are contiguous."""
     return np.diff(values, prepend=-1).nonzero()[0]
 
 
 def places_among(live_files: NDArray[np.int32], file_ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Of each row's file, its place among the live ones, which are sorted; −1 where it is none of them."""
+    """For each row's file, its position among the live ones, which are sorted; −1 if it is not one of them."""
     starts = run_starts(file_ids)
     wanted = file_ids[starts]
     places = live_files.searchsorted(wanted).astype(np.int32)
@@ -289,7 +289,7 @@ def places_among(live_files: NDArray[np.int32], file_ids: NDArray[np.int32]) -> 
 
 
 def live_row_map(places: NDArray[np.int32]) -> NDArray[np.int32] | None:
-    """Old row → new row with dead rows as −1, or None when every row lives, by the places of their files."""
+    """Old row → new row with dead rows as −1, or None if every row lives, by the positions of their files."""
     alive = places >= 0
     return None if alive.all() else np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
 
@@ -299,7 +299,7 @@ def merge_postings(
     row_maps: Sequence[NDArray[np.int32] | None],
     offsets: Sequence[int],
 ) -> Iterator[tuple[str, bytes]]:
-    """One ordered stream of terms out of several, rows renumbered and the dead left out: many terms at a time, since
+    """One ordered stream of terms from several, rows renumbered and dead ones left out: many terms at a time, since
     most lists are so short that decoding them one by one would take ten times as long."""
     import heapq
 
@@ -323,7 +323,7 @@ def _numbered(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[st
 
 
 def segments_to_merge(row_counts: Mapping[int, int], live_counts: Mapping[int, int]) -> list[int]:
-    """Which segments to fold into one: those of a crowded size class, and any that is mostly dead.
+    """Which segments to merge: those of a crowded size class, and any that is mostly dead.
 
     Classes grow by the factor CROWD, so that each row is rewritten only about log(rows) times over an index's life.
     """
@@ -353,12 +353,12 @@ NO_VECTORS = VectorFile("", 0, 0)
 
 
 _PACKED_AT_ONCE = 8192
-SIGNS_FROM = 8192  # rows: the signs of fewer are packed as quickly as they are read
+SIGNS_FROM = 8192  # rows: the signs of fewer are packed as fast as they are read
 
 
 def write_vectors(folder: Path, blocks: Iterable[NDArray[np.floating]]) -> VectorFile:
-    """Block after block, since all of an index's vectors at once would take its size in memory again. Many of them are
-    followed by their signs, which a search in a large index looks at first."""
+    """Block by block, since all of an index's vectors at once would take its size in memory again. A large number is
+    followed by their signs, which a search in a large index reads first."""
     blocks = [block for block in blocks if len(block)]
     if not blocks:
         return NO_VECTORS
@@ -390,7 +390,7 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float16]:
         return np.zeros((0, dimension), np.float16)
     check_vector_file(path, rows, dimension)
     try:
-        # A plain view: numpy's class for mapped files does in Python what every look at a row does.
+        # A plain view: numpy's class for mapped files runs Python code on every access to a row.
         return np.memmap(path, np.float16, "r", shape=(rows, dimension)).view(np.ndarray)
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
@@ -402,16 +402,16 @@ def check_vectors(block: NDArray[np.float16], name: str, checksum: int) -> None:
 
 
 def pack_signs(vectors: NDArray[np.float16]) -> NDArray[np.uint64]:
-    """64 of a row's signs in each line: quicker to count than row by row."""
-    bits = np.packbits(vectors.view(np.int16) >= 0, axis=1)  # 20 times as quick as comparing floats of this kind
+    """64 of a row's signs in each line: faster to count than row by row."""
+    bits = np.packbits(vectors.view(np.int16) >= 0, axis=1)  # 20 times as fast as comparing floats of this type
     if missing := -bits.shape[1] % 8:
         bits = np.pad(bits, ((0, 0), (0, missing)))
     return np.ascontiguousarray(np.ascontiguousarray(bits).view(np.uint64).T)
 
 
 def read_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
-    """As `pack_signs` has them; of a file that has none they are made. It is read, since what is mapped would count as
-    memory of the process from then on."""
+    """In the form of `pack_signs`; computed for a file that has none. The file is read rather than mapped, since
+    mapped pages would count as memory of the process from then on."""
     if not check_vector_file(path, rows, dimension):
         return packed_signs(path, rows, dimension)
     at = rows * dimension * VECTOR_BYTES
@@ -432,7 +432,7 @@ def packed_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
 
 
 def remove_entries(db: apsw.Connection, tree: int, paths: Iterable[str]) -> None:
-    """Take files out of a tree. One that no tree has any more is released: `collect` decides how long it is kept."""
+    """Remove files from a tree. One that no tree has any more is released: `collect` decides how long it is kept."""
     now = int(time.time())
     for path in paths:
         for (file_id,) in list(db.execute("SELECT file_id FROM entries WHERE tree = ? AND path = ?", (tree, path))):
@@ -446,7 +446,7 @@ def _release(db: apsw.Connection, file_ids: Iterable[int], now: int) -> None:
 
 
 def reuse_files(db: apsw.Connection, tree: int, reused: Sequence[tuple[SourceFile, int]]) -> None:
-    """Put files that are stored already into a tree."""
+    """Put already stored files into a tree."""
     rows = ((tree, source.path, file_id, source.size, source.mtime_ns) for source, file_id in reused)
     db.executemany("INSERT INTO entries VALUES(?, ?, ?, ?, ?)", rows)
     db.executemany("DELETE FROM released WHERE file_id = ?", ((file_id,) for _, file_id in reused))
@@ -467,12 +467,12 @@ def drop_tree(db: apsw.Connection, name: str) -> None:
         _release(db, own, int(time.time()))
 
 
-_VERSIONS_KEPT = 3  # of one path: a file under edit leaves one with each save
+_VERSIONS_KEPT = 3  # of one path: a file being edited leaves one with each save
 
 
 def collect(db: apsw.Connection, keep: Retention) -> bool:
-    """Delete released files that are too old, too many of one path, or more than a share of what is in use; the oldest
-    first. Returns whether there were any."""
+    """Delete released files that are too old, too many for one path, or more than a share of what is in use; the
+    oldest first. Returns whether there were any."""
     query = """SELECT r.file_id, r.at, f.chunk_count,
                row_number() OVER (PARTITION BY f.path ORDER BY r.at DESC, r.file_id DESC)
                FROM released r LEFT JOIN files f ON f.id = r.file_id ORDER BY r.at DESC, r.file_id DESC"""
@@ -496,7 +496,7 @@ def collect(db: apsw.Connection, keep: Retention) -> bool:
 
 
 def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> int:
-    """Its id, by which a tree can have it."""
+    """Returns its id, by which a tree can have it."""
     source, parsed = file.source, file.parsed
     definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
@@ -550,7 +550,7 @@ def _insert_segment_row(db: apsw.Connection, rows: int, file_ids: bytes, lengths
 
 
 class Merge(Struct, frozen=True):
-    """Segments to fold into one, each with the map of its rows and how many of them are alive."""
+    """Segments to merge, each with the map of its rows and how many of them are alive."""
 
     chosen: list[int]
     maps: Mapping[int, NDArray[np.int32] | None]
@@ -571,7 +571,7 @@ class Merge(Struct, frozen=True):
 
 
 def plan_merge(db: apsw.Connection) -> Merge | None:
-    # One long text instead of a row a file: five times as quick, and after one edit this is much of the work.
+    # One long text instead of a row per file: five times as fast, and after one edit this is much of the work.
     listed = one(db, "SELECT group_concat(id) FROM files")[0] or ""
     live = np.sort(np.fromstring(listed, np.int32, sep=",")) if listed else np.zeros(0, np.int32)
     shapes, maps = {}, {}
@@ -584,7 +584,7 @@ def plan_merge(db: apsw.Connection) -> Merge | None:
 
 
 def merge_segments(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
-    if any(plan.alive[segment] for segment in plan.chosen):  # those of edited files are often dead altogether
+    if any(plan.alive[segment] for segment in plan.chosen):  # those of edited files are often entirely dead
         _insert_merged(db, plan, vectors)
     for segment in plan.chosen:
         db.execute("DELETE FROM postings WHERE segment = ?", (segment,))

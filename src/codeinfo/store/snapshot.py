@@ -54,12 +54,12 @@ from codeinfo.store.segments import (
 
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
-_MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, with no pattern in its bits
+_MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, without a pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
 class Segment(Struct, frozen=True):
-    """One segment as loaded: where its live rows start, and how its own rows map onto them (None: one to one)."""
+    """One loaded segment: where its live rows start, and how its own rows map onto them (None: one to one)."""
 
     id: int
     first_row: int
@@ -70,7 +70,7 @@ class Segment(Struct, frozen=True):
 
 
 class Arrays(Struct, frozen=True):
-    """Everything of a generation that does not depend on the query."""
+    """Everything about a generation that does not depend on the query."""
 
     folder: Path
     tree: int
@@ -85,7 +85,7 @@ class Arrays(Struct, frozen=True):
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
-    derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking made of the above
+    derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking computed from the above
 
 
 IN_TREE = "file_id IN (SELECT file_id FROM entries WHERE tree = ?)"
@@ -98,7 +98,7 @@ _TREE_FILES = """SELECT e.file_id AS id, f.path AS path, f.language AS language,
 
 
 def _tree_files(db: apsw.Connection, tree: int) -> tuple[NDArray[np.int32], list[str], list[str], list[str]]:
-    """Ids, paths, languages and kinds. Each column comes as one text, which is read in half the time of rows."""
+    """Ids, paths, languages and kinds. Each column is fetched as one text, in half the time of rows."""
     files, of_tree = (_ALL_FILES, ()) if is_whole(db, tree) else (_TREE_FILES, (tree,))
     query = f"""SELECT coalesce(min(coalesce(same, 0)), 1), group_concat(id), group_concat(path, char(0)),
                 group_concat(language, char(0)), group_concat(kind, char(0)) FROM ({files})"""
@@ -166,8 +166,8 @@ def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[
 
 
 def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
-    """The first value that is not within ±`limit`, NaN included. Two passes over one number a row: a search can
-    afford that on every query, unlike a look at every number of every vector."""
+    """The first value not within ±`limit`, including NaN. Two passes over one number per row: a search can afford
+    that on every query, unlike checking every number of every vector."""
     if not len(values) or (values.max() <= limit and values.min() >= -limit):  # NaN fails both
         return None
     return int(np.flatnonzero(~(np.abs(values) <= limit))[0])
@@ -195,7 +195,7 @@ class SqliteSnapshot:
     def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._arrays.derived
         if key not in known:
-            known[key] = make()  # two threads may both make it: the same value, so either will do
+            known[key] = make()  # two threads may both compute it: the value is the same
         return cast(Made, known[key])
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
@@ -270,7 +270,7 @@ class SqliteSnapshot:
         result = np.zeros(len(self.file_rows), np.uint64)
         starts = np.sort(self.file_first[self.file_rows > 0])
         result[self.row_file[starts]] = np.bitwise_xor.reduceat(self._signs()[0], starts)
-        for _ in range(2):  # or those with the lowest would be files that lie on one side of the first dimensions
+        for _ in range(2):  # otherwise the lowest would be files on one side of the first dimensions
             result = (result ^ result >> np.uint64(32)) * _MIXER
         return result
 
@@ -299,10 +299,11 @@ class SqliteSnapshot:
     def _stored(
         self, rows: NDArray[np.integer]
     ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
-        """Of each segment that has some of `rows`: their places in that, its vectors, and which of those they are."""
+        """For each segment that has some of `rows`: their positions in that, its vectors, and which of those they
+        are."""
         segments = self._arrays.segments
         if len(segments) == 1 and segments[0].row_map is None and segments[0].vectors is not None:
-            yield slice(None), segments[0].vectors, rows  # as most indexes are
+            yield slice(None), segments[0].vectors, rows  # the common case
             return
         owners = np.searchsorted([segment.first_row for segment in segments], rows, side="right") - 1
         for at in sorted(set(owners.tolist())):  # np.unique imports numpy.ma, which takes 20 ms
@@ -324,7 +325,7 @@ class SqliteSnapshot:
         return [self._chunk(file, one) for one, file in ids]
 
     def _read_blocks(self, files: Mapping[int, int]) -> None:
-        """Blocks of chunks, each with its file; those that were read before are known."""
+        """Blocks of chunks, each with its file; those read before are cached."""
         missing = [block for block in files if block not in self._blocks]
         for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
             self._blocks[row[0]] = read_block(self.paths[files[row[0]]], row)
@@ -370,7 +371,7 @@ class SqliteSnapshot:
         return found if all(here) else list(compress(found, here))
 
     def definition_names(self) -> str:
-        # By name, so that the order says nothing about how the index came to be.
+        # By name, so that the order says nothing about how the index was built.
         query = "SELECT group_concat(name_key, char(10)) FROM definitions INDEXED BY definitions_by_name"
         if is_whole(self._db, self._arrays.tree):
             ((names,),) = self._db.execute(query)
@@ -379,7 +380,7 @@ class SqliteSnapshot:
         return names or ""
 
 
-# Lists come as JSON: a statement of its own for each of their lengths would have to be prepared again and again.
+# Lists are passed as JSON: a statement for each of their lengths would have to be prepared again and again.
 _POSTINGS = "SELECT term, data FROM json_each(?) CROSS JOIN postings ON segment = ? AND term = value"
 _DEFINITIONS = """SELECT file_id, name, qualified, kind, start_line
                   FROM json_each(?) CROSS JOIN definitions ON name_key = value"""
@@ -387,7 +388,7 @@ _BLOCKS = "SELECT chunks.* FROM json_each(?) CROSS JOIN chunks ON chunks.id = va
 
 
 def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
-    """The signs of all vectors, as `pack_signs` has them."""
+    """The signs of all vectors, in the form of `pack_signs`."""
     packed = []
     for segment in segments:
         if segment.vectors is not None and segment.live_rows:
@@ -397,7 +398,7 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
 
 
 def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
+    """Every row with the query; many rows in two threads, since one would wait for memory most of the time."""
     middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
     if middle:
         other = threading.Thread(target=_multiply_rows, args=(vectors[:middle], query, result[:middle]))
@@ -408,9 +409,9 @@ def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: 
 
 
 def _multiply_rows(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Some rows at a time: what they are converted to stays in the processor's cache."""
+    """Some rows at a time: the converted values stay in the processor's cache."""
     buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), vectors.shape[1]), np.float32)
-    with np.errstate(invalid="ignore", over="ignore"):  # of one thread; the products are checked, so no warning
+    with np.errstate(invalid="ignore", over="ignore"):  # per thread; the products are checked, so no warning
         for start in range(0, len(vectors), _ROWS_AT_ONCE):
             some = vectors[start : start + _ROWS_AT_ONCE]
             floats = buffer[: len(some)]
@@ -425,7 +426,7 @@ _TERMS_AT_ONCE = 500
 
 
 def problem(db: apsw.Connection, folder: Path) -> str:
-    """The first thing that is wrong, or "". Everything is read once."""
+    """The first problem, or "". Everything is read once."""
     try:
         found = [row[0] for row in db.execute("PRAGMA integrity_check(1)") if row[0] != "ok"]
         if found:
@@ -512,8 +513,8 @@ _CONTENT = (
 
 
 def content_digest(db: apsw.Connection, arrays: Arrays) -> str:
-    """SHA-256 over a tree's rows, postings and vectors, files in the order of their paths: neither the way there nor
-    what other trees have leaves a trace."""
+    """SHA-256 over a tree's rows, postings and vectors, files sorted by path: independent of how the index was built
+    and of other trees."""
     total = hashlib.sha256()
     for query in _CONTENT:
         for row in db.execute(query, (arrays.tree,)):
@@ -544,7 +545,7 @@ def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
 
 
 def _vectors(arrays: Arrays) -> NDArray[np.float16]:
-    """One row a chunk; of no length when the index is keyword-only."""
+    """One row per chunk; empty if the index is keyword-only."""
     blocks = []
     for segment in (segment for segment in arrays.segments if segment.live_rows):
         if segment.vectors is None:
