@@ -158,6 +158,9 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("shop/migrations/0001_initial.py", False),
         ("django/db/migrations/writer.py", True),
         ("db/schema.rb", False),
+        ("app/alembic/versions/2021_ab12.py", False),
+        ("src/hash_benchmark.cc", False),
+        ("src/benchmark.py", True),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

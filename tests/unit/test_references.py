@@ -275,7 +275,8 @@ def test_what_is_registered_renamed_or_added_to_others_is_not_unused(tmp_path: P
         ("shop/views.py", "ROWS"),
         ("shop/views.py", "lost_view"),
     ]
-    assert report.notes[0].startswith("not listed: 1 class that")
+    assert report.notes[0].startswith("1 of them can be imported or included by other projects")
+    assert report.notes[1].startswith("not listed: 1 class that")
 
 
 def test_what_could_not_be_parsed_is_not_taken_for_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +302,7 @@ def test_what_a_generated_file_uses_is_not_unused(tmp_path: Path) -> None:
     with indexed(tmp_path, sources) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
         assert [one.symbol.name for one in report.symbols] == ["Lost"]
-        assert report.notes == ("1 of them can be imported by other modules, which may use them",)
+        assert report.notes == ("1 of them can be imported or included by other projects, which may use them",)
         (tmp_path / "v1/zz_generated.go").unlink()
         assert len(engine.code.unused(UnusedRequest(str(tmp_path))).symbols) == 2
 
@@ -822,6 +823,7 @@ defineProps({ items: { default: () => [] } })
         "src/List.vue": "<script setup>\nimport Tag from './Tag.vue'\n</script>\n<template>\n"
         '  <Tag v-for="a of tags" />\n</template>\n',
         "src/Named.vue": "<script setup>\nimport Badge from './Tag.vue'\n</script>\n<template><Badge /></template>\n",
+        "src/index.ts": "export { default as VTag } from './Tag.vue'\n",
         "src/List.svelte": "<script>\nimport { format } from './price'\n</script>\n{#each tags as tag}\n"
         "<i on:click={() => format(1)}>{format(tag)} format</i>\n{/each}\n",
     }
@@ -838,6 +840,7 @@ defineProps({ items: { default: () => [] } })
             ("src/List.vue", 5, "resolved"),
             ("src/Named.vue", 2, "resolved"),  # by another name
             ("src/Named.vue", 4, "resolved"),
+            ("src/index.ts", 1, "resolved"),
         }
         assert engine.code.references(RefsRequest("format", str(tmp_path))).is_complete
         callers = engine.code.calls(CallsRequest("Tag", str(tmp_path))).callers

@@ -206,6 +206,17 @@ def test_the_command_for_tests_is_that_of_the_main_language(python: int, command
             [("swift-nio", "2.8.1", 2, "")],
         ),
         (
+            "MODULE.bazel",
+            'bazel_dep(name = "rules_cc", version = "0.2")\n\n'
+            'bazel_dep(\n    name = "googletest",\n    dev_dependency = True,\n)\n',
+            [("rules_cc", "0.2", 1, ""), ("googletest", "", 4, "dev")],
+        ),
+        (
+            "CMakeLists.txt",
+            "project(shop)\nfind_package(Boost 1.80 REQUIRED)\nif(TESTS)\n  find_package(GTest)\nendif()\n",
+            [("Boost", "1.80", 2, ""), ("GTest", "", 4, "")],
+        ),
+        (
             "build.sbt",
             'libraryDependencies += "org.typelevel" %%% "cats-core" % "2.1"\n"org.scalameta" %% "munit" % v % Test\n',
             [("org.typelevel:cats-core", "2.1", 1, ""), ("org.scalameta:munit", "", 2, "test")],
@@ -253,6 +264,7 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
         ({"Tests.csproj": '<Project Sdk="MSTest.Sdk/4.0">'}, ("MSTest",), "dotnet test"),
         ({"Package.swift": 'let package = Package(name: "shop")'}, (), "swift test"),
         ({"Gemfile": "gem 'puma'\n\ngroup :test do\n  gem 'rspec-rails'\nend\n"}, ("RSpec",), "bundle exec rspec"),
+        ({"CMakeLists.txt": "find_package(GTest)\n"}, ("GoogleTest",), "ctest"),
         ({"manage.py": "import os\n", "requirements.txt": "psycopg\n"}, (), "python manage.py test"),
         ({"shop.cabal": "library\n  build-depends: base\ntest-suite all\n  build-depends:\n    tasty >= 1\n"},
          ("Tasty",), "cabal test"),

@@ -29,6 +29,7 @@ _MOST_HOTSPOTS = 1000  # the largest limit
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _SERIES = 4  # classes in one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
+_HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
 # Called from outside the code: by an interpreter, a test runner, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
@@ -412,26 +413,27 @@ def unused_exports(
 
 
 def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:
-    """How many lie in packages of Go that other modules may import."""
+    """How many lie in headers, or in packages of Go that other modules can import."""
     files = [index.graph.files[one.symbol.path] for one in found]
     return sum(
-        file.rules.imports.manifest == "go.mod"
-        and "main" not in file.packages
-        and "internal" not in file.path.split("/")
+        _HEADER.search(file.path) is not None
+        if file.rules.imports.headers
+        else file.rules.imports.qualifier is not None
+        and {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
         for file in files
     )
 
 
 def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
     """The names by which a file exports one of its own: `export { name as other }`."""
-    is_renamed = file.rules.imports.timed and file.rules.names.private_to_file
-    return re.findall(rf"\b{name} as (\w+)", index.lines(file.file_id).joined()) if is_renamed else []
+    text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
+    return re.findall(rf"\b{name} as (\w+)", text)
 
 
 def _notes_on(by_framework: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
-        yield f"{open_to_others} of them can be imported by other modules, which may use them"
+        yield f"{open_to_others} of them can be imported or included by other projects, which may use them"
     if by_framework:
         yield (
             f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "

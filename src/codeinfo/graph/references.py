@@ -365,7 +365,7 @@ def _definition_around(unit: Unit, line: int) -> str:
 def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
     """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
     text = names.index.uses(file.file_id)
-    may_be_default = file.rules.names.elements and name[:1].isupper()
+    may_be_default = file.rules.names.default_exports and name[:1].isupper()
     # Most candidates have the name only in a comment or string.
     unit = names.index.unit(file.path) if name in text or may_be_default else None
     if unit is None:

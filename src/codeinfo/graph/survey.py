@@ -161,7 +161,12 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
         is_run = is_program or _STARTS.match(stem) or is_script
         is_needed = family(facts.language) not in told or stem in ("__main__", "main")
         # What starts a program of C# often calls nothing but extensions of what it was given.
-        is_start = is_source(facts) and (edges or is_program or path.endswith("Program.cs")) and is_run and is_needed
+        is_start = (
+            is_source(facts)
+            and (edges or (is_program and not rules.timed) or path.endswith("Program.cs"))
+            and is_run
+            and is_needed
+        )
         is_surely_run = is_program and _STARTS.match(stem)  # also where others take something from it
         if is_start and (is_surely_run or not any(is_source(graph.files[e.source]) for e in graph.edges_to(path))):
             is_named = bool(_STARTS.match(stem) or is_program)

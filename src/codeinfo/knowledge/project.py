@@ -56,6 +56,11 @@ _GEM = re.compile(
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
     re.MULTILINE,
 )
+_BAZEL = re.compile(
+    r"^bazel_dep\(\s*name\s*=\s*\"(?P<name>[^\"]+)\"(?:\s*,\s*version\s*=\s*\"(?P<version>[^\"]+)\")?(?P<dev>[^)]*dev_dependency)?",
+    re.MULTILINE,
+)
+_CMAKE = re.compile(r"^\s*find_package\(\s*(?P<name>[\w-]+)(?:\s+(?P<version>\d[\w.]*))?", re.MULTILINE | re.IGNORECASE)
 _MIX = re.compile(
     r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?",
     re.MULTILINE,
@@ -112,7 +117,7 @@ TEST_FRAMEWORKS = {
     "xunit.v3.mtp-v2": "xUnit", "nsubstitute": "NSubstitute",
     "org.springframework.boot:spring-boot-starter-test": "JUnit 5", "moq": "Moq", "phpunit/phpunit": "PHPUnit",
     "pestphp/pest": "Pest", "rspec": "RSpec", "rspec-rails": "RSpec", "flutter_test": "flutter_test", "tasty": "Tasty",
-    "hspec": "Hspec",
+    "hspec": "Hspec", "googletest": "GoogleTest", "gtest": "GoogleTest", "catch2": "Catch2", "doctest": "doctest",
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
@@ -453,6 +458,13 @@ _MANIFESTS = (
     Manifest(r"build\.sbt", _sbt, command="sbt test"),
     Manifest(r".*\.cabal", _cabal, re.compile(r"^name:\s*(\S+)", re.MULTILINE), command="cabal test"),
     Manifest(r"pubspec\.yaml", _pubspec, re.compile(r"^name:\s*(\S+)", re.MULTILINE)),
+    Manifest(
+        r"MODULE\.bazel",
+        _expression(_BAZEL, lambda match: "dev" if match["dev"] else ""),
+        re.compile(r"^module\(\s*name\s*=\s*\"([^\"]+)", re.MULTILINE),
+        command="bazel test //...",
+    ),
+    Manifest(r"CMakeLists\.txt", _expression(_CMAKE), command="ctest"),
     Manifest(r"manage\.py", lambda path, text: iter(()), command="python manage.py test"),  # Django
 )
 

@@ -249,7 +249,7 @@ _AROUND_TOP_FOLDER = (
     r"|deps|externals?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
-    r".*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
+    r".*[_.-]bench(?:mark)?s?\.\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
     r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts"
     r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"

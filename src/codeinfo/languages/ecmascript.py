@@ -378,6 +378,7 @@ _NAMES = model.NameRules(
     outside="all",
     overloads="bodyless",
     private_to_file=True,
+    default_exports=True,
 )
 _ELEMENTS = replace(_NAMES, elements=True)
 FAMILY = "ecmascript"

@@ -189,6 +189,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
     elements: bool = False  # `<Name>` calls a component
     private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
+    default_exports: bool = False  # a file may export something that those who import it name, or rename an export
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods through those
     called_by_platform: bool = False  # module functions, many of which no code calls
