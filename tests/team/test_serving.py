@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,14 +15,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
+import uvicorn
 from conftest import RunCli
 from postgres_tools import drop_database, new_database, wait_until
 from server_tools import Server
 from web_tools import environment_of
 
+from codeinfo.serve.auth import Receive, Scope, Send, send_body
 from codeinfo.serve.metrics import Metrics, with_spans
+from codeinfo.serve.runs import State
+from codeinfo.shells.http import Server as HttpServer
+from codeinfo.shells.http import Traffic, bounded_protocol
 from codeinfo.team.access import create_token, create_user
 from codeinfo.team.database import TeamDatabase
 
@@ -208,6 +215,27 @@ def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path,
             client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         assert started.process.wait(20) == 0
+
+
+def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send_body(send, 200, "text/plain", "here")
+
+    async def ask() -> bytes:
+        listener = socket.create_server(("127.0.0.1", 0))
+        traffic = Traffic(app, lambda: "", health=False, log_requests=False)
+        settings = uvicorn.Config(traffic, http=bounded_protocol(10), lifespan="off", log_config=None)
+        settings.load()
+        server = HttpServer(settings, traffic, cast(State, None), 5.0)
+        server.lifespan = settings.lifespan_class(settings)
+        await server.startup([listener])
+        with socket.create_connection(listener.getsockname(), timeout=10) as client:  # the loop stands still meanwhile
+            client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            server._draining_since = 1.0
+            await server.shutdown([listener])
+            return client.recv(1000)
+
+    assert asyncio.run(ask()).startswith(b"HTTP/1.1 200")
 
 
 def is_refused(place: tuple[str, int]) -> bool:

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -259,10 +259,25 @@ class Server(uvicorn.Server):
         """uvicorn closes every connection without a request in progress, even one that was just opened."""
         self._traffic.ending = True
         if self._draining_since:
+            waiting = [connection for listener in sockets or () for connection in _accept_waiting(listener)]
             for server in self.servers:
                 server.close()
+            for connection in waiting:
+                await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
             await anyio.sleep(LAST_S)
         await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = protocol(self.config, self.server_state, self.lifespan.state)
+        return made
+
+
+def _accept_waiting(listener: socket.socket) -> Iterator[socket.socket]:
+    """The connections that the system has made and the loop has not accepted: they would be cut off with the socket."""
+    with contextlib.suppress(OSError):  # there is none left
+        while True:
+            yield listener.accept()[0]
 
 
 def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
