@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from postgres_tools import drop_database, new_database
 
-from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, StoreUnavailable, UsageError
-from codeinfo.team.database import TeamDatabase, migrations
+from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.team.database import Connection, TeamDatabase, migrations
 from codeinfo.team.identity import identity_of
 
 
@@ -133,6 +133,23 @@ def test_a_user_sees_what_is_granted_and_a_stranger_nothing(postgres: str) -> No
         with pytest.raises(CodeInfoError, match="may not do this"), database.transaction(ids["Bob"]) as db:
             db.execute(forbidden.encode())
     database.close()
+
+
+def test_a_database_without_room_is_said_so_and_keeps_what_was_committed(postgres: str) -> None:
+    """Its own limit on temporary files stands for a full disk."""
+    with closing(TeamDatabase(postgres)) as database:
+        with database.transaction() as db:
+            db.execute("INSERT INTO groups(name) VALUES ('before')")
+
+        def write_much(db: Connection) -> None:
+            db.execute("INSERT INTO groups(name) VALUES ('lost')")
+            db.execute("SET LOCAL work_mem = 64; SET LOCAL temp_file_limit = 64")
+            db.execute("SELECT max(n) FROM (SELECT n FROM generate_series(1, 100000) n ORDER BY -n OFFSET 1) sorted")
+
+        with pytest.raises(OutOfSpace, match="no room left: temporary file size exceeds") as refused:
+            database.read(write_much)
+        assert (refused.value.exit_code, refused.value.status) == (7, 507)
+        assert database.rows("SELECT name FROM groups") == [("before",)]
 
 
 def test_a_lock_is_shared_by_all_servers_and_ends_with_its_holder(postgres: str) -> None:
