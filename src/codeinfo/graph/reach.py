@@ -29,6 +29,7 @@ _MOST_HOTSPOTS = 1000  # the largest limit
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _SERIES = 4  # classes in one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
+_PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
 # Called from outside the code: by an interpreter, a test runner, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
@@ -388,8 +389,9 @@ def unused_exports(
         used_here = definition.name in own.get(file.file_id, ())
         if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
             continue
-        if used_here and "main" in (*file.exports, *file.hidden):
-            continue  # a program, which nobody imports
+        is_included = not file.rules.imports.headers or _HEADER.search(file.path)
+        if used_here and ("main" in (*file.exports, *file.hidden) or not is_included):
+            continue  # nobody imports a program, or includes what is no header
         if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
@@ -457,6 +459,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and len(definition.name) > 1  # one-letter names are not stored as references
         and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
         and not (definition.kind == "macro" and _GUARD.search(definition.name))
+        and not (definition.kind == "enum" and file.rules.imports.headers)  # used by the names in it
         and definition.name not in _CALLED_FROM_OUTSIDE
         and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
     )
@@ -495,11 +498,15 @@ def _named_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) 
     tree, as templates call functions. A file that took too long to parse has none either."""
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
-        if named(file.language).markup is None:
+        if named(file.language).markup is None or _HEADER.search(file.path):
             text = index.lines(file_id).joined()
             words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):
                 found.setdefault(name, set()).add(file_id)
+            pasted = tuple(_PASTED.findall(text)) if file.rules.imports.headers and "##" in text else ()
+            for name in names if pasted else ():
+                if name.startswith(pasted):  # `LOG_##severity` is written in any file, also in its own
+                    found.setdefault(name, set()).add(-1)
     return found
 
 
