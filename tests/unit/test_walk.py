@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from msgspec import msgpack
 
+from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
 from codeinfo.model import FileKind, Walk
+from codeinfo.operations.code import MapRequest
+from codeinfo.operations.search import IndexRequest
 from codeinfo.sources import git
 from codeinfo.sources.git import family_of
 from codeinfo.sources.walk import KnownWalk, Memo, WalkSettings, walk, walk_from, why
@@ -233,6 +236,10 @@ def test_a_fifo_as_codeinfoignore_does_not_block(root: Path) -> None:
 def test_a_fifo_where_git_has_its_folder_does_not_block(plain: Path) -> None:
     os.mkfifo(plain / ".git")
     assert family_of(plain) == plain
+    write(plain, "a.py")
+    with Engine(Config.load({"embedding.provider": "none", "index.workers": "1"}, plain)) as engine:
+        assert engine.index(IndexRequest((str(plain),))).reports[0].files == 1
+        assert engine.code.map(MapRequest(str(plain))).files == 1
 
 
 def test_names_that_are_no_text_survive(root: Path) -> None:

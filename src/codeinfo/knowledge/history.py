@@ -262,7 +262,7 @@ class History:
         """Changes when the branch moves. Reads a few files instead of starting git."""
         if self._git_dir is None:
             return ""
-        head = _text(self._git_dir / "HEAD")
+        head = git.read_pointer(self._git_dir / "HEAD")
         common = _common_dir(self._git_dir)
         watched = [self._git_dir / "logs" / "HEAD", common / "packed-refs", common / head.removeprefix("ref: ")]
         return repr([head, *(_stamp(path) for path in watched)])
@@ -383,21 +383,14 @@ def _git_dir(root: Path) -> Path | None:
     marker = Path(top, ".git")
     if marker.is_dir():
         return marker
-    target = _text(marker).removeprefix("gitdir: ")  # a linked work tree or a submodule
+    target = git.read_pointer(marker).removeprefix("gitdir: ")  # a linked work tree or a submodule
     return Path(os.path.normpath(os.path.join(top, target))) if target else None
 
 
 def _common_dir(git_dir: Path) -> Path:
     """The folder that a linked work tree shares with the others."""
-    shared = _text(git_dir / "commondir")
+    shared = git.read_pointer(git_dir / "commondir")
     return git_dir / shared if shared else git_dir
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _stamp(path: Path) -> tuple[int, int]:

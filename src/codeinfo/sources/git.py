@@ -260,16 +260,16 @@ def family_of(root: Path) -> Path:
     marker = root / ".git"
     if marker.is_dir():
         return root
-    folder = Path(os.path.realpath(root / _pointer(marker).removeprefix("gitdir: ")))
-    shared = _pointer(folder / "commondir")
+    folder = Path(os.path.realpath(root / read_pointer(marker).removeprefix("gitdir: ")))
+    shared = read_pointer(folder / "commondir")
     # Git records the work tree on its side as well: a folder that only claims to belong to a repository does not.
-    if not shared or os.path.realpath(_pointer(folder / "gitdir")) != os.path.realpath(marker):
+    if not shared or os.path.realpath(read_pointer(folder / "gitdir")) != os.path.realpath(marker):
         return root
     common = Path(os.path.realpath(folder / shared))
     return common.parent if common.name == ".git" else common
 
 
-def _pointer(path: Path) -> str:
+def read_pointer(path: Path) -> str:
     """A path from one of git's own files; "" if there is none."""
     try:
         return os.fsdecode(read_regular(str(path.parent), path.name, 4096)).rstrip("\n")
