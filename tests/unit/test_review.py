@@ -488,6 +488,8 @@ def test_a_test_with_another_name_is_not_gone(project: Path) -> None:
     commit(
         project, "a test", {"tests/test_pool.py": f"def test_take():\n{body}\n\ndef test_give():\n    assert give()\n"}
     )
+    commit(project, "a class", {"tests/PoolTests.cs": "class PoolTests\n{\n    public PoolTests() {}\n}\n"})
+    (project / "tests" / "PoolTests.cs").write_text("class PoolTests\n{\n}\n")
     test.write_text(f"def test_what_is_taken_comes_from_the_pool():\n{body}")
     assert [message for kind, _, message in review(project) if kind == "expectation"] == ["the test test_give is gone"]
 

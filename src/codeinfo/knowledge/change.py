@@ -282,6 +282,11 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b
 _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
+def _prepares(one: Definition) -> bool:
+    """Whether a function of a test class sets it up: a constructor, or what a test framework calls before tests."""
+    return one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp") and "." in one.qualified
+
+
 def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     """Removed tests, changed assertions and test data: behaviour somebody relied on. A line that only uses a new
     name still expects the same."""
@@ -301,7 +306,7 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
         renamed_tests = _renamed_to(revision)
-        gone = [one for one in gone if one.qualified not in renamed_tests]
+        gone = [one for one in gone if one.qualified not in renamed_tests and not _prepares(one)]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
