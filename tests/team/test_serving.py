@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -217,7 +218,7 @@ def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path,
         assert started.process.wait(20) == 0
 
 
-def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end() -> None:
+def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send_body(send, 200, "text/plain", "here")
 
@@ -226,13 +227,17 @@ def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end() -> 
         traffic = Traffic(app, lambda: "", health=False, log_requests=False)
         settings = uvicorn.Config(traffic, http=bounded_protocol(10), lifespan="off", log_config=None)
         settings.load()
-        server = HttpServer(settings, traffic, cast(State, None), 5.0)
+        state = cast(State, SimpleNamespace(runs=SimpleNamespace(busy=True)))
+        server = HttpServer(settings, traffic, state, 5.0)
         server.lifespan = settings.lifespan_class(settings)
         await server.startup([listener])
         with socket.create_connection(listener.getsockname(), timeout=10) as client:  # the loop stands still meanwhile
             client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            server._draining_since = 1.0
+            began = server._draining_since = time.monotonic()
+            asyncio.get_running_loop().call_later(1.0, setattr, state.runs, "busy", False)
+            monkeypatch.setattr("codeinfo.serve.dispatch.end_by_deadline", lambda code: None)  # of this process
             await server.shutdown([listener])
+            assert 1.0 <= time.monotonic() - began < 4.0, "what was begun at the last moment is finished"
             return client.recv(1000)
 
     assert asyncio.run(ask()).startswith(b"HTTP/1.1 200")

@@ -248,12 +248,15 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if await super().on_tick(counter):
             return True
-        since = time.monotonic() - self._draining_since if self._draining_since else 0.0
-        quiet = not self._traffic.running and not self._state.runs.busy
-        if self._draining_since and (since >= self._drain_s or (quiet and since >= min(NOTICE_S, self._drain_s))):
-            dispatch.end_by_deadline(0)
+        noticed = time.monotonic() - self._draining_since >= min(NOTICE_S, self._drain_s)
+        if self._draining_since and noticed and self._is_done():
             self.should_exit = True
         return self.should_exit
+
+    def _is_done(self) -> bool:
+        """Whether all that was begun has ended, or its time has."""
+        quiet = not self._traffic.running and not self._state.runs.busy
+        return quiet or time.monotonic() - self._draining_since >= self._drain_s
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn closes every connection without a request in progress, even one that was just opened."""
@@ -265,6 +268,9 @@ class Server(uvicorn.Server):
             for connection in waiting:
                 await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
             await anyio.sleep(LAST_S)
+            while not self._is_done():  # what was begun at the last moment
+                await anyio.sleep(_LOOK_S)
+            dispatch.end_by_deadline(0)
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
