@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 Row = TypeVar("Row")
 
 _SHOWN_TREES = 500
-BODY_BYTES = 8_000_000  # of one upload, unless a single file is larger
+BODY_BYTES = 8_000_000  # per upload, unless a single file is larger
 TIMEOUT_S = 120.0
 TRIES = 3
-UPLOADS = 3  # of one file: what was uploaded stays, unless the file is being changed
+UPLOADS = 3  # attempts per file: an uploaded file stays, unless it is being changed
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
        coalesce((SELECT array_agg(g.name ORDER BY 1) FROM members m JOIN groups g ON g.id = m.group_id
@@ -91,7 +91,7 @@ WHERE a.at > now() - make_interval(days => %(days)s) AND (%(user)s = 0 OR a.user
 
 
 class TreeOverview(Struct, frozen=True):
-    """A branch, tag, commit or work tree of a project; `ref` is "" where nothing is indexed of it."""
+    """A branch, tag, commit or work tree of a project; `ref` is "" if nothing of it is indexed."""
 
     project: str
     everyone: bool
@@ -124,7 +124,7 @@ class TeamOperations:
 
     @property
     def database(self) -> TeamDatabase:
-        """The store, for who may manage it."""
+        """The store, for those who may manage it."""
         caller = access.current_user.get()
         if access.request_user() is not None and (caller is None or not caller.admin):
             raise access.Refused("this is for administrators", next_step="Ask one")
@@ -213,7 +213,7 @@ class TeamOperations:
         return ops.TeamTokens(self.store.read(lambda db: read_rows(db, _TOKENS, ops.TeamToken, values)))
 
     def add_own_token(self, name: str, scopes: Sequence[str], days: int) -> ops.NewTeamToken:
-        """With no more rights than the caller has now; one that a token's session makes ends with that token."""
+        """With no more rights than the caller has now; one created in a token's session ends with that token."""
         caller = self._caller()
         if missing := sorted(set(scopes) - caller.scopes):
             raise access.Refused(
@@ -281,7 +281,7 @@ class TeamOperations:
         return queue_state(self.database, 1)
 
     def receive_hook(self, kind: str, headers: Mapping[str, str], body: bytes) -> str:
-        """What was done about a message of a code host, which needs no caller since it is signed."""
+        """What was done about a code host's message, which needs no caller since it is signed."""
         from codeinfo.team.webhooks import receive
 
         return receive(self.store, kind, headers, body)
@@ -297,7 +297,7 @@ class TeamOperations:
         return receive(self.store, self._caller(), recipe, meta, step, body)
 
     def _recipe(self) -> tuple[str, dict[str, str]]:
-        """How indexes are made here, and what they say about their vectors."""
+        """How indexes are built here, and what they record about their vectors."""
         config = self._indexes.config
         index = self._indexes.at_commit(config.paths.cache_dir, "0" * 40, config)  # any
         return index.recipe(), model_meta(self._indexes.models.embedder())
@@ -308,13 +308,13 @@ class TeamOperations:
         return queue_state(self.database, request.limit)
 
     def work(self, *, until_idle: bool) -> None:
-        """Do the jobs of workers until a signal ends it, or until none is left."""
+        """Do workers' jobs until a signal ends it, or until none is left."""
         from codeinfo.team.jobs import run_worker
 
         run_worker(self.tools(), self._indexes.config.store.heartbeat_s, until_idle=until_idle)
 
     def tools(self) -> Tools:
-        """What a worker of this configuration indexes with."""
+        """What a worker with this configuration indexes with."""
         from codeinfo.collections import HostPolicy
         from codeinfo.team.jobs import Tools
         from codeinfo.team.mirror import Mirrors
@@ -358,7 +358,7 @@ class TeamOperations:
 
 
 def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
-    """The commit index of a repository, as the store keeps it, brought up to date from an earlier one."""
+    """The commit index of a repository, as stored, updated from an earlier one."""
     from codeinfo.store.commits import FILE
 
     with TemporaryDirectory() as place:
@@ -387,8 +387,8 @@ def _plain(value: Any) -> Any:
 
 
 # --- push ----------------------------------------------------------------------------------------------------------
-# The files of a folder, uploaded to the team's server. Those that the server lacks go through the same index
-# line as everywhere, with the server as what it writes to.
+# The files of a folder, uploaded to the team's server. Those that the server lacks go through the same index pipeline
+# as everywhere, with the server as its target.
 
 
 def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink | None) -> ops.PushReport:
@@ -440,12 +440,12 @@ def _revision(root: Path) -> str:
 
 
 class _Target(IndexTarget):
-    """The index line writes to the server."""
+    """The index pipeline writes to the server."""
 
     def __init__(self, server: Server, tree: PushedTree, index: IndexManager) -> None:
         self._server = server
         self._tree = tree
-        self._local = index.live_store()  # of this machine, which may have embedded the same content
+        self._local = index.live_store()  # this machine's, which may have embedded the same content
         if self._local is not None and self._local.recipe != tree.recipe:
             self._local = None
         self.uploaded = 0
@@ -479,7 +479,7 @@ class _Target(IndexTarget):
 
 
 class Server:
-    """The team's server, asked with the user's own token."""
+    """The team's server, accessed with the user's own token."""
 
     def __init__(self, config: Config, to: str) -> None:
         address = (to or config.store.server).rstrip("/")
@@ -501,7 +501,7 @@ class Server:
         self._parts = parts
 
     def ask(self, step: str, value: object) -> Answer:
-        """Asked again where the server went away meanwhile: every step can be done twice."""
+        """Retried if the server goes away meanwhile: every step can be repeated."""
         body = msgspec.msgpack.encode(value)
         for attempt in range(TRIES):
             try:

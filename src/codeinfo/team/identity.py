@@ -1,4 +1,4 @@
-"""Which project a repository is: its git remote, normalised, so that every clone of it has the same name."""
+"""The identity of a project: its git remote, normalised, so that every clone of it has the same name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
 def identity_of(remote: str) -> str:
     """`github.com/owner/name` for any address of that repository: scheme, user, password, default port, `.git` and
-    the case of the host do not matter. Raises UsageError for what is no address of a repository on a server."""
+    the case of the host do not matter. Raises UsageError for anything that is not the address of a repository on a
+    server."""
     remote = remote.strip()
     if "://" in remote:
         parts = urlsplit(remote)
@@ -63,19 +64,19 @@ def folder_identity(root: Path) -> str:
     try:
         return identity_of(origin_of(root))
     except (UsageError, GitFailed):
-        # Ranking takes the last part for the project's name, so that is the folder's.
+        # The ranking treats the last part as the project's name, so that is the folder's.
         return f"local/{socket.gethostname()}/{_digest(root)}/{_readable(root)}"
 
 
 def work_tree_name(root: Path) -> str:
-    """The tree of a folder: no two users, machines or folders have the same. Row security goes by the user."""
+    """The tree of a folder, unique to user, machine and folder. Row security goes by the user."""
     return f"work/{_user()}/{socket.gethostname()}/{_readable(root)}-{_digest(root)}"
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a container runs as a number that has no name
+    except (OSError, KeyError):  # a container's user id may have no name
         return str(os.getuid())
 
 

@@ -1,5 +1,5 @@
-"""The job queue, which is procrastinate's over the team's database, its worker, and how a worker indexes a branch or
-tag: plan what its commit changes, parse batches of files that are new, and change the tree in one transaction.
+"""The job queue (procrastinate over the team's database), its worker, and how a worker indexes a branch or tag: plan
+what its commit changes, parse batches of new files, and change the tree in one transaction.
 
 A job is deferred in the transaction that makes it necessary. Workers send heartbeats; the jobs of one that stopped are
 queued again by any other. A failed job is retried with growing delays, then given up and reported. Every step may be
@@ -46,13 +46,13 @@ from codeinfo.team.mirror import Mirror, Mirrors
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
 
-QUEUE = "index"  # for jobs that any worker does; the others have the recipe in the name of their queue
+QUEUE = "index"  # for jobs that any worker does; other queues have the recipe in their name
 ATTEMPTS = 8  # with waits of 2, 4, 8 … seconds in between, about 4 minutes
-MOST_LOSSES = 50  # of workers at one job, after which it is given up
-DRAIN_S = 60.0  # for the job in hand, at the end of a worker
+MOST_LOSSES = 50  # of workers during one job, after which it is given up
+DRAIN_S = 60.0  # for the current job, when a worker ends
 HISTORY_DAYS = 7  # of runs and failed jobs
 DELIVERY_DAYS = 90
-LOST_AFTER = 6  # heartbeats that are missing
+LOST_AFTER = 6  # missing heartbeats
 _TIDY_S = 600.0
 _RECONNECT_S = (0.5, 10.0)  # from, to
 
@@ -66,7 +66,7 @@ _DEFERRING = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())  
 
 
 def defer(db: Connection, job: str, arguments: Mapping[str, Any], *, key: str = "", queue: str = QUEUE) -> None:
-    """Queue a job in the caller's transaction. Of jobs with the same `key` one waits and one runs at a time."""
+    """Queue a job in the caller's transaction. Of jobs with the same `key`, one waits and one runs at a time."""
     configured = _DEFERRING.configure_task(
         job, queue=queue, lock=key or None, queueing_lock=key or None, connection=db, allow_unknown=True
     )
@@ -78,7 +78,7 @@ def defer(db: Connection, job: str, arguments: Mapping[str, Any], *, key: str = 
 
 
 def defer_index(db: Connection, project: int, ref: str) -> None:
-    """Have a branch or tag looked at: fetched, and indexed where it changed."""
+    """Queue a check of a branch or tag: it is fetched, and indexed if it changed."""
     defer(db, INDEX, {"project": project, "ref": ref}, key=f"{project} {ref}")
 
 
@@ -92,7 +92,7 @@ def _own_queue(recipe: str) -> str:
 
 class _Retry(procrastinate.BaseRetryStrategy):
     def get_retry_decision(self, *, exception: BaseException, job: jobs.Job) -> procrastinate.RetryDecision | None:
-        if isinstance(exception, exceptions.JobAborted | asyncio.CancelledError):  # by a worker that ends
+        if isinstance(exception, exceptions.JobAborted | asyncio.CancelledError):  # by a worker that is ending
             return procrastinate.RetryDecision()
         if job.attempts + 1 >= ATTEMPTS:
             return None
@@ -100,7 +100,7 @@ class _Retry(procrastinate.BaseRetryStrategy):
 
 
 def run_worker(tools: Tools, heartbeat_s: float, *, until_idle: bool = False) -> None:
-    """Do jobs until SIGTERM or SIGINT: the one in hand is finished first, or given back after DRAIN_S. With
+    """Do jobs until SIGTERM or SIGINT: the current one is finished first, or given back after DRAIN_S. With
     `until_idle` only what is queued is done."""
     asyncio.run(_Worker(tools, heartbeat_s).run(until_idle=until_idle))
 
@@ -138,7 +138,7 @@ class _Worker:
     def _stop(self, working: asyncio.Future[None]) -> None:
         self._stopping = True
         working.cancel()
-        timer = threading.Timer(DRAIN_S + 20, os._exit, (0,))  # what it was at is then taken over
+        timer = threading.Timer(DRAIN_S + 20, os._exit, (0,))  # its job is then taken over
         timer.daemon = True
         timer.start()
 
@@ -173,7 +173,7 @@ class _Worker:
         app = procrastinate.App(connector=connector)
 
         def add(name: str, perform: Callable[..., str], **failed: str) -> None:
-            """`failed` names the argument by which a run is found that is given up with the job."""
+            """`failed` names the argument that identifies the run to give up together with the job."""
 
             @app.task(name=name, retry=_Retry(), pass_context=True)
             def job(context: procrastinate.JobContext, /, **arguments: Any) -> None:
@@ -234,13 +234,13 @@ _NOTE = """INSERT INTO job_problems(job, problem) VALUES (%s, %s)
 
 
 def note_problem(database: TeamDatabase, job: int | None, problem: str) -> None:
-    """Shown by `team jobs`. Where the database is the problem, the log has it."""
+    """Shown by `team jobs`. If the database is the problem, the log has it."""
     with suppress(StoreUnavailable), database.transaction() as db:
         db.execute(_NOTE, (job, problem[:1000]))
 
 
 def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
-    """Queue the jobs of lost workers again; a job that too many workers were lost at is given up."""
+    """Requeue the jobs of lost workers; a job that has lost too many workers is given up."""
     lost = """SELECT j.id, j.attempts FROM procrastinate_jobs j
               LEFT JOIN procrastinate_workers w ON w.id = j.worker_id
               WHERE j.status = 'doing' AND (w.id IS NULL OR w.last_heartbeat < now() - %s * interval '1 second')
@@ -255,7 +255,7 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
                 db.execute(_GIVE_UP, (problem, job))
             else:
                 db.execute("SELECT procrastinate_retry_job_v2(%s, now(), NULL, NULL, NULL)", (job,))
-        if found:  # procrastinate does not announce a job that is queued again
+        if found:  # procrastinate does not announce a requeued job
             db.execute("""SELECT pg_notify('procrastinate_any_queue_v1', '{"type": "job_inserted", "job_id": 0}')""")
     return len(found)
 
@@ -274,7 +274,7 @@ def forget_history(database: TeamDatabase) -> None:
             old,
         )
         db.execute("DELETE FROM deliveries WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
-        # What a batch stored while its project was removed.
+        # What a batch stored while its project was being removed.
         db.execute("""DELETE FROM files WHERE family IN (SELECT DISTINCT family FROM dropped_trees d WHERE NOT EXISTS (
                         SELECT 1 FROM projects p WHERE p.family = d.family))""")
         db.execute("DELETE FROM dropped_trees WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
@@ -325,10 +325,10 @@ def queue_state(database: TeamDatabase, limit: int) -> TeamJobs:
 # --- indexing a branch or tag --------------------------------------------------------------------------------------
 
 INDEX, BATCH, FINISH = "index_ref", "index_batch", "finish_tree"  # the jobs
-BATCH_FILES = 200  # of which a worker parses and embeds for some seconds
+BATCH_FILES = 200  # which takes a worker some seconds to parse and embed
 BATCH_BYTES = 4_000_000
-DEATHS = 2  # of workers at one batch, after which it is divided
-DIED = "worker-died"  # the rule that leaves out a file at which workers died
+DEATHS = 2  # of workers during one batch, after which it is divided
+DIED = "worker-died"  # the rule for a file that killed workers
 _OPEN_REVISIONS = 4  # whose files stay listed in a worker
 _FILE = """SELECT f.id FROM files f WHERE f.family = %(family)s AND f.recipe = %(recipe)s AND f.path = n.path
            AND f.sha256 = n.sha256
@@ -344,8 +344,8 @@ class Tools(Struct, frozen=True):
     walk: Callable[[Path, str], tuple[Files, Walk]]  # the files of a commit in a mirror
     parsers: Callable[[], ParsePool]
     embedder: Embedder | None
-    commits: Callable[[Path, str, bytes], bytes]  # the messages of a commit's history, from those of an earlier one
-    meta: Mapping[str, str]  # what a tree says about the model
+    commits: Callable[[Path, str, bytes], bytes]  # a commit's messages, extending an earlier history
+    meta: Mapping[str, str]  # what a tree records about the model
     keep: Retention
 
 
@@ -369,7 +369,7 @@ _RUN = """SELECT r.id, t.id, t.name, r.revision, p.id, p.identity, p.family, p.c
 
 class Indexing:
     def __init__(self, tools: Tools, defer_own: Callable[[Connection, str, Mapping[str, Any]], None]) -> None:
-        """`defer_own` queues a job for workers that parse and embed as this one does."""
+        """`defer_own` queues a job for workers that parse and embed like this one."""
         self._tools = tools
         self._defer_own = defer_own
         self._database = tools.database
@@ -378,8 +378,8 @@ class Indexing:
     # --- planning ---
 
     def plan(self, project: int, ref: str) -> str:
-        """Fetch, and list what the commit that a ref names now changes in its tree; says what was found. A ref of "" is
-        all that the project follows."""
+        """Fetch, and list what the commit of a ref changes in its tree; returns what was found. A ref of "" means
+        everything the project follows."""
         row = self._project(project)
         if row is None:
             return "the project is gone"
@@ -415,7 +415,7 @@ class Indexing:
         return f"{identity} {ref} at {commit[:12]}: {len(found_files)} files changed, {new} to parse"
 
     def _plan_all(self, project: int, mirror: Mirror) -> str:
-        """Look at the default branch, at what the project follows, and at what is indexed already."""
+        """Check the default branch, what the project follows, and what is already indexed."""
         refs, default = mirror.refs(), mirror.default_ref()
         trees = "SELECT name, revision FROM trees WHERE project = %s AND recipe = %s AND complete"
         with self._database.transaction() as db:
@@ -435,7 +435,7 @@ class Indexing:
         return found[0] if found else None
 
     def _reason_to_skip(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
-        """Why there is nothing to plan; "" where there is."""
+        """Why there is nothing to plan; "" if there is something."""
         if tree.complete and tree.revision == commit:
             return f"{tree.identity} {tree.name} is up to date"
         query = """UPDATE index_runs SET again = again OR revision <> %s WHERE tree = %s AND state = 'active'
@@ -487,7 +487,7 @@ class Indexing:
         return self._revisions[key]
 
     def _drop(self, project: int, ref: str) -> None:
-        """Drop the tree of a branch or tag that was deleted."""
+        """Drop the tree of a deleted branch or tag."""
         with self._database.transaction() as db:
             for (tree,) in db.execute("SELECT id FROM trees WHERE project = %s AND name = %s", (project, ref)):
                 team_store.drop_tree(db, tree)
@@ -509,7 +509,7 @@ class Indexing:
                 return self._divide(db, run, batch, files)
         try:
             self._index(run, files, progress)
-        except BaseException:  # this worker lives on: nothing that a file did to it
+        except BaseException:  # this worker survived: no file has killed it
             with self._database.transaction() as db:
                 db.execute("UPDATE index_batches SET starts = starts - 1 WHERE id = %s", (batch,))
             raise
@@ -533,14 +533,14 @@ class Indexing:
             )
 
     def _close(self, db: Connection, run: int, batch: int) -> None:
-        db.execute("SELECT 1 FROM index_runs WHERE id = %s FOR UPDATE", (run,))  # of two last ones one is the last
+        db.execute("SELECT 1 FROM index_runs WHERE id = %s FOR UPDATE", (run,))  # only one batch is last
         if db.execute("UPDATE index_batches SET done = true WHERE id = %s AND NOT done", (batch,)).rowcount:
             left = "SELECT 1 FROM index_batches WHERE run = %s AND NOT done LIMIT 1"
             if not db.execute(left, (run,)).fetchall():
                 self._defer_own(db, FINISH, {"run": run})
 
     def _divide(self, db: Connection, run: _Run, batch: int, files: Sequence[tuple[SourceFile, str]]) -> str:
-        """Workers died at this batch: halve it until the file that kills them is alone, and leave that out."""
+        """Workers died during this batch: halve it until the file that kills them is alone, and leave that out."""
         if len(files) == 1:
             source, sha256 = files[0]
             notes = (f"{DEATHS} workers died while they indexed it",)
@@ -559,7 +559,7 @@ class Indexing:
     # --- finishing ---
 
     def finish(self, run: int) -> str:
-        """Change the tree as planned, in one transaction that tells the servers."""
+        """Change the tree as planned, in one transaction that notifies the servers."""
         tools, commits = self._tools, self._commits(run)
         with self._database.transaction() as db:
             row = db.execute(f"{_RUN} FOR UPDATE OF r, t", (run,)).fetchall()
@@ -571,7 +571,7 @@ class Indexing:
             asked = {"run": run, "family": found.family, "recipe": tools.recipe, "rules": list(CONTENT_RULES)}
             rows = db.execute(query, asked).fetchall()
             if gone := [(path, size) for path, size, _, removed, file in rows if not removed and file is None]:
-                for paths in _batches(gone):  # collected as garbage meanwhile
+                for paths in _batches(gone):  # garbage-collected meanwhile
                     self._add_batch(db, run, paths)
                 return f"{found.identity} {found.ref}: {len(gone)} files are needed again"
             placed = [(SourceFile(*row[:3]), row[4]) for row in rows if row[4] is not None]
@@ -602,7 +602,7 @@ class Indexing:
             return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
 
     def fail(self, problem: str, *, run: int = 0, batch: int = 0) -> None:
-        """Give a run up; the next push starts another one."""
+        """Give up a run; the next push starts another one."""
         query = """UPDATE index_runs SET state = 'failed', problem = %s, finished_at = now() WHERE state = 'active'
                    AND (id = %s OR id = (SELECT run FROM index_batches WHERE id = %s))"""
         with self._database.transaction() as db:
@@ -610,7 +610,7 @@ class Indexing:
 
 
 class _Target(IndexTarget):
-    """Where the index line writes a batch: files are stored for the family, not yet in a tree."""
+    """Where the index pipeline writes a batch: files are stored for the family, not yet in a tree."""
 
     def __init__(self, tools: Tools, family: str) -> None:
         self._database = tools.database
@@ -657,7 +657,7 @@ def is_followed(ref: str, patterns: Sequence[str]) -> bool:
 
 
 def _read(files: Files, wanted: Iterable[SourceFile]) -> tuple[list[tuple[SourceFile, str, bool]], int]:
-    """Each with the hash of its content and whether an ignore file brings it back; and how many cannot be read."""
+    """Each with its content hash and whether an ignore file re-includes it; and how many cannot be read."""
     found, lacking = list[tuple[SourceFile, str, bool]](), 0
     for source, loaded in files.load(wanted):
         if isinstance(loaded, Skip):
@@ -668,7 +668,7 @@ def _read(files: Files, wanted: Iterable[SourceFile]) -> tuple[list[tuple[Source
 
 
 def _batches(files: Iterable[tuple[str, int]]) -> Iterator[list[str]]:
-    """Paths that are done together, by number and size."""
+    """Paths to be processed together, limited by number and size."""
     batch, size = list[str](), 0
     for path, more in files:
         if batch and (len(batch) >= BATCH_FILES or size + more > BATCH_BYTES):

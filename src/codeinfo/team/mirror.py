@@ -23,13 +23,13 @@ from codeinfo.store.layout import bytes_under
 from codeinfo.team.identity import identity_of
 
 _LOCK = "lock"  # held while a mirror is fetched
-_USE = "use"  # shared by those who read a mirror; its time is that of the last use
-_KEPT = (_LOCK, _USE)  # what stays of a mirror that is removed: others may hold them open
+_USE = "use"  # shared by readers of a mirror; its time is that of the last use
+_KEPT = (_LOCK, _USE)  # what stays of a removed mirror: others may hold them open
 
 
 class Mirrors(Struct, frozen=True):
-    """Where mirrors lie and how repositories are reached. `credentials` names a file of `https://user:token@host`
-    lines, the only ones that are ever sent; ssh uses the keys of the user that the worker runs as."""
+    """The location of mirrors and how repositories are reached. `credentials` names a file of
+    `https://user:token@host` lines, the only ones that are ever sent; ssh uses the keys of the worker's user."""
 
     folder: Path
     policy: HostPolicy
@@ -37,11 +37,10 @@ class Mirrors(Struct, frozen=True):
     most_bytes: int = 1 << 62
 
     def of(self, url: str) -> Mirror:
-        return Mirror(self.folder / _folder_name(identity_of(url)), url, self)  # refuses what is no server's address
+        return Mirror(self.folder / _folder_name(identity_of(url)), url, self)  # refuses other addresses
 
     def make_room(self) -> None:
-        """Remove mirrors, those used least recently first, until the others take at most `most_bytes`. One that is in
-        use stays."""
+        """Remove mirrors, least recently used first, until the others take at most `most_bytes`. One in use stays."""
         found = sorted((_used_at(mirror), mirror, bytes_under(mirror)) for mirror in self._mirrors())
         total = sum(size for _, _, size in found)
         for _, mirror, size in found:
@@ -64,7 +63,7 @@ class Mirrors(Struct, frozen=True):
         return git.Remote(url, self.policy.pin(url), self._authorization(url))
 
     def _authorization(self, url: str) -> str:
-        """For a URL of http or https whose scheme, host and port a line of the file has."""
+        """For an http(s) URL whose scheme, host and port match a line of the file."""
         parts = urlsplit(url)
         if not self.credentials or parts.scheme not in ("https", "http"):
             return ""
@@ -84,7 +83,7 @@ class Mirror(Struct, frozen=True):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Keeps the mirror from being removed while the block runs."""
+        """Keeps the mirror from being removed during the block."""
         private_folder(self.folder, self.mirrors.folder)
         handle = open_private(self.folder / _USE, os.O_RDWR)
         with closing(os.fdopen(handle, "rb")):
@@ -93,8 +92,8 @@ class Mirror(Struct, frozen=True):
             yield
 
     def fetch(self) -> None:
-        """Bring all branches and tags. A mirror that cannot be brought up to date although its remote answers is
-        damaged, and is made again."""
+        """Fetch all branches and tags. A mirror that cannot be updated although its remote answers is damaged, and
+        is recreated."""
         with self._lock() as lock:
             try:
                 remote = self.mirrors.remote(self.url)
@@ -112,7 +111,7 @@ class Mirror(Struct, frozen=True):
                 ) from error
 
     def has(self, commit: str) -> bool:
-        """Whether a commit was fetched already, with all that it has."""
+        """Whether a commit was already fetched completely."""
         if not (self.folder / "HEAD").exists():
             return False
         try:

@@ -1,5 +1,5 @@
-"""Sign-in with the team's OpenID Connect service: the authorization code flow with PKCE, and access tokens of that
-service that clients bring.
+"""Sign-in with the team's OpenID Connect service: the authorization code flow with PKCE, and that service's access
+tokens brought by clients.
 
 A sign-in in progress is stored in the database for ten minutes, so that any server can finish it, once.
 """
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")  # no secrets
-LEEWAY_S = 60  # that the clocks of the service and of this server may differ
+LEEWAY_S = 60  # tolerated clock difference between the service and this server
 _BEGUN_MINUTES = 10
-_KNOWN_S = 3600.0  # for which addresses and keys of the service are not asked for again
-_KEYS_S = 10.0  # after which an unknown key is looked for again: the service may have changed them
+_KNOWN_S = 3600.0  # how long addresses and keys of the service are cached
+_KEYS_S = 10.0  # before an unknown key is looked up again: the service may have changed them
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 1_000_000
 
@@ -55,8 +55,8 @@ class Begun(Struct, frozen=True):
 
 
 class SignInService:
-    """`redirect` is our address that the service sends browsers back to; `audience` is what its access tokens must be
-    issued for."""
+    """`redirect` is our address that the service sends browsers back to; `audience` is what its access tokens must
+    be issued for."""
 
     def __init__(
         self, database: TeamDatabase, settings: AuthSettings, secret: str, *, redirect: str, audience: str
@@ -95,8 +95,8 @@ class SignInService:
         return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
-        """The user who returned from the service, and the page they wanted. Each sign-in can be finished once, by the
-        browser that started it."""
+        """The user who returned from the service, and the page they wanted. Each sign-in can be finished once, by
+        the browser that started it."""
         with self._database.transaction() as db:
             begun = db.execute(
                 "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()",
@@ -122,7 +122,7 @@ class SignInService:
         return _fetch(str(self._describe_service("token_endpoint")), urlencode(form).encode(), headers)
 
     def _check_claims(self, token: str, nonce: str, tokens: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The claims of an ID token that is the service's, for us, in force, and the answer to this very sign-in."""
+        """The claims of an ID token that is from the service, for us, in force, and the answer to this sign-in."""
         found = self._decode(token)
         claims = CodeIDToken(
             found.claims,
@@ -139,7 +139,7 @@ class SignInService:
     # --- access tokens ---
 
     def by_access_token(self, token: str) -> Caller | None:
-        """The caller of a client that got its token from the service, for us; read only unless its scope says more."""
+        """The caller of a client with a token from the service, for us; read-only unless its scope says more."""
         try:
             found = self._decode(token)
             claims = jwt.JWTClaimsRegistry(
@@ -180,7 +180,7 @@ class SignInService:
     # --- metadata and keys of the service ---
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
-        read, found = self._metadata  # replaced as a whole: two threads that ask at once do no harm
+        read, found = self._metadata  # replaced as a whole: two concurrent requests do no harm
         if time.monotonic() - read > _KNOWN_S:
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
@@ -194,7 +194,7 @@ class SignInService:
         return value
 
     def _decode(self, token: str) -> jwt.Token:
-        """A token that the service has signed. Its keys are fetched again where this one is unknown."""
+        """A token signed by the service. Its keys are fetched again if this one is unknown."""
         for at_most in (_KNOWN_S, _KEYS_S):
             try:
                 return jwt.decode(token, self._key_set(at_most), algorithms=list(ALGORITHMS))
@@ -230,7 +230,7 @@ def _basic(user: str, password: str) -> str:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """A redirect would lead away from the service that was configured."""
+        """A redirect would lead away from the configured service."""
 
 
 _opener = urllib.request.build_opener(_NoRedirects)

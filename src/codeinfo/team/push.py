@@ -1,8 +1,8 @@
-"""Uploads of developers: a tree `work/<user>/<name>` of a project that its user alone sees.
+"""Developers' uploads: a tree `work/<user>/<name>` of a project that only its user sees.
 
-A file that the user may read in the project already is taken from there. Everything else is uploaded, and stored under
-a hash that has the user's number in it: nobody else is ever given it, workers do not take it for their own work, and
-claiming the hash of a file that one cannot read gives nothing.
+A file that the user may already read in the project is taken from there. Everything else is uploaded, and stored under
+a hash that contains the user's number: nobody else is ever given it, workers do not reuse it, and claiming the hash of
+a file that one cannot read gives nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PushedTree(Struct, frozen=True):
 
 
 class PushedFiles(Struct, frozen=True):
-    """Parsed and embedded, as `encode_file` writes them."""
+    """Parsed and embedded, in the format of `encode_file`."""
 
     project: str
     recipe: str
@@ -58,14 +58,14 @@ class PushedFiles(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """`lacking` are paths of files that are to be uploaded first."""
+    """`lacking` are paths of files to be uploaded first."""
 
     lacking: tuple[str, ...] = ()
     tree: str = ""
 
 
 class Uploads:
-    """What a server does for one caller. `recipe` is how its own indexes are made, `meta` what they say about their
+    """What a server does for one caller. `recipe` is that of its own indexes, `meta` what they record about their
     vectors."""
 
     def __init__(self, database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class Uploads:
         return Answer()
 
     def set_tree(self, asked: PushedTree) -> Answer:
-        """Make the tree what was listed, in one transaction; where files are missing nothing is done."""
+        """Make the tree what was listed, in one transaction; if files are missing nothing is done."""
         self._check(asked)
         known = self._find_known(asked)
         if lacking := [file.path for file in asked.files if file.path not in known]:
@@ -110,7 +110,7 @@ class Uploads:
         return Answer(tree=name)
 
     def _allow(self, project: str, recipe: str) -> str:
-        """The family of a project that the caller may push to. One that they may not see is one that does not exist."""
+        """The family of a project the caller may push to. One they may not see does not exist for them."""
         query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
         found = self._database.rows(query, (project,), self._caller.user_id)
         if not found:
@@ -145,7 +145,7 @@ class Uploads:
                     JOIN files f ON f.recipe = %s AND f.path = n.path
                     AND (f.brought_back = n.brings_back OR NOT (f.brought_back OR f.skip = ANY(%s)))"""
         values = (*(columns or [[], [], []]), asked.recipe, list(CONTENT_RULES))
-        # As the caller: row security leaves what they may not read out.
+        # As the caller: row security leaves out what they may not read.
         visible = f"""SELECT DISTINCT ON (n.path) n.path, f.id {wanted} AND f.sha256 = n.sha256
                       JOIN entries e ON e.file = f.id JOIN trees t ON t.id = e.tree
                       JOIN projects p ON p.id = t.project AND p.identity = %s"""
@@ -157,7 +157,7 @@ class Uploads:
         return dict(uploaded) | dict(seen)
 
     def _decode_upload(self, payload: bytes) -> IndexedFile:
-        """A file as it was uploaded, under the caller's own hash; raises UsageError for one that makes no sense."""
+        """An uploaded file, under the caller's own hash; raises UsageError for a malformed one."""
         try:
             file = decode_file(payload, MOST_BYTES)
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
@@ -184,7 +184,7 @@ class Uploads:
 def receive(
     database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str], step: str, body: bytes
 ) -> bytes:
-    """The answer to a step of an upload, as it is sent."""
+    """The encoded answer to a step of an upload."""
     uploads = Uploads(database, caller, recipe, meta)
     try:
         if step == "files":
@@ -198,7 +198,7 @@ def receive(
 
 
 def _mark(caller: Caller) -> str:
-    """The prefix of the hashes of a user's uploads, which no hash of a file begins with."""
+    """The prefix of the hashes of a user's uploads, which no file's hash begins with."""
     return f"user-{caller.user_id}-"
 
 

@@ -1,7 +1,7 @@
 """Projects, trees and their files in the team's database: what is stored, every statement that changes it, and
 `TeamStore`, the Store port over it with an ordinary SQLite build as its local copy.
 
-A write is committed in PostgreSQL first, then applied to the copy. The copy remembers which generation it reflects;
+A write is committed in PostgreSQL first, then applied to the copy. The copy records which generation it reflects;
 `pull` brings it up to date after a crash in between, after writes of another server, or from nothing.
 """
 
@@ -36,19 +36,19 @@ _FORMAT = 1  # of payloads
 _GENERATIONS_KEPT = 200  # by name; a server that is further behind compares everything
 _VERSIONS_KEPT = 3  # of one path that no tree has
 _UNUSED_DAYS = 30
-DROPPED = 0  # in place of the generation, where a tree was dropped
-WORK_TREE = "work/"  # how the names of trees begin that belong to a folder of somebody
+DROPPED = 0  # instead of the generation, if a tree was dropped
+WORK_TREE = "work/"  # prefix of trees that belong to somebody's folder
 
 
 class TeamTree(Struct, frozen=True):
-    """A tree of a project in the team's database, whether it is there yet or not."""
+    """A tree of a project in the team's database, whether or not it exists yet."""
 
     database: TeamDatabase
     identity: str
     name: str
 
     def drop(self) -> None:
-        """Remove it, where it is that of a folder here; files that only it has go with the next tree that is done."""
+        """Remove it, if it belongs to a folder here; files that only it has go with the next tree that is finished."""
         if self.name.startswith(WORK_TREE):
             query = "SELECT t.id FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = %s AND t.name = %s"
             with self.database.transaction() as db:
@@ -57,7 +57,7 @@ class TeamTree(Struct, frozen=True):
 
 
 class TreeRow(Struct, frozen=True):
-    """A tree as the database has it."""
+    """A tree as stored in the database."""
 
     id: int
     identity: str
@@ -76,7 +76,7 @@ class TreeRow(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True, array_like=True):
-    """A generation of a tree, by a name that no other one has."""
+    """A generation of a tree, by a unique name."""
 
     name: str
     tree: int
@@ -104,7 +104,7 @@ def encode_file(file: IndexedFile) -> bytes:
 
 
 def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
-    """Raises ValueError or MsgspecError for what is none, or has more than `most` bytes unpacked."""
+    """Raises ValueError or MsgspecError for malformed data, or data of more than `most` bytes unpacked."""
     import numpy as np
 
     stored = msgspec.msgpack.decode(payload, type=_Payload)
@@ -132,8 +132,8 @@ _BEST_FIRST = "t.name ^@ 'work/', t.name <> p.default_ref, t.indexed_at DESC NUL
 
 def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, recipe: str = "") -> TreeRow | None:
     """The tree of a project that a user may see (None: the service, which sees all): by its name, a branch, a tag or
-    the beginning of a commit, "" being the default branch, else what was indexed last, work trees after all others.
-    `place` is the project's identity or a path in it. Of several recipes the one that is asked for goes first."""
+    the beginning of a commit, "" being the default branch, otherwise what was indexed last, work trees after all
+    others. `place` is the project's identity or a path in it. Of several recipes the requested one goes first."""
     query = f"""{NAMED_TREE} AND t.complete AND (
                   t.name = ANY(%s) OR (%s = '' AND NOT t.name ^@ 'commit/')
                   OR (length(%s) >= 7 AND NOT t.name ^@ %s AND (t.revision ^@ %s OR t.name ^@ %s)))
@@ -150,7 +150,7 @@ def _prefixes(place: str) -> list[str]:
 
 
 class ProjectRow(Struct, frozen=True):
-    """A project with its newest tree, which may be in the making."""
+    """A project with its newest tree, which may be unfinished."""
 
     identity: str
     tree: str
@@ -159,7 +159,7 @@ class ProjectRow(Struct, frozen=True):
 
 
 def newest_trees(database: TeamDatabase, user: int | None, recipe: str) -> list[TreeRow]:
-    """The tree of each project that a user may see, by one recipe, as `open_tree` chooses it; the newest first."""
+    """The tree of each project that a user may see, by one recipe, chosen like `open_tree`; the newest first."""
     query = f"""SELECT DISTINCT ON (p.id) {_ROW} WHERE t.complete AND t.recipe = %s AND NOT t.name ^@ 'commit/'
                 ORDER BY p.id, {_BEST_FIRST}"""
     rows = database.rows(query, (recipe,), user)
@@ -167,7 +167,7 @@ def newest_trees(database: TeamDatabase, user: int | None, recipe: str) -> list[
 
 
 def list_projects(database: TeamDatabase, user: int | None) -> list[ProjectRow]:
-    """What a user may see, by identity; of work trees those alone that nothing else is indexed of."""
+    """What a user may see, by identity; work trees only if nothing else of the project is indexed."""
     query = f"""SELECT DISTINCT ON (p.identity) p.identity, t.name, t.complete, t.meta
                 FROM projects p JOIN trees t ON t.project = p.id WHERE NOT t.name ^@ 'commit/'
                 ORDER BY p.identity, NOT t.complete, {_BEST_FIRST}"""
@@ -175,15 +175,15 @@ def list_projects(database: TeamDatabase, user: int | None) -> list[ProjectRow]:
 
 
 def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str]:
-    """The names of the trees of a project that can be searched, the newest first; none where nobody sees it."""
+    """The names of a project's searchable trees, newest first; none if the user may not see it."""
     query = """SELECT t.name FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = ANY(%s) AND t.complete
                GROUP BY t.name ORDER BY max(t.indexed_at) DESC"""
     return [row[0] for row in database.rows(query, (_prefixes(place),), user)]
 
 
 def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_project: bool = True) -> TreeRow:
-    """The tree, made where it is missing, and so is its project; locked until the transaction ends. Without
-    `with_project` the project must be there: who removed it must not see it come back."""
+    """The tree, created if missing, and so is its project; locked until the transaction ends. Without `with_project`
+    the project must exist: one that was removed must not come back."""
     if with_project:
         db.execute("INSERT INTO projects(identity) VALUES (%s) ON CONFLICT (identity) DO NOTHING", (identity,))
     db.execute(
@@ -201,8 +201,8 @@ def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_p
 def store_files(
     db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, rewrite: bool = False
 ) -> list[int]:
-    """The ids of files in their order, each stored unless it is already; `rewrite` stores it again anyway. They
-    cannot go away in this transaction."""
+    """The ids of files in order, each stored unless it already is; `rewrite` stores it again anyway. They cannot be
+    deleted in this transaction."""
     known = _file_ids(db, family, recipe, files)
     new = [file for file in files if rewrite or _key(file) not in known]
     if new:
@@ -245,8 +245,8 @@ def set_entries(
     removed: Collection[str] = (),
     touched: Sequence[SourceFile] = (),
 ) -> tuple[int, str]:
-    """Put stored files into a tree and take paths out of it, as its next generation, which is returned with its token.
-    Servers are notified when the transaction commits."""
+    """Put stored files into a tree and remove paths from it, as its next generation, which is returned with its
+    token. Servers are notified when the transaction commits."""
     generation, token = _next_generation(db, tree)
     gone = [*removed, *(source.path for source, _ in placed)]
     held = "SELECT file FROM entries WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"
@@ -320,7 +320,7 @@ def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: st
 
 
 def attach(db: Connection, tree: int, name: str, data: bytes) -> None:
-    """Keep what belongs to a tree as a whole. Servers see it with its next generation."""
+    """Store what belongs to a tree as a whole. Servers see it with its next generation."""
     db.execute(
         """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE
            SET data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum""",
@@ -348,7 +348,7 @@ def list_dropped_trees(database: TeamDatabase) -> list[TreeRow]:
 
 
 def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
-    """Its identity, and how many trees and files went with it: files that forks have too stay."""
+    """Its identity, and how many trees and files were removed: files that forks have too stay."""
     query = "SELECT identity, family FROM projects WHERE id = %s FOR UPDATE"
     identity, family = db.execute(query, (project,)).fetchall()[0]
     trees = db.execute("SELECT id FROM trees WHERE project = %s FOR UPDATE", (project,)).fetchall()
@@ -361,8 +361,8 @@ def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
 
 
 def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:
-    """Delete files that no tree has any more and that are too old, too many of one path, or more than a share of what
-    is in use, the oldest first; also those that were stored for a tree a day ago and never came into one."""
+    """Delete files that no tree has any more and that are too old, too many for one path, or more than a share of
+    what is in use, oldest first; also those stored for a tree a day ago that were never used."""
     expired = """WITH released AS (
                    SELECT id, released_at,
                    row_number() OVER (PARTITION BY path ORDER BY released_at DESC, id DESC) AS n,
@@ -378,14 +378,14 @@ def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:
                  AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = f.id)"""
     values = {"family": family, "recipe": recipe, "versions": _VERSIONS_KEPT, "share": keep.share, "days": keep.days}
     ids = [row[0] for row in db.execute(expired, values)]
-    # Another project of the family may just be taking one of them into a tree.
+    # Another project of the family may just be adding one of them to a tree.
     free = """SELECT id FROM files f WHERE id = ANY(%s)
               AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED"""
     return db.execute(f"DELETE FROM files WHERE id IN ({free})", (ids,)).rowcount
 
 
 def list_unused_trees(db: Connection, tree: TreeRow) -> list[int]:
-    """Trees of the same project that nobody asked for in a while: by other recipes, and of single commits."""
+    """Trees of the same project that nobody used for a while: by other recipes, and of single commits."""
     query = """SELECT o.id FROM trees o JOIN trees t ON t.project = o.project WHERE t.id = %s AND o.id <> t.id
                AND ((o.name = t.name AND o.recipe <> t.recipe) OR o.name ^@ 'commit/')
                AND o.used_at < now() - %s * interval '1 day' FOR UPDATE OF o SKIP LOCKED"""
@@ -394,12 +394,12 @@ def list_unused_trees(db: Connection, tree: TreeRow) -> list[int]:
 
 # --- the local copy ------------------------------------------------------------------------------------------------
 
-_PULL_CHUNKS = 8192  # that are fetched and applied at once
-_REACHED = "team"  # the key under which the local copy has the generation that it reflects
+_PULL_CHUNKS = 8192  # fetched and applied at once
+_REACHED = "team"  # the key under which the local copy records its generation
 
 
 class Entry(Struct, frozen=True):
-    """A path of a tree and what it has there; a file of None was removed."""
+    """A path of a tree and its file; None means removed."""
 
     source: SourceFile
     file: int | None
@@ -409,14 +409,14 @@ class Entry(Struct, frozen=True):
 
 
 class FileDamaged(IndexDamaged):
-    """A stored file does not match its checksum. The local copy is sound, and the file is never used again."""
+    """A stored file does not match its checksum. The local copy is intact, and the file is never used again."""
 
     code = "STORE_DAMAGED"
 
 
 class TeamStore(SqliteStore):
-    """What reads an index reads the local copy in `folder`, so results are those of a local index. Nothing is asked of
-    the database until something is written or pulled, so that searches work without it."""
+    """Reads come from the local copy in `folder`, so results are those of a local index. The database is not used
+    until something is written or pulled, so that searches work without it."""
 
     def __init__(
         self,
@@ -428,14 +428,14 @@ class TeamStore(SqliteStore):
         beside: Path | None = None,
         rewrite: bool = False,
     ) -> None:
-        """What lies in the folder `beside` belongs to the tree as a whole. With `rewrite` nothing that the team has is
-        used again: every file is to be stored, and replaces what it has."""
+        """The folder `beside` holds what belongs to the tree as a whole. With `rewrite` nothing that the team has is
+        reused: every file is stored again and replaces the old one."""
         self.place = place
         self._beside = beside
         self._rewrite = rewrite
         self._family = ""
-        self._next: Reached | None = None  # what the local transaction to come will have reached
-        self._contents: frozenset[str] | None = None  # hashes of what the family has, for this run
+        self._next: Reached | None = None  # what the next local transaction will have reached
+        self._contents: frozenset[str] | None = None  # hashes of the family's contents, for this run
         super().__init__(folder, tree, recipe=recipe)
 
     @property
@@ -492,7 +492,7 @@ class TeamStore(SqliteStore):
         if found is not None or self._rewrite:
             return found
         place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
-        if self._contents is None:  # most of what is asked for is new to the family: one question answers that
+        if self._contents is None:  # most requested files are new to the family: one query answers that
             everything = "SELECT DISTINCT sha256 FROM files WHERE family = %s AND recipe = %s AND chunk_count > 0"
             rows = place.database.rows(everything, (self.family, self.recipe))
             self._contents = frozenset(row[0] for row in rows)
@@ -505,7 +505,7 @@ class TeamStore(SqliteStore):
         return None
 
     def _fetch(self, ids: Sequence[int]) -> dict[int, IndexedFile]:
-        """Stored files by id; raises FileDamaged where one is not as it was stored."""
+        """Stored files by id; raises FileDamaged if one differs from what was stored."""
         query = "SELECT id, path, payload, checksum FROM files WHERE id = ANY(%s)"
         found = {}
         for number, path, payload, checksum in self.place.database.rows(query, (list(ids),)):
@@ -515,8 +515,8 @@ class TeamStore(SqliteStore):
         return found
 
     def _set_aside(self, file: int, path: str) -> FileDamaged:
-        """Its recipe becomes one that nobody has, and its entries look changed: the next index of the tree stores it
-        again."""
+        """Its recipe becomes one that nobody has, and its entries look changed: the next index run of the tree
+        stores it again."""
         with self.place.database.transaction() as db:
             aside = "UPDATE files SET recipe = 'damaged ' || id || ' ' || recipe WHERE id = %s"
             db.execute(f"{aside} AND NOT recipe ^@ 'damaged '", (file,))
@@ -531,19 +531,19 @@ class TeamStore(SqliteStore):
     # --- the local copy ---
 
     def is_behind(self, *, patient: bool) -> bool:
-        """Whether the team has another generation than the local copy. Who is not `patient` is answered at once, also
-        where the database cannot be reached."""
+        """Whether the team has another generation than the local copy. Unless `patient`, answered at once, even if
+        the database cannot be reached."""
         read = self.place.database.read
         _, now = read(self._current, quick=True) if patient else read(self._current, patience_s=0, quick=True)
         return now != self.reached()
 
     def pull(self) -> bool:
         """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
-        the local index. It may end at any point: what is missing is pulled the next time."""
+        the local index. It may be interrupted at any point: what is missing is pulled the next time."""
         reached = self.reached()
         row, now = self.place.database.read(self._current, quick=True)
         if row is None:
-            if reached is not None:  # it was dropped, so what is here has to be stored again
+            if reached is not None:  # it was dropped, so the local content has to be stored again
                 self._forget()
             return reached is not None
         self.place.database.on_pull(now != reached)
@@ -568,7 +568,7 @@ class TeamStore(SqliteStore):
         return True
 
     def _current(self, db: Connection) -> tuple[TreeRow | None, Reached | None]:
-        """The tree as the database has it, and its generation."""
+        """The tree as stored in the database, and its generation."""
         query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s"
         found = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
         if not found:
@@ -582,7 +582,7 @@ class TeamStore(SqliteStore):
         return bool(self.place.database.rows(query, asked, quick=True))
 
     def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
-        """What the local copy lacks of entries, in batches: files to insert, and ones that another tree has here."""
+        """The entries that the local copy lacks, in batches: files to insert, and ones that another tree has here."""
         query = (
             "SELECT e.path, f.sha256, f.brought_back FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"
         )
@@ -599,7 +599,7 @@ class TeamStore(SqliteStore):
                 wanted.append(entry)
         yield [], reused
         batch, chunks = list[Entry](), 0
-        for entry in sorted(wanted, key=lambda entry: entry.file or 0):  # in the order in which they were stored
+        for entry in sorted(wanted, key=lambda entry: entry.file or 0):  # in the order they were stored
             batch.append(entry)
             chunks += entry.chunks
             if chunks >= _PULL_CHUNKS:
@@ -616,7 +616,7 @@ class TeamStore(SqliteStore):
                 yield part, []
 
     def _fetch_attachments(self, tree: int) -> None:
-        """One that is damaged is left out: searches do without its commit messages until it is made again."""
+        """A damaged one is left out: searches work without its commit messages until it is rebuilt."""
         if self._beside is None:
             return
         known = [hashlib.sha256(self._attachment(name)).digest() for name in _attachment_names()]
@@ -686,7 +686,7 @@ class TeamStore(SqliteStore):
 
     @contextmanager
     def _committing(self) -> Iterator[tuple[Connection, TreeRow]]:
-        """A transaction of the team's database, in which the tree is as the local copy has it."""
+        """A transaction of the team's database in which the tree matches the local copy."""
         place, reached = self.place, self.reached()
         with place.database.transaction() as db:
             row = create_tree(db, place.identity, place.name, self.recipe)
@@ -699,7 +699,7 @@ class TeamStore(SqliteStore):
             yield db, row
 
     def _list_ended(self, trees: Collection[str] | None) -> Iterable[int]:
-        """The trees of folders that are no longer here, where `trees` are those that are left."""
+        """The trees of folders that no longer exist here, given those that are left."""
         query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
         with self._connections.reading() as db:
             rows: list[Any] = db.execute(query, (_REACHED,)).fetchall() if trees is not None else []

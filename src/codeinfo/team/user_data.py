@@ -1,5 +1,5 @@
-"""What belongs to users and projects in the team's database beside the code, under row security: conversations and
-savings by the statements of `codeinfo.store.user_data`, answers while they are written, memories."""
+"""Users' and projects' data in the team's database besides the code, under row security: conversations and savings
+through the statements of `codeinfo.store.user_data`, answers in progress, memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codeinfo.store.user_data import Row, Transaction
 from codeinfo.team.access import Refused, request_user
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 
-OPERATOR = -1  # who types commands on a machine that may open the database: a user without a row
+OPERATOR = -1  # who types commands on a machine with access to the database: a user without a row
 
 
 class TeamUserData:
@@ -73,7 +73,7 @@ class _TeamTransaction:
 
 
 def _storable(value: Any) -> Any:
-    """PostgreSQL has no text with a NUL, which a model may well write."""
+    """PostgreSQL cannot store a NUL in text, which a model may well write."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
@@ -88,7 +88,7 @@ Event = tuple[str, str]  # its kind, and its data as JSON
 
 
 class SharedAnswer(Struct, frozen=True):
-    """`result` is JSON, of a finished one; `gone` says that its server has ended without finishing it."""
+    """`result` is the JSON of a finished one; `gone` says that its server has ended without finishing it."""
 
     id: str
     question: str
@@ -100,8 +100,8 @@ class SharedAnswer(Struct, frozen=True):
 
 
 class SharedAnswers:
-    """The server that writes an answer publishes its events, and others show them. Finished answers are dropped after a
-    while: the conversation has them. Each method sees only the answers of its owner."""
+    """The server that writes an answer publishes its events, and others show them. Finished answers are dropped
+    after a while: the conversation has them. Each method sees only its owner's answers."""
 
     def __init__(self, database: TeamDatabase) -> None:
         self._database = database
@@ -117,7 +117,7 @@ class SharedAnswers:
     def publish(
         self, owner: int, identity: str, first: int, events: Sequence[Event], result: str | None = None
     ) -> bool:
-        """Add events from number `first` on; returns whether somebody asked it to stop. Idempotent."""
+        """Add events from number `first` on; returns whether a stop was requested. Idempotent."""
         with self._database.transaction(owner) as db:
             rows = [(identity, number, *event) for number, event in enumerate(events, first)]
             with db.cursor() as cursor:
@@ -128,7 +128,7 @@ class SharedAnswers:
             return any(stop for (stop,) in db.execute(update, (result, identity)))
 
     def find(self, owner: int, *, identity: str = "", conversation: str = "") -> SharedAnswer | None:
-        """By its id, or the one that is being written in a conversation."""
+        """By its id, or the one in progress in a conversation."""
         query = f"""SELECT {_COLUMNS} FROM answers WHERE id = %s OR (conversation = %s AND result IS NULL)
                     ORDER BY seen_at DESC LIMIT 1"""
         values = (identity, conversation or None)

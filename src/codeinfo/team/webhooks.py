@@ -1,7 +1,7 @@
 """Push webhooks of code hosts: verified, accepted once, and turned into a job.
 
-A delivery only ever makes a worker fetch the repository from the address that the project names; what was pushed is
-read there, not from the message. A message about an unknown project is answered like one with a wrong signature.
+A delivery only ever makes a worker fetch the repository from the project's own address; what was pushed is read there,
+not from the message. A message about an unknown project is answered like one with a wrong signature.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.identity import identity_of
 from codeinfo.team.jobs import defer_index, is_followed
 
-CLOCK_SKEW_S = 300.0  # that the time of a plain message may differ from ours
+CLOCK_SKEW_S = 300.0  # tolerated difference between the time of a plain message and ours
 _MOST_DELIVERY = 200  # characters of an id
 
 
@@ -53,7 +53,7 @@ def rotate_secret(db: Connection, project: int, hours: int) -> None:
 
 
 def secrets_of(db: Connection, project: int) -> list[str]:
-    """The secrets that are accepted, the current one first; for an unknown project, one that nobody can know."""
+    """The accepted secrets, the current one first; for an unknown project, one that nobody can know."""
     query = """SELECT s.value, p.hook_version, coalesce(p.old_hook_until > now(), false)
                FROM secrets s LEFT JOIN projects p ON p.id = %s WHERE s.name = 'webhooks'"""
     key, version, has_old = db.execute(query, (project,)).fetchall()[0]
@@ -74,7 +74,7 @@ class _Repository(Struct):
 
 
 class _Push(Struct):
-    """A push, as any of the hosts reports it. A ref of "" means all that the project follows."""
+    """A push, as reported by any of the hosts. A ref of "" means everything the project follows."""
 
     repository: _Repository = msgspec.field(default_factory=_Repository)
     project: _Repository | str = ""  # GitLab; by name in a plain message
@@ -88,7 +88,7 @@ class _Push(Struct):
 
 
 class _Scheme(Struct, frozen=True):
-    """The headers of one kind of host. `signature` is an HMAC-SHA-256 of the body in hex, behind `prefix`; `token` is
+    """The headers of one kind of host. `signature` is an HMAC-SHA-256 of the body in hex, after `prefix`; `token` is
     the secret itself."""
 
     delivery: tuple[str, ...]  # one of them
@@ -127,7 +127,7 @@ def sign(secret: str, timestamp: str, delivery: str, body: bytes) -> str:
 
 
 def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body: bytes) -> str:
-    """What was done about a delivery: "queued", or why nothing. Raises HookRefused, Replayed or UsageError."""
+    """What was done about a delivery: "queued", or why nothing was. Raises HookRefused, Replayed or UsageError."""
     scheme = SCHEMES[kind]
     try:
         push = msgspec.json.decode(body, type=_Push)
@@ -165,7 +165,7 @@ def _queue(db: Connection, project: int, ref: str) -> str:
 
 
 def _project(db: Connection, address: str) -> int:
-    """By its identity, which may have a port, or by any address of it; 0 for one that is not here."""
+    """By its identity, which may have a port, or by any of its addresses; 0 if it is not here."""
     names = [address]
     with suppress(UsageError):
         names.append(identity_of(address))
