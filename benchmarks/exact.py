@@ -29,7 +29,7 @@ from codeinfo import Config, Engine, GrepRequest, IndexRequest
 from codeinfo.engine.grep import MAX_BYTES, Corpus, list_files
 from codeinfo.files import read_regular
 from codeinfo.serve.refresh import server_engine
-from codeinfo.sources.masking import blanked
+from codeinfo.sources.masking import blank_secrets
 from codeinfo.sources.read import searchable
 
 MOST_COMPARED = 10_000  # lines of one pattern whose places are compared; beyond, the count is
@@ -89,7 +89,7 @@ def patterns(root: Path, corpus: Corpus, count: int, seed: int) -> list[Asked]:
 
 
 def random_line(root: Path, corpus: Corpus, chooser: random.Random) -> str:
-    text = blanked(searchable(read_regular(str(root), chooser.choice(corpus.paths), MAX_BYTES)) or b"")
+    text = blank_secrets(searchable(read_regular(str(root), chooser.choice(corpus.paths), MAX_BYTES)) or b"")
     lines = [line for line in text.split(b"\n") if b"\0" not in line and len(line.strip()) > 4]
     return chooser.choice(lines).decode("utf-8", "replace").strip("\r") if lines else ""
 
@@ -214,7 +214,7 @@ def ripgrep(root: Path, asked: Asked) -> Iterator[Place]:
 
 def is_secret(root: Path, place: Place) -> bool:
     """Whether something in a line is masked, which may keep it from matching."""
-    text = blanked(searchable(read_regular(str(root), place[0], MAX_BYTES)) or b"")
+    text = blank_secrets(searchable(read_regular(str(root), place[0], MAX_BYTES)) or b"")
     return b"\0" in text.split(b"\n")[place[1] - 1]
 
 

@@ -41,11 +41,11 @@ from codeinfo.search.line import (
     Evidence,
     Ranked,
     SearchOptions,
-    boosted,
-    filtered,
+    apply_filter,
     fuse,
     gather,
     layout_of,
+    rank_files,
     read_paths,
     weights_for,
 )
@@ -150,7 +150,7 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
                 read = read_query(query.text, project_words=options.project_words)
                 weights = weights_for(read, embedder)
                 evidence = gather(read, view, embedder, weights, options)
-                ranked = boosted(read, filtered(fuse(evidence, weights), options), view, weights, options)
+                ranked = rank_files(read, apply_filter(fuse(evidence, weights), options), view, weights, options)
                 ranked = read_paths(ranked, evidence, view, embedder, weights)
                 if not ranked:
                     continue

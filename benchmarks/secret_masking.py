@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from codeinfo.model import Skip
 from codeinfo.sources.masking import mask
-from codeinfo.sources.read import decode, load, unwanted
+from codeinfo.sources.read import decode, load, skip_unless_overridden
 from codeinfo.sources.walk import walk
 
 MOST_IN_10_000_LINES = 1.0
@@ -55,7 +55,7 @@ def texts(root: Path) -> Iterator[tuple[str, str]]:
         if isinstance(loaded, Skip):
             continue
         text = decode(loaded.data, mask=False)
-        if text is not None and unwanted(root, file.path, text.content) is None:
+        if text is not None and skip_unless_overridden(root, file.path, text.content) is None:
             yield file.path, text.content
 
 

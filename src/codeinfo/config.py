@@ -90,7 +90,7 @@ def use_one_blas_thread() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def colour_refused() -> bool:
+def refuses_colour() -> bool:
     """Whether the user asked for plain text (https://no-color.org) or the terminal has no colour."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 

@@ -455,7 +455,7 @@ def jsonable(value: object) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
+def decode_stored(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
     """Decode stored JSON; None if there is none, or if it is damaged or from another version."""
     try:
         return msgspec.json.decode(data or b"", type=kind)

@@ -21,11 +21,11 @@ MAX_TOKEN = 64  # longer runs are hashes, base64 and generated names: nobody sea
 
 
 def gaps_for(signs: str) -> bytes:
-    """A table for `spaced` that keeps letters, digits and these signs."""
+    """A table for `blank_signs` that keeps letters, digits and these signs."""
     return bytes(code if code > 127 or chr(code).isalnum() or chr(code) in signs else 32 for code in range(256))
 
 
-def spaced(text: str, gaps: bytes) -> str:
+def blank_signs(text: str, gaps: bytes) -> str:
     """The text with spaces in place of ASCII signs. On bytes, which take a tenth of the time of characters."""
     return text.encode("utf-8", "surrogatepass").translate(gaps).decode("utf-8", "surrogatepass")
 
@@ -35,7 +35,7 @@ _GAPS = gaps_for("_")
 
 def read_tokens(text: str, readings: Readings[Content]) -> Iterator[Content]:
     """What is read in a text, token by token."""
-    return chain.from_iterable(map(readings.__getitem__, spaced(text, _GAPS).split()))
+    return chain.from_iterable(map(readings.__getitem__, blank_signs(text, _GAPS).split()))
 
 
 def split_identifier(identifier: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def identifiers(text: str) -> list[str]:
     """The identifiers and numbers in a text, as written."""
     if text.isascii() and text.isidentifier():  # the common case
         return [text] if len(text) <= MAX_TOKEN else []
-    found = spaced(text, _GAPS).split() if text.isascii() else []  # in half the time
+    found = blank_signs(text, _GAPS).split() if text.isascii() else []  # in half the time
     if not found or min(found) < ":":  # one may begin with a digit: `0x1f` is 0 and x1f
         found = _IDENTIFIER.findall(text)
     return [token for token in found if len(token) <= MAX_TOKEN]

@@ -19,7 +19,7 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.code import CodeMap, Hotspot, HotspotReport, MapArea
 from codeinfo.operations.search import IndexReport, IndexResponse
 from codeinfo.shells import terminal
-from codeinfo.shells.picker import opening
+from codeinfo.shells.picker import editor_command_for
 from codeinfo.shells.render import render, window
 from codeinfo.shells.render_answers import Prose
 from codeinfo.shells.terminal import Output, Span, clean, quantity
@@ -273,7 +273,7 @@ def test_the_picker_needs_a_terminal(shop: Path, codeinfo: Any) -> None:
     ],
 )
 def test_editors_open_the_line_in_their_own_syntax(command: str, expected: list[str]) -> None:
-    assert opening(command, "a.py", 3) == expected
+    assert editor_command_for(command, "a.py", 3) == expected
 
 
 def test_areas_of_a_long_folder_are_named_from_there() -> None:

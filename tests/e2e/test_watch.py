@@ -18,7 +18,7 @@ from codeinfo.model import Walk
 from codeinfo.serve import refresh
 from codeinfo.serve.refresh import Watch, server_engine
 from codeinfo.sources.read import Files
-from codeinfo.sources.walk import walk, walked_again
+from codeinfo.sources.walk import rewalk, walk
 from codeinfo.store.sqlite import SqliteStore
 
 CODE = "def {name}():\n    return 0\n"
@@ -223,7 +223,7 @@ def test_a_look_at_the_changes_finds_what_a_walk_finds(tmp_path: Path, seed: int
         for _ in range(chance.randint(1, 3)):
             chance.choice(CHANGES)(tmp_path / chance.choice(PLACES), chance)
         events = restarted.start()
-        again = walked_again(tmp_path, seen, events.files) if events.are_all else None
+        again = rewalk(tmp_path, seen, events.files) if events.are_all else None
         now = walk(tmp_path)
         if again is not None:
             assert again.files == now.files

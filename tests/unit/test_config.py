@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.config import Config, colour_refused, user_file
+from codeinfo.config import Config, refuses_colour, user_file
 from codeinfo.errors import UsageError
 from codeinfo.settings import SETTINGS
 
@@ -229,7 +229,7 @@ def test_passwords_in_addresses_are_not_shown(url: str, shown: str, tmp_path: Pa
 def test_no_color(no_colour: str, term: str, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", no_colour)
     monkeypatch.setenv("TERM", term)
-    assert colour_refused() is refused
+    assert refuses_colour() is refused
 
 
 def test_bom_and_unreadable_files(tmp_path: Path) -> None:

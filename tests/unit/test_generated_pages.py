@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.sources.read import FolderFiles, is_generated_page, unwanted
+from codeinfo.sources.read import FolderFiles, is_generated_page, skip_unless_overridden
 
 JAVADOC = """<!DOCTYPE HTML>
 <!-- NewPage -->
@@ -30,7 +30,7 @@ JAVADOC = """<!DOCTYPE HTML>
 )
 def test_generators_leave_marks(tmp_path: Path, head: str) -> None:
     assert is_generated_page("docs/api/a.html", head)
-    found = unwanted(FolderFiles(tmp_path), "docs/api/a.html", head)
+    found = skip_unless_overridden(FolderFiles(tmp_path), "docs/api/a.html", head)
     assert found is not None
     assert found.rule == "generated-documentation"
 
@@ -46,9 +46,9 @@ def test_generators_leave_marks(tmp_path: Path, head: str) -> None:
 )
 def test_what_people_wrote_stays(tmp_path: Path, path: str, text: str) -> None:
     assert not is_generated_page(path, text)
-    assert unwanted(FolderFiles(tmp_path), path, text) is None
+    assert skip_unless_overridden(FolderFiles(tmp_path), path, text) is None
 
 
 def test_an_override_brings_a_page_back(tmp_path: Path) -> None:
     (tmp_path / ".codeinfoignore").write_text("!docs/api/\n!docs/api/**\n")
-    assert unwanted(FolderFiles(tmp_path), "docs/api/a.html", JAVADOC) is None
+    assert skip_unless_overridden(FolderFiles(tmp_path), "docs/api/a.html", JAVADOC) is None

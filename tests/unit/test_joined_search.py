@@ -18,7 +18,7 @@ from codeinfo.model import SearchResult
 from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
 from codeinfo.ports import PostingList, StoredSymbol
 from codeinfo.search import line
-from codeinfo.search.joined import Part, joined
+from codeinfo.search.joined import Part, join_parts
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.store.snapshot import SqliteSnapshot
 from codeinfo.tokens import CHARS_PER_TOKEN
@@ -138,7 +138,7 @@ def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict
             with store.snapshot() as view:
                 options = SearchOptions(root=str(root), explain=True)
                 alone = search(query, view, index_manager.embedder, options)
-                together = search(query, joined([Part(str(root), view)]), index_manager.embedder, options)
+                together = search(query, join_parts([Part(str(root), view)]), index_manager.embedder, options)
             assert together.hits == alone.hits
             assert (together.quality, together.dropped) == (alone.quality, alone.dropped)
 
@@ -215,7 +215,7 @@ def _count_terms_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sequenc
 def test_terms_of_some_files_are_those_of_their_roots(engine: Engine, roots: dict[str, Path]) -> None:
     with ExitStack() as opened:
         stores = [engine.indexes.open(engine.indexes.of(root))[0] for root in roots.values()]
-        view = joined(
+        view = join_parts(
             [
                 Part(str(root), opened.enter_context(store.snapshot()))
                 for root, store in zip(roots.values(), stores, strict=True)

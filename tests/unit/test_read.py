@@ -123,7 +123,7 @@ def test_an_unreadable_file_matters(tmp_path: Path) -> None:
     ],
 )
 def test_generated(text: str) -> None:
-    assert read.generated(text)
+    assert read.is_marked_generated(text)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +137,18 @@ def test_generated(text: str) -> None:
     ],
 )
 def test_not_generated(text: str) -> None:
-    assert not read.generated(text)
+    assert not read.is_marked_generated(text)
 
 
 def test_unwanted_content(tmp_path: Path) -> None:
     packed = "var a=1;" * 2000
     prose = "A long paragraph of words. " * 400
-    skip = read.unwanted(read.FolderFiles(tmp_path), "app.js", packed)
+    skip = read.skip_unless_overridden(read.FolderFiles(tmp_path), "app.js", packed)
     assert skip
     assert skip.rule == "minified"
-    assert read.unwanted(read.FolderFiles(tmp_path), "notes.md", prose) is None
+    assert read.skip_unless_overridden(read.FolderFiles(tmp_path), "notes.md", prose) is None
     (tmp_path / ".codeinfoignore").write_text("!app.js\n")
-    assert read.unwanted(read.FolderFiles(tmp_path), "app.js", packed) is None
+    assert read.skip_unless_overridden(read.FolderFiles(tmp_path), "app.js", packed) is None
 
 
 # --- secrets -------------------------------------------------------------------------------------------------------

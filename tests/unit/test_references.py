@@ -33,7 +33,7 @@ from codeinfo.operations.code import (
     UnusedRequest,
 )
 from codeinfo.operations.search import IndexRequest, SearchRequest, StatusRequest
-from codeinfo.tokens import spaced
+from codeinfo.tokens import blank_signs
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
@@ -519,7 +519,7 @@ def test_packed_references_are_read_in_part() -> None:
 @pytest.mark.parametrize("language", ["python", "typescript", "ruby", "bash", "haskell"])
 @given(line=st.text(st.one_of(st.sampled_from("abIF_$10.( )?!=~'-\t"), st.characters(exclude_characters="\n"))))
 def test_the_tokens_of_a_line_have_the_uses_of_the_line(language: str, line: str) -> None:
-    tokens = spaced(line.replace("(", "( "), parse._gaps(language)).split()
+    tokens = blank_signs(line.replace("(", "( "), parse._gaps(language)).split()
     found = [use for token in tokens for use in parse._token_uses(language)[token]]
     ignored = parse._ignored(language)
     assert found == ["" if use in ignored else use for use in parse._uses(language).findall(line)]

@@ -15,10 +15,10 @@ from codeinfo.knowledge.change import (
     Revision,
     Version,
     api_changes,
-    changed_symbols,
     compare,
+    find_changed_symbols,
+    find_untested,
     reviewers,
-    untested,
     unusual_patterns,
 )
 from codeinfo.knowledge.detectors import built_in_detectors
@@ -46,7 +46,9 @@ def test_the_innermost_definition_changed() -> None:
     change = compare(
         "a.py", "class A:\n  def b():\n    1\n    2\n  x = 1\n", "class A:\n  def b():\n    1\n    3\n  x = 1\n"
     )
-    assert [(s.name, s.place, s.lines) for s in changed_symbols(change, [outer, inner])] == [("A.b", "a.py:2-4", 1)]
+    assert [(s.name, s.place, s.lines) for s in find_changed_symbols(change, [outer, inner])] == [
+        ("A.b", "a.py:2-4", 1)
+    ]
 
 
 def test_reviewers_wrote_what_was_changed() -> None:
@@ -328,11 +330,14 @@ def test_tests_beside_the_code_count_as_tests() -> None:
     inline = Definition("works", "tests.works", "function", "fn works()", "", 2, 2)
     both = "fn f() { 1 }\nfn works() { 1 }", "fn f() { 2 }\nfn works() { 2 }"
     before, after = (Version(text, (code, inline)) for text in both)
-    assert untested([Revision(compare("a.rs", *both), before, after, is_product=True)], lambda path, name: False) == []
+    assert (
+        find_untested([Revision(compare("a.rs", *both), before, after, is_product=True)], lambda path, name: False)
+        == []
+    )
     only = "fn f() { 1 }", "fn f() { 2 }"
     before, after = (Version(text, (code,)) for text in only)
     alone = Revision(compare("a.rs", *only), before, after, is_product=True)
-    assert [finding.message for finding in untested([alone], lambda path, name: False)] == [
+    assert [finding.message for finding in find_untested([alone], lambda path, name: False)] == [
         "f was changed, and no test was"
     ]
 
@@ -429,8 +434,8 @@ def test_what_overrides_another_is_no_other_call_and_needs_no_test_by_name() -> 
     )
     assert api_changes([change]) == []
     test = Revision(compare("ATest.kt", None, "x"), Version(), Version("x"), FileKind.TEST)
-    assert untested([change, test], lambda path, name: False) == []
-    assert [one.message for one in untested([change], lambda path, name: False)] == [
+    assert find_untested([change, test], lambda path, name: False) == []
+    assert [one.message for one in find_untested([change], lambda path, name: False)] == [
         "A.take is new, and no test names it",
         "A.size was changed, and no test was",
     ]

@@ -372,7 +372,7 @@ def test_nothing_the_repository_names_is_executed(repository: Path, tmp_path: Pa
     assert "a.py" in paths(walk(repository))
     why(repository, "a.py")
     git.run(repository, ("log", "-p"))
-    assert "b.py" in git.changed_since(repository, "HEAD")
+    assert "b.py" in git.list_changed(repository, "HEAD")
     assert not marker.exists()
 
 
@@ -431,13 +431,13 @@ def test_changed_since(repository: Path) -> None:
     (repository / "sub/deep.py").unlink()
     os.mkfifo(repository / "sub/deep.py")  # what is no file any more is not opened
     expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py", "sub/deep.py"}
-    assert git.changed_since(repository, "HEAD~1") == expected
-    assert git.changed_since(repository / "sub", "HEAD") == {"new.py", "deep.py"}
+    assert git.list_changed(repository, "HEAD~1") == expected
+    assert git.list_changed(repository / "sub", "HEAD") == {"new.py", "deep.py"}
     run_git(repository, "update-index", "--skip-worktree", "same.py")  # as in a sparse work tree
     (repository / "same.py").unlink()
-    assert git.changed_since(repository, "HEAD~1") == expected
+    assert git.list_changed(repository, "HEAD~1") == expected
     with pytest.raises(NotFound):
-        git.changed_since(repository, "--output=/tmp/x")
+        git.list_changed(repository, "--output=/tmp/x")
 
 
 # --- why and roots -------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from codeinfo.shells.http_views import (
     decay_chart,
     editor_address,
     editor_template,
+    mark_spans,
     markdown_html,
-    marked,
     picture_of,
     result_view,
     sentence_html,
@@ -264,8 +264,8 @@ def test_code_of_no_known_language_is_plain(fence: str) -> None:
 
 def test_marks_keep_tags_and_entities_whole() -> None:
     line = Markup('<span class="s">a &lt; bc</span>d')
-    assert marked(line, [(2, 7)]) == ('<span class="s">a <mark>&lt; bc</mark></span><mark>d</mark>')
-    assert marked(line, []) is line
+    assert mark_spans(line, [(2, 7)]) == ('<span class="s">a <mark>&lt; bc</mark></span><mark>d</mark>')
+    assert mark_spans(line, []) is line
 
 
 def test_a_result_is_cut_to_the_lines_that_answer() -> None:

@@ -25,7 +25,7 @@ from codeinfo.answers.model import json_objects, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
-from codeinfo.model import SearchResult, decoded
+from codeinfo.model import SearchResult, decode_stored
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
 
@@ -227,7 +227,7 @@ def _load(place: Path) -> Profile:
 
 
 def _command(path: Path) -> Command:
-    written = decoded(_read(path).encode(), Command)
+    written = decode_stored(_read(path).encode(), Command)
     if written is None or not written.steps or not all(map(str.strip, written.steps)):
         raise UsageError(f"{path} is not a command", next_step='Write it as {"description": "…", "steps": ["…"]}')
     return replace(written, name=path.stem)

@@ -171,17 +171,17 @@ def problem_with(facts: Facts, item: Item, cited: Sequence[Item], items: Mapping
 def _about_something_else(facts: Facts, item: Item, items: Mapping[int, Item]) -> str:
     if len(facts.terms) < _FEW_TERMS:
         return ""
-    own = _shared(facts.terms, item)
+    own = _measure_overlap(facts.terms, item)
     if own < _LEAST_SHARED:
         return "the source has hardly any of its words"
     if own < _GOOD_SHARE:
         for other in items.values():
-            if other.number != item.number and _shared(facts.terms, other) > own + _BETTER_BY:
+            if other.number != item.number and _measure_overlap(facts.terms, other) > own + _BETTER_BY:
                 return f"source {other.number} has far more of its words"
     return ""
 
 
-def _shared(wanted: frozenset[str], item: Item) -> float:
+def _measure_overlap(wanted: frozenset[str], item: Item) -> float:
     return len(wanted & _terms_of(item)) / len(wanted)
 
 

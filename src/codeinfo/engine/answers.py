@@ -18,7 +18,14 @@ from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
-from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, opening, place_of
+from codeinfo.engine.documents import (
+    DocumentOperations,
+    document_lines,
+    headings,
+    no_collection,
+    place_of,
+    place_to_open,
+)
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
@@ -255,7 +262,7 @@ class DocumentLookup(Lookup):
         language = self._store(index).manifest()[path].language
         place = place_of(language, citation.section)
         full = str(index.root / path)
-        opens = opening(full, language, citation.section, place, citation.start_line)
+        opens = place_to_open(full, language, citation.section, place, citation.start_line)
         return replace(citation, collection=index.source.collection.id, opens=opens)
 
     def _search(self, query: str) -> SearchResult:

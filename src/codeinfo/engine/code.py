@@ -42,7 +42,7 @@ from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.card import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
 from codeinfo.languages.model import is_inline_test
-from codeinfo.model import FileKind, Hit, HitContext, NextStep, decoded, to_run
+from codeinfo.model import FileKind, Hit, HitContext, NextStep, decode_stored, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
@@ -236,14 +236,14 @@ class CodeOperations:
         def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
             return hotspots(index.facts, index.root, request.days, below)
 
-        found = self._derived(request, f"hotspots {request.days}", ops.HotspotReport, measure, progress)
+        found = self._compute_once(request, f"hotspots {request.days}", ops.HotspotReport, measure, progress)
         return replace(found, hotspots=found.hotspots[: request.limit])
 
     def map(self, request: ops.MapRequest, progress: ProgressSink | None = None) -> ops.CodeMap:
         def draw(index: CodeIndex, below: str) -> ops.CodeMap:
             return code_map(index, request, below)
 
-        found = self._derived(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
+        found = self._compute_once(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
         history = self.hotspots(ops.HotspotsRequest(request.path, limit=request.limit, refresh=False), progress)
         found = replace(found, hotspots=history.hotspots, notes=(*found.notes, *history.notes))
         if not request.area:
@@ -252,7 +252,7 @@ class CodeOperations:
             # An area needs only the graph, not the history.
             return replace(found, area_files=area_files(part_of(names.index.graph, below), request))
 
-    def _derived(
+    def _compute_once(
         self,
         request: ops.HotspotsRequest | ops.MapRequest,
         key: str,
@@ -284,7 +284,7 @@ def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: C
     stamp = _stamp(store, root)
     kept = _kept_answers(store, stamp)
     if key in kept.answers:
-        known = decoded(kept.answers[key], kind)
+        known = decode_stored(kept.answers[key], kind)
         if known is not None:
             return known
     answer = make()
@@ -306,7 +306,7 @@ def _stamp(store: SqliteStore, root: Path) -> str:
 
 
 def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
-    kept = decoded(read_beside(store, ANSWERS_FILE), _Answers)
+    kept = decode_stored(read_beside(store, ANSWERS_FILE), _Answers)
     return kept if kept and kept.stamp == stamp else _Answers(stamp)
 
 

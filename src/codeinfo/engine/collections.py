@@ -112,7 +112,7 @@ class CollectionList:
         return next((known for known in self.all(project)[0] if known.id == collection.id), None)
 
     def add(self, collection: Collection, project: Path) -> None:
-        with self._changing() as write:
+        with self._edit_list() as write:
             self.check_free(collection, project)  # again: another process may have added one since
             write([*(item for item in self._read_own() if item.id != collection.id), collection])
 
@@ -129,7 +129,7 @@ class CollectionList:
                 text = remove_from_context(_read(path), str(path.parent), collection.name)
                 replace_file(path, text.encode(), mode=_SHARED)
             return
-        with self._changing() as write:
+        with self._edit_list() as write:
             write([item for item in self._read_own() if item.id != collection.id])
 
     def _read_own(self) -> list[Collection]:
@@ -137,7 +137,7 @@ class CollectionList:
         return read_user_list(text, str(self._list)) if text else []
 
     @contextmanager
-    def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
+    def _edit_list(self) -> Iterator[Callable[[list[Collection]], None]]:
         """Read and write the user's list under a lock that other processes share."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")

@@ -26,12 +26,12 @@ from codeinfo.engine.collections import (
     fetch,
     pack_folder,
 )
-from codeinfo.engine.index_manager import ProgressSink, healed
+from codeinfo.engine.index_manager import ProgressSink, retry_on_damage
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
-from codeinfo.index.line import edited
+from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.ports import ChunkRow, Embedder
@@ -243,7 +243,7 @@ class _Searcher:
             place=place,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
-            opens=opening(str(part.root / path), chunk.language, section, place, _line(chunk, section)),
+            opens=place_to_open(str(part.root / path), chunk.language, section, place, _line(chunk, section)),
         )
 
 
@@ -276,7 +276,7 @@ def place_of(language: str, section: str) -> str:
     return ""
 
 
-def opening(path: str, language: str, section: str, place: str, line: int) -> str:
+def place_to_open(path: str, language: str, section: str, place: str, line: int) -> str:
     """Where to open a passage: the file, with its page, sheet, slide, heading or line."""
     if place:
         return f"{path}#{place.replace(' ', '=', 1)}"
@@ -593,7 +593,7 @@ class DocumentOperations:
         self, request: operations.DocsSearchRequest, progress: ProgressSink | None = None
     ) -> operations.DocsSearchResponse:
         chosen, notes = self.choose(request.path, request.collections)
-        response = healed(
+        response = retry_on_damage(
             lambda again: search_documents(
                 self._indexes, chosen, replace(request, refresh=again or request.refresh), progress
             )
@@ -679,7 +679,7 @@ def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]
     store = index.live_store()
     if changes is None or store is None:
         return operations.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
-    changed = tuple(file.path for file in edited(FolderFiles(index.root), store, changes.suspects))
+    changed = tuple(file.path for file in find_edited(FolderFiles(index.root), store, changes.suspects))
     same = changes.unchanged + len(changes.suspects) - len(changed)
     plan = operations.SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
     return plan, walked.skipped

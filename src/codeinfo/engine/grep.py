@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete, unread_note
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, is_complete, retry_on_damage, unread_note
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.errors import UsageError
@@ -30,7 +30,7 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search import literal
-from codeinfo.sources.masking import blanked
+from codeinfo.sources.masking import blank_secrets
 from codeinfo.sources.read import FileReader, Files, searchable
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
@@ -147,7 +147,7 @@ class Found:
         else:
             numbers = [line.number for line in (lines if self._kinds else lines[:room])]
             extents = facts.extents(file.file_id, numbers[0] + 1, numbers[-1] + 1) if file.file_id else ()
-            symbols = enclosing(extents, numbers)
+            symbols = find_enclosing(extents, numbers)
         if self._kinds:
             lines = [line for line in lines if line.number in symbols and symbols[line.number].kind in self._kinds]
         self.total += len(lines)
@@ -175,7 +175,7 @@ class GrepOperations:
             )
         places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
-        found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
+        found, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))
         notes += place_notes
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
@@ -381,7 +381,7 @@ class Scan:
         data = searchable(raw)
         if data is None:
             return b"", []
-        hidden = blanked(data)
+        hidden = blank_secrets(data)
         if hidden is data and len(self._clean) < MOST_CLEAN:
             self._clean.add(digest)
         return hidden, list(literal.matching_lines(self._pattern, hidden))
@@ -397,7 +397,7 @@ def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | No
     ]
 
 
-def enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
+def find_enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
     """The innermost definition around each of these lines (sorted, counted from 0)."""
     found: dict[int, Extent] = {}
     for extent in sorted(extents, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first

@@ -38,8 +38,8 @@ from codeinfo.sources.walk import (
     Memo,
     RevisionFiles,
     WalkSettings,
+    rewalk,
     walk_from,
-    walked_again,
 )
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder, Tree
@@ -96,7 +96,7 @@ class CodeSource(Source, frozen=True):
         return self.contents, _without_odd_names(walk_from(memo, self.root, self.settings))
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        return walked_again(self.root, before, changed, self.settings)
+        return rewalk(self.root, before, changed, self.settings)
 
 
 class RevisionSource(Source, frozen=True):
@@ -233,7 +233,7 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def _as_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[SourceFile, SourceFile]:
+def _match_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[SourceFile, SourceFile]:
     """The files of a work tree whose blobs git knows, as they are in the tree of a revision, which has no root."""
     if root is None:
         return {file: file for file in files}
@@ -688,10 +688,10 @@ class IndexManager:
         siblings = self._siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
         found: dict[str, str] = {}
         with suppress(GitFailed, OSError):
-            committed = _as_committed(None if self.source.fixed else self.root, files) if siblings else {}
+            committed = _match_committed(None if self.source.fixed else self.root, files) if siblings else {}
             for tree in siblings:
                 contents = store.contents(tree.name)
-                theirs = _as_committed(tree.root, contents)
+                theirs = _match_committed(tree.root, contents)
                 found |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
         return found
 
@@ -823,7 +823,7 @@ def _model(embedder: Embedder | None) -> str:
     return f"{embedder.model_id}/{embedder.dimension}" if embedder else "none"
 
 
-def healed(ask: Callable[[bool], Answer]) -> Answer:
+def retry_on_damage(ask: Callable[[bool], Answer]) -> Answer:
     """The answer to a read-only question, asked again if it hit damage: by then the build is marked, so that a refresh
     sets it aside and rebuilds it. `ask` receives whether it must refresh."""
     try:

@@ -32,7 +32,7 @@ from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
-from codeinfo.sources.walk import RevisionFiles, existing, refusal, resolved_root
+from codeinfo.sources.walk import RevisionFiles, refusal, resolve_existing, resolve_root
 from codeinfo.store.database import REVISION
 from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_room
 from codeinfo.store.sqlite import SqliteStore
@@ -120,7 +120,7 @@ class Indexes:
         if self.config.store.url and (name := _team_name(str(root), str(path))):
             return self._in_team(name, at)
         self._refuse_callers(path)
-        target = existing(os.path.join(root, path))
+        target = resolve_existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
@@ -176,11 +176,11 @@ class Indexes:
             raise self._unknown(name, at, user)
         if user is None:
             self._rows[name, at] = row
-        found = self._confirmed(row)
+        found = self._index_of_row(row)
         self._make_room([found])
         return Place(found, name[len(row.identity) + 1 :])
 
-    def _confirmed(self, row: TreeRow) -> IndexManager:
+    def _index_of_row(self, row: TreeRow) -> IndexManager:
         """The index of a tree that the database has just returned."""
         found = self._tree(row)
         found.confirm(row.reached)
@@ -234,7 +234,7 @@ class Indexes:
         assert self.team is not None
         user = request_user()
         rows = newest_trees(self.team, user, self._recipe())
-        newest = [self._confirmed(row) for row in rows[:OPEN_TREES]]
+        newest = [self._index_of_row(row) for row in rows[:OPEN_TREES]]
         self._make_room(newest)
         return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self.team, user)) - len(rows)
 
@@ -335,12 +335,12 @@ class Indexes:
         index or is a repository. If there is none, a folder is its own project, and a file belongs to the current
         folder if it lies in it, otherwise to its own folder."""
         self._refuse_callers(path)
-        target = existing(path)
+        target = resolve_existing(path)
         folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
         while not self._is_project(folder):
             above = os.path.dirname(folder)
             if above == folder:
-                here = existing("")
+                here = resolve_existing("")
                 return here if nearest != target and lies_below(nearest, here) and not refusal(here) else nearest
             folder = above
         return folder
@@ -360,7 +360,7 @@ class Indexes:
         known, identity = self._aliases.get(path), _identity(path)
         if known is not None and identity is not None and known[0] == identity:
             return known[1]
-        manager = self._manager(resolved_root(path))
+        manager = self._manager(resolve_root(path))
         if len(self._aliases) >= MAX_ALIASES:
             self._aliases.clear()
         self._aliases[path] = identity, manager

@@ -30,7 +30,7 @@ from codeinfo.graph.references import (
     usages,
 )
 from codeinfo.graph.uses import all_references, unpack
-from codeinfo.index.line import edited
+from codeinfo.index.line import find_edited
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
@@ -71,7 +71,7 @@ _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
 def explore_target(project: ProjectKnowledge, names: NameResolver, request: ExploreRequest, now: float) -> Exploration:
-    wanted, index = _explored(names.index, request.target), names.index
+    wanted, index = _resolve_target(names.index, request.target), names.index
     if wanted in index.graph.files:
         found = _explore_file(project, index, wanted, request)
     else:
@@ -89,13 +89,13 @@ def explore_target(project: ProjectKnowledge, names: NameResolver, request: Expl
     )
 
 
-def _explored(index: CodeIndex, target: str) -> str:
+def _resolve_target(index: CodeIndex, target: str) -> str:
     """A path in the index, or the name to look up: a line number stands for the innermost definition around it."""
     written = target.strip().removeprefix("./").removeprefix(f"{index.root}/")
-    if path := _indexed_path(index, written):
+    if path := _find_path(index, written):
         return path
     place = _PLACE.fullmatch(written)
-    path = _indexed_path(index, place[1]) if place else ""
+    path = _find_path(index, place[1]) if place else ""
     if not path or place is None:
         return written
     line = int(place[2])
@@ -110,7 +110,7 @@ def _explored(index: CodeIndex, target: str) -> str:
     return f"{path}::{inner.qualified}" if inner else path
 
 
-def _indexed_path(index: CodeIndex, written: str) -> str:
+def _find_path(index: CodeIndex, written: str) -> str:
     """The file whose path ends in this text, "" if the text is not a path."""
     if written in index.graph.files:
         return written
@@ -145,7 +145,7 @@ def _explore_symbol(
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
     uses = _uses(names, lookup)
     in_tests = {use: _is_in_tests(index, use) for use in uses}
-    tests = tuple(_described(use) for use in uses if in_tests[use])
+    tests = tuple(_describe_use(use) for use in uses if in_tests[use])
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
     several = len({one.id for one in listed})
@@ -156,7 +156,7 @@ def _explore_symbol(
         f"{first.path}:{lines[0]}-{lines[1]}",
         tuple(listed),
         code="\n".join(text[:CODE_LINES])[:CODE_CHARS],
-        callers=tuple(_described(use) for use in uses if not in_tests[use]),
+        callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(
                 edge.target for one, body in lookup.bodies if one == symbol for edge in callees(names, one, body)
@@ -183,7 +183,7 @@ def _is_in_tests(index: CodeIndex, use: Usage) -> bool:
     return use.file in index.graph.tests or is_inline_test(index.graph.files[use.file].language, use.within)
 
 
-def _described(use: Usage) -> str:
+def _describe_use(use: Usage) -> str:
     return f"{use.file}:{use.line} {use.within}".rstrip()
 
 
@@ -321,7 +321,7 @@ class KnowledgeOperations:
         rows = store.manifest()
         texts = project.texts(path for path in rows if is_manifest(path) or path == "Makefile")
         tests = sum(row.kind is FileKind.TEST for row in rows.values())
-        return describe_project(project.root, texts, _sizes(store), tests, _imported(store))
+        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store))
 
     def style(self, request: operations.StyleRequest, progress: ProgressSink | None = None) -> operations.StyleReport:
         project = self._project(request.path)
@@ -398,7 +398,7 @@ class KnowledgeOperations:
                 files=files,
                 near=project.patterns.used_in(hit.path for hit in code[:TARGETS]),
                 has_vectors=project.index.config.embedding.provider == "builtin",
-                changed_since_index=_changed_since_index(project.index, store),
+                changed_since_index=_count_changed(project.index, store),
             )
         )
 
@@ -407,15 +407,17 @@ def _key(hit: Hit) -> tuple[str, str, int]:
     return hit.root, hit.path, hit.chunk_id
 
 
-def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
+def _count_changed(index: IndexManager, store: SqliteStore) -> int:
     """The files that differ from the index. A different time is only a hint: the content decides."""
     _, changes = index.pending()
     if not changes:
         return 0
-    return len(changes.added) + len(changes.removed) + len(edited(FolderFiles(index.root), store, changes.suspects))
+    return (
+        len(changes.added) + len(changes.removed) + len(find_edited(FolderFiles(index.root), store, changes.suspects))
+    )
 
 
-def _imported(store: SqliteStore) -> dict[str, str]:
+def _collect_imports(store: SqliteStore) -> dict[str, str]:
     """The modules imported by product code, each with the first place that imports it; its own modules are left out."""
     with code_facts(store) as facts:
         files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
@@ -519,7 +521,7 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
         if one.added or one.removed:
             changes.append(one)
             texts[path] = before or "", after or ""
-    old, unread = _parsed(project, {path: before for path, (before, _) in texts.items() if before})
+    old, unread = _parse_versions(project, {path: before for path, (before, _) in texts.items() if before})
     revisions = []
     for change in changes:
         path, known = change.path, store.symbols(change.path)
@@ -536,7 +538,7 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
     return revisions, notes
 
 
-def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
+def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
     """Parse old versions of files, which no index has, and return those for which the parser produced only text: it may
     be busy or gone."""
     tasks = [
@@ -599,7 +601,7 @@ def _symbols(revisions: Sequence[diff.Revision], uses: _Uses) -> list[ChangedSym
     for revision in revisions:
         if revision.kind is not FileKind.CODE:
             continue
-        for symbol in diff.changed_symbols(revision.code, revision.after.definitions):
+        for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions):
             outside = uses.outside(revision.path, symbol.name, inside) if len(found) < MOST_SYMBOLS else ()
             places = dict.fromkeys(f"{use.file}:{use.line}" for use in outside)
             found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
@@ -627,11 +629,11 @@ def _findings(
         [
             *diff.contradictions(revisions, memories),
             *_api(revisions, uses, inside),
-            *diff.changed_expectations(revisions),
+            *diff.find_changed_expectations(revisions),
             *_dependencies(project, store, code, revisions),
-            *diff.untested(revisions, uses.in_tests),
-            *_unused(revisions, uses),
-            *_widely_used(revisions, uses, inside),
+            *diff.find_untested(revisions, uses.in_tests),
+            *_find_unused(revisions, uses),
+            *_find_widely_used(revisions, uses, inside),
             *_risks(project.history, revisions, base),
         ]
     )
@@ -650,12 +652,12 @@ def _api(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str
             name = qualified.rpartition(".")[2]
             name = "" if uses.definitions(name) else name
         callers = dict.fromkeys(use.file for use in uses.of(name) if use.file not in inside) if name else {}
-        also = f"; used outside the change in {_listed(callers)}" if callers else ""
+        also = f"; used outside the change in {_join_paths(callers)}" if callers else ""
         found.append(replace(finding, message=finding.message + also))
     return found
 
 
-def _listed(paths: Collection[str]) -> str:
+def _join_paths(paths: Collection[str]) -> str:
     shown = ", ".join(list(paths)[:CALLERS_SHOWN])
     return shown if len(paths) <= CALLERS_SHOWN else f"{shown} and {len(paths) - CALLERS_SHOWN} more files"
 
@@ -680,10 +682,10 @@ def _dependencies(
     return diff.new_dependencies(before, after, imported, elsewhere)
 
 
-def _unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
+def _find_unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
     """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
     found = []
-    for name, path in list(diff.dropped_calls(revisions).items())[:MOST_DROPPED]:
+    for name, path in list(diff.find_dropped_calls(revisions).items())[:MOST_DROPPED]:
         defined = [one for one in uses.definitions(name) if is_product(one.path, FileKind.CODE)]
         called = any(use.edge == "CALLS" and not _is_test(use.file) for use in uses.of(name))
         if len(defined) == 1 and defined[0].exported and not called:
@@ -693,15 +695,17 @@ def _unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
     return found
 
 
-def _widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
+def _find_widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
     found = []
     for revision in revisions:
         known = {one.qualified: one for one in revision.before.definitions} if revision.is_product else {}
-        for symbol in diff.changed_symbols(revision.code, revision.after.definitions)[:MOST_SYMBOLS] if known else ():
+        for symbol in (
+            diff.find_changed_symbols(revision.code, revision.after.definitions)[:MOST_SYMBOLS] if known else ()
+        ):
             outside = dict.fromkeys(use.file for use in uses.outside(revision.path, symbol.name, inside))
             files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
             if symbol.name in known and len(files) >= diff.WIDELY_USED:
-                message = f"{symbol.name} was changed and is used outside the change in {_listed(files)}"
+                message = f"{symbol.name} was changed and is used outside the change in {_join_paths(files)}"
                 found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
     return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 

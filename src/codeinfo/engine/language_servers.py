@@ -171,7 +171,7 @@ class _Connection(PipedProcess):
             return None
         body = bytes(self._incoming[start : start + size])
         del self._incoming[: start + size]
-        return _decoded(body, _Message)
+        return _decode(body, _Message)
 
 
 class LanguageServer:
@@ -217,7 +217,7 @@ class LanguageServer:
             if message.method in _LOADING and self._server.loaded in bytes(message.params).decode("utf-8", "replace"):
                 self._is_loaded = True
             if message.method == _STATUS:
-                self.warning = _decoded(message.params, _Status).message or ""
+                self.warning = _decode(message.params, _Status).message or ""
             if message.method and message.id is not None:
                 self._post(id=message.id, result=self._reply(message))
             if until(message):
@@ -226,7 +226,7 @@ class LanguageServer:
     def _reply(self, asked: _Message) -> Any:
         if asked.method != "workspace/configuration":
             return None
-        return [self._server.sections.get(item.section) for item in _decoded(asked.params, _Items).items]
+        return [self._server.sections.get(item.section) for item in _decode(asked.params, _Items).items]
 
     def _ask(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
         while True:
@@ -240,7 +240,7 @@ class LanguageServer:
             if reply.error is None:
                 return reply.result
             if reply.error.code not in _RETRIED:
-                raise ServerRefused(f"says: {_quoted(reply.error.message)}")
+                raise ServerRefused(f"says: {_quote(reply.error.message)}")
             time.sleep(0.1)
 
     # --- questions ---
@@ -333,14 +333,14 @@ class LanguageServer:
 
     def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...] | None:
         asked = {**place, "context": {"includeDeclaration": False}}
-        found = _decoded(self._ask("textDocument/references", asked, deadline), list[_Location] | None)
+        found = _decode(self._ask("textDocument/references", asked, deadline), list[_Location] | None)
         return found if found is None else tuple(self._proven(self._path(one.uri), one.range) for one in found)
 
     def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
-        items = _decoded(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
+        items = _decode(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
         if not items:
             return items if items is None else ()
-        calls = _decoded(
+        calls = _decode(
             self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_OutgoingCall] | None
         )
         return tuple(
@@ -350,7 +350,7 @@ class LanguageServer:
         )
 
     def _meaning(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
-        found = _decoded(self._ask("textDocument/definition", place, deadline), _Location | list[_Location] | None)
+        found = _decode(self._ask("textDocument/definition", place, deadline), _Location | list[_Location] | None)
         if found is None:
             return None
         targets = found if isinstance(found, list) else [found]
@@ -368,14 +368,14 @@ class LanguageServer:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else ""
 
 
-def _decoded(data: bytes | msgspec.Raw, kind: Any) -> Any:
+def _decode(data: bytes | msgspec.Raw, kind: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
         raise ServerFailed(_NO_PROTOCOL) from error
 
 
-def _quoted(message: str) -> str:
+def _quote(message: str) -> str:
     return " ".join(message.split())[:_MOST_QUOTED]
 
 
@@ -486,7 +486,7 @@ class LanguageServers:
             if server.warning and not any(map(answers.get, questions)):  # empty, since it lacks something
                 for question in questions:
                     answers.pop(question, None)
-                why = why or f"{command[0]} says: {_quoted(server.warning)}"
+                why = why or f"{command[0]} says: {_quote(server.warning)}"
             return why
         except ServerTimeout:
             server.timeouts += 1

@@ -25,7 +25,7 @@ from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.files import private_folder
 from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
-from codeinfo.index.line import edited
+from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, to_run
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
@@ -106,7 +106,7 @@ class Trees:
             return Reflects(int(generation), store.meta().get("revision", "")[:SHORT_COMMIT])
         named = list(dict.fromkeys(files))
         suspects = [row for row in store.sources(named) if not _is_as_indexed(index.root, row)]
-        changed = tuple(sorted(row.path for row in edited(FolderFiles(index.root), store, suspects)))
+        changed = tuple(sorted(row.path for row in find_edited(FolderFiles(index.root), store, suspects)))
         state = self._state(index.root)
         if state is None:
             return Reflects(int(generation), changed=changed)
@@ -132,7 +132,7 @@ class Trees:
             try:
                 commit = history.head()
                 staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))
-                state = TreeState(key, commit, bool(staged), git.tracked(root))
+                state = TreeState(key, commit, bool(staged), git.list_tracked(root))
             except GitFailed:
                 return None  # no commits yet, or no git
             self._states[root] = state
@@ -320,7 +320,7 @@ def _git() -> Check:
 
 def _embedder(config: Config, models: Models, seconds: float) -> Check:
     provider = config.embedding.provider
-    return _tried("embedding", provider, lambda: _embedding_detail(provider, models, seconds))
+    return _run_check("embedding", provider, lambda: _embedding_detail(provider, models, seconds))
 
 
 def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
@@ -354,12 +354,12 @@ def _index(index: IndexManager, name: str, checksums: bool) -> Check:
         found = f"{index.root}: {counts.files:,} files, {counts.chunks:,} chunks"
         return f"{found}, every checksum right" if checksums else found
 
-    check = _tried(name, str(index.root), look)
+    check = _run_check(name, str(index.root), look)
     damaged = check.state == "fail" and name == "collection"
     return replace(check, next_step=NextStep("Run ", to_run("docs sync"), " to rebuild it")) if damaged else check
 
 
-def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
+def _run_check(name: str, subject: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, "ok", look())
     except CodeInfoError as error:
@@ -400,10 +400,12 @@ class Savings:
         days: dict[str, list[ToolSavings]] = {}
         total = Tally()
         for day, tool, tally in self._store.since(first):
-            days.setdefault(day, []).append(ToolSavings(tool, tally.calls, tally.returned, tally.files, _saved(tally)))
+            days.setdefault(day, []).append(
+                ToolSavings(tool, tally.calls, tally.returned, tally.files, _count_saved(tally))
+            )
             total = total.plus(tally)
         listed = tuple(DaySavings(day, tuple(tools)) for day, tools in days.items())
-        return SavingsReport(listed, total.calls, total.returned, total.files, _saved(total))
+        return SavingsReport(listed, total.calls, total.returned, total.files, _count_saved(total))
 
     def close(self) -> None:
         with self._lock:
@@ -429,5 +431,5 @@ def _size(path: str) -> int:
         return 0
 
 
-def _saved(tally: Tally) -> int:
+def _count_saved(tally: Tally) -> int:
     return max(tally.files - tally.returned, 0)

@@ -40,7 +40,7 @@ from codeinfo.knowledge.patterns import (
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.languages.model import named
-from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decoded, to_run
+from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decode_stored, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
@@ -84,7 +84,7 @@ class ProjectKnowledge:
         tree's patterns takes seconds, too long for a search to wait."""
         version = version_beside(store, HINTS_NAME)
         if self._hints[0] != version:
-            self._hints = version, decoded(read_beside(store, HINTS_NAME), dict[str, FileHints])
+            self._hints = version, decode_stored(read_beside(store, HINTS_NAME), dict[str, FileHints])
         return self._hints[1]
 
     def hint_notes(self, store: SqliteStore | None) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class ProjectKnowledge:
             return self._git_memories.memories
         store = self.index.live_store()
         data = read_beside(store, GIT_MEMORIES_NAME) if store is not None else None
-        kept = decoded(data, _GitMemories)
+        kept = decode_stored(data, _GitMemories)
         if kept is None or kept.key != key:
             try:
                 kept = _GitMemories(key, from_log(self.history.memory_log(now), now))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, is_complete, retry_on_damage
 from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
@@ -34,7 +34,7 @@ from codeinfo.operations.clients import (
 from codeinfo.operations.search import GrepRequest, SearchRequest, SimilarRequest
 from codeinfo.ports import Embedder, FileList, Reranker, Snapshot
 from codeinfo.search.channels import squared_l2
-from codeinfo.search.joined import Joined, Part, joined
+from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RerankSettings, RetrievalSettings
@@ -98,7 +98,7 @@ class SearchOperations:
             found = self._found(request, scope, opened)
             return replace(found, notes=(*found.notes, *said, *notes, *_by_project(found))) if said else found
 
-        return healed(ask)
+        return retry_on_damage(ask)
 
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
@@ -117,7 +117,9 @@ class SearchOperations:
         file = request.place.rpartition(":")[0]
         typed_here = file if not request.path and os.path.exists(file) else ""
         below, index = self._indexes.find(request.path).below, self._indexes.find(typed_here or request.path).index
-        return healed(lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below))
+        return retry_on_damage(
+            lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below)
+        )
 
     def warm_up(self, index: IndexManager) -> None:
         if store := index.live_store():
@@ -146,14 +148,14 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
         indexes = [index for index, _, _ in opened]
-        view = views[0] if len(views) == 1 else _joined(indexes, views)
+        view = views[0] if len(views) == 1 else _join(indexes, views)
         options = SearchOptions(
             root=str(indexes[0].root),
             roots=view.roots if isinstance(view, Joined) else (),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
             project_words=_shared_words(indexes),
-            allowed=_allowed(request, views, indexes, scope),
+            allowed=_apply_filters(request, views, indexes, scope),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
             max_chars=CHARS_PER_TOKEN * request.max_tokens,
@@ -182,11 +184,11 @@ def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
     return words
 
 
-def _joined(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
-    return joined([Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)])
+def _join(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
+    return join_parts([Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)])
 
 
-def _allowed(
+def _apply_filters(
     request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager], scope: Scope
 ) -> NDArray[np.bool_] | None:
     """The files the filters let through, each root's by its own paths and history."""
@@ -276,9 +278,9 @@ def allowed_files(
     if request.globs:
         tests.append(np.array(match_globs(view.paths, request.globs), bool))
     if request.changed_since:
-        from codeinfo.sources.git import changed_since
+        from codeinfo.sources.git import list_changed
 
-        changed = changed_since(index.root, request.changed_since)
+        changed = list_changed(index.root, request.changed_since)
         tests.append(_among(view.paths, changed))
     return np.logical_and.reduce(tests) if tests else None
 
@@ -356,7 +358,7 @@ def rerank_close_call(
     return replace(
         found,
         hits=hits[: request.limit],
-        dropped=_dropped(hits[request.limit :], found.dropped) if request.explain else found.dropped,
+        dropped=_add_dropped(hits[request.limit :], found.dropped) if request.explain else found.dropped,
         quality=replace(found.quality, reranker_status=relevance.status),
         notes=(*found.notes, *relevance.notes),
         took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
@@ -405,7 +407,7 @@ def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -
     return moved
 
 
-def _dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
+def _add_dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
     own = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in hits]
     return (*own, *dropped)[:EXPLAINED_DROPS]
 

@@ -79,8 +79,8 @@ class ImportResolver:
             imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
         if rules.paths:
             imports = [*imports, *self._taken_by_path(source, imports, packed)]
-        used = _used_names(rules, imports, packed) if rules.by_use or self.visible(source) else {}
-        open_names = _OpenNames(used, _settled(source, imports), rules.types_only)
+        used = _collect_used(rules, imports, packed) if rules.by_use or self.visible(source) else {}
+        open_names = _OpenNames(used, _find_settled(source, imports), rules.types_only)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
@@ -153,7 +153,7 @@ def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Ed
     ]
 
 
-def _used_names(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
+def _collect_used(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
     """The names that decide which files are needed, each with its first line: module names if these are written in
     full."""
     lines = {written.line for written in imports}
@@ -176,7 +176,7 @@ class _OpenNames:
         return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
 
 
-def _settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
+def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
     """Names the file defines itself or that an import binds to something certain."""
     bound = {*source.exports, *source.hidden}
     for written in imports:

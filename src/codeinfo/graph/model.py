@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_test_name
 from codeinfo.languages.model import FileFacts, family
-from codeinfo.model import Definition, Import, decoded
+from codeinfo.model import Definition, Import, decode_stored
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # used by tests
@@ -198,8 +198,8 @@ class Graph(Struct, frozen=True, dict=True):
         found = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
             own = test.rpartition("/")[0]
-            shared = _shared(own, folder)
-            is_nearest = shared > 0 and all(_shared(own, other) <= shared for other in subjects)
+            shared = _count_shared(own, folder)
+            is_nearest = shared > 0 and all(_count_shared(own, other) <= shared for other in subjects)
             if _TEST_DATA.search(own):
                 continue
             is_meant = own == folder or (own not in subjects and (len(subjects) < 2 or is_nearest))
@@ -288,7 +288,7 @@ class Graph(Struct, frozen=True, dict=True):
         return external, len(all_loose) - external
 
 
-def _shared(folder: str, other: str) -> int:
+def _count_shared(folder: str, other: str) -> int:
     """How many folders of two paths share a name, counting `admin_tests` and `admin` as equal."""
     names, others = ({_TEST_MARK.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
     return len(names & others)
@@ -397,7 +397,7 @@ def dumps(graph: Graph) -> bytes:
 
 def loads(data: bytes | None) -> Graph | None:
     """The graph, or None if the bytes are of another format or damaged: it is then rebuilt."""
-    stored = decoded(data, _Stored)
+    stored = decode_stored(data, _Stored)
     if stored is None or stored.version != FORMAT:
         return None
     return Graph(stored.generation, stored.files, stored.links)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
-from codeinfo.graph.references import importing, symbol_info
+from codeinfo.graph.references import find_import, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import STYLESHEETS, is_generated, is_migration, is_product
 from codeinfo.languages.model import FileFacts, named
@@ -277,7 +277,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
                     taken = _taken(index, edge, names, is_origin=path in origins)
                     if taken is None:
                         continue
-                    given = _passed_on(index, edge, taken)
+                    given = _reexport_names(index, edge, taken)
                     if given - passed.get(edge.source, frozenset()):
                         beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
                     if not given or _uses_itself(index, edge, taken):
@@ -309,10 +309,10 @@ def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bo
         return listed & names or None
     text = index.uses(index.graph.files[edge.source].file_id)
     used = frozenset(name for name in names if references_to(text, name))
-    return used | _passed_on(index, edge, names) or None
+    return used | _reexport_names(index, edge, names) or None
 
 
-def _passed_on(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
+def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
     """The names under which a file re-exports what it imports."""
     unit = index.unit(edge.source)
     if unit is None:
@@ -338,7 +338,7 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
         return False
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     uses = (use for name in names for use in references_to(text, name))
-    return any(importing(unit, use, lines.get(use.line, "")) is None for use in uses)
+    return any(find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
 
 
 # --- unused exports ------------------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def unused_exports(
     wanted = {definition.name for _, definition in unused}
     for text in generated:
         wanted.difference_update(_WORD.findall(text))
-    in_texts = _named_in_texts(index, wanted, {file_id for file_id, names in own.items() if names})
+    in_texts = _find_in_texts(index, wanted, {file_id for file_id, names in own.items() if names})
     once = {(file.path, definition.qualified): (file, definition) for file, definition in reversed(unused)}
     for file, definition in reversed(once.values()):
         used_here = definition.name in own.get(file.file_id, ())
@@ -493,7 +493,7 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
 
 
-def _named_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
+def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
     """The files that contain a name in a string, as settings name classes, or anywhere in a file without a syntax
     tree, as templates call functions. A file that took too long to parse has none either."""
     found: dict[str, set[int]] = {}

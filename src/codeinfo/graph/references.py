@@ -151,11 +151,11 @@ def look_up_defined(names: NameResolver, name: str) -> Lookup:
     """The same for a name that must be defined here."""
     lookup = look_up_member(names, name)
     if not lookup.found:
-        raise _nothing_called(names.index, name)
+        raise _unknown_name(names.index, name)
     return lookup
 
 
-def _narrowed(lookup: Lookup, below: str) -> Lookup:
+def _narrow(lookup: Lookup, below: str) -> Lookup:
     """The definitions below a folder; for a name defined only elsewhere, the error says where."""
     found = {symbol: definition for symbol, definition in lookup.found.items() if lies_below(symbol.path, below)}
     if lookup.found and not found:
@@ -175,7 +175,7 @@ class UnknownName(NotFound):
         self.name, self.near = name, near
 
 
-def _nothing_called(index: CodeIndex, name: str) -> NotFound:
+def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     """For `Class.method` the other classes with that method are suggested, nearest spelling first."""
     last = re.split(r"\.|::", name.strip().removesuffix("()"))[-1]
     defined = look_up(index, last).found if last != name else {}
@@ -201,8 +201,8 @@ def find_definitions(names: NameResolver, request: code.DefsRequest, below: str 
     named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
-        raise _nothing_called(index, request.name)
-    found = _narrowed(lookup, below).listed()
+        raise _unknown_name(index, request.name)
+    found = _narrow(lookup, below).listed()
     return code.DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
 
 
@@ -235,7 +235,7 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
     found = find_uses(names, lookup)
     if not lookup.found and not found.uses:
         if lookup.others:
-            raise _nothing_called(names.index, request.name)
+            raise _unknown_name(names.index, request.name)
         raise UnknownName(request.name, f"no code here uses the name {request.name}")
     uses = [use for use in found.uses if lies_below(use.file.path, below)]
     resolved = sum(use.symbol is not None for use in uses)
@@ -335,7 +335,7 @@ def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) 
             continue
         if not any(symbol in names.resolve(unit, use).symbols for use in on_line):
             meaning = names.proofs.get(Question(MEANING, place.path, place.line, name, place.start)) or ()
-            if not any(_defined_at(names, one, definition.name) == symbol for one in meaning):
+            if not any(_find_defined(names, one, definition.name) == symbol for one in meaning):
                 continue
         role = "call" if place.is_called(text) else "use"
         best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
@@ -344,7 +344,7 @@ def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) 
     return found
 
 
-def _defined_at(names: NameResolver, place: Proven, name: str = "") -> SymbolId | None:
+def _find_defined(names: NameResolver, place: Proven, name: str = "") -> SymbolId | None:
     """What the target of a place defines; if several things are defined on its line, the one with the name."""
     unit = names.index.unit(place.target_path)
     on_line = [one for one in unit.definitions if one.start_line == place.target_line] if unit else []
@@ -377,10 +377,10 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             resolution = names.resolve(unit, reference)
-            yield _invoked(names, unit, reference, resolution), resolution
+            yield _mark_invoked(names, unit, reference, resolution), resolution
 
 
-def _invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
+def _mark_invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
     """Macros, components and in some languages any function are called without a bracket after the name: `warn!(…)`,
     `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
     rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
@@ -481,7 +481,7 @@ def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> code.Us
     )
 
 
-def importing(unit: Unit, use: Reference, text: str) -> Import | None:
+def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
     """The import a use belongs to; `text` is its line."""
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
@@ -502,7 +502,7 @@ def _is_listed(unit: Unit, written: Import, line: int, text: str) -> bool:
 
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
-    if written := importing(unit, use, text):
+    if written := find_import(unit, use, text):
         return "EXPORTS" if written.reexport else "IMPORTS"
     is_behind = text.lstrip().startswith((")", ":"))  # a constructor's parameters, which may span many lines
     for definition in unit.definitions:
@@ -535,10 +535,10 @@ _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
 def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "") -> code.CallGraph:
-    lookup = _narrowed(look_up_defined(names, request.name), below)
+    lookup = _narrow(look_up_defined(names, request.name), below)
     upward = _follow(names, lookup, request.depth, incoming=True)
     downward = _follow(names, lookup, request.depth, incoming=False)
-    related = [edge for symbol, definition in lookup.found.items() for edge in _related(names, symbol, definition)]
+    related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(names, symbol, definition)]
     return code.CallGraph(
         symbol=request.name,
         definitions=tuple(lookup.listed()),
@@ -568,7 +568,7 @@ def _uses_inside(
         is_proven = use.role == "call" and (use.line, use.name) in proven
         if unit and definition.start_line <= use.line <= definition.end_line and not is_proven:
             resolution = names.resolve(unit, use)
-            yield _invoked(names, unit, use, resolution), resolution
+            yield _mark_invoked(names, unit, use, resolution), resolution
 
 
 def _proven_calls(
@@ -579,7 +579,7 @@ def _proven_calls(
     calls = names.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
     lines = names.index.lines(unit.facts.file_id) if unit else {}
     named = [(call, call.name(lines.get(call.line, ""))) for call in calls]
-    return {(call.line, name): _defined_at(names, call, name) for call, name in named}
+    return {(call.line, name): _find_defined(names, call, name) for call, name in named}
 
 
 def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
@@ -636,7 +636,7 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
     return sorted(edges.values(), key=lambda edge: edge.line)
 
 
-def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
+def _find_related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
     edges = [code.CodeEdge(symbol.path, str(symbol), "DEFINES", symbol.path, definition.start_line, "resolved")]
     if definition.exported:
         edges.append(code.CodeEdge(symbol.path, str(symbol), "EXPORTS", symbol.path, definition.start_line, "resolved"))

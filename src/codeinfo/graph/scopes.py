@@ -321,10 +321,10 @@ class Binder:
                 is_module = module and unit is not None and unit.by_qualified[offered].kind == "module"
                 return [*module, *(() if is_module else (SymbolId(current[0], offered),))], tried
             if unit is not None and known is None:
-                waiting += reversed(self._passed_on(unit, current[1]))
+                waiting += reversed(self._reexport_sources(unit, current[1]))
         return [], tried
 
-    def _passed_on(self, unit: Unit, name: str) -> list[tuple[str, str] | ModuleId]:
+    def _reexport_sources(self, unit: Unit, name: str) -> list[tuple[str, str] | ModuleId]:
         """Where else a file may get a name from."""
         found: list[tuple[str, str] | ModuleId] = []
         for written in unit.taking(name):

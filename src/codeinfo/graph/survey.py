@@ -174,7 +174,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
 
 
-def _joined(folder: str, path: str) -> str:
+def _join_path(folder: str, path: str) -> str:
     return posixpath.normpath(f"{folder}/{path}").lstrip("/")
 
 
@@ -183,16 +183,18 @@ def _pyproject(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     project, poetry = parsed.get("project", {}), parsed.get("tool", {}).get("poetry", {})
     for target in {**project.get("scripts", {}), **poetry.get("scripts", {})}.values():
         module = str(target).partition(":")[0].replace(".", "/")
-        yield from (_joined(folder, f"{top}{module}{end}") for top in ("", "src/") for end in (".py", "/__init__.py"))
+        yield from (
+            _join_path(folder, f"{top}{module}{end}") for top in ("", "src/") for end in (".py", "/__init__.py")
+        )
     yield from _python_packages(index, folder, str(project.get("name") or poetry.get("name") or ""))
 
 
 def _python_packages(index: CodeIndex, folder: str, name: str = "") -> list[str]:
     """The package with the project's name, otherwise every one directly below the folder or its `src`."""
-    own = [_joined(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
+    own = [_join_path(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
     if name and (named := [path for path in own if path in index.graph.files]):
         return named
-    starts = [_joined(folder, top) for top in ("", "src")]
+    starts = [_join_path(folder, top) for top in ("", "src")]
     return [
         path
         for path in sorted(index.graph.files)
@@ -230,7 +232,7 @@ def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
         stems += [f"src/{'/'.join(parts[1:])}", f"src/{parts[-1]}"]
     for stem in stems:
         for ending in _CODE_ENDINGS:
-            if (path := _joined(folder, stem + ending)) in index.graph.files:
+            if (path := _join_path(folder, stem + ending)) in index.graph.files:
                 yield path
                 return
 
@@ -238,9 +240,9 @@ def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
 def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     parsed = parse_toml(text, Path("Cargo.toml"))
     tables = [parsed.get("lib", {}), *parsed.get("bin", [])]
-    yield from (_joined(folder, str(table["path"])) for table in tables if "path" in table)
-    yield from (_joined(folder, name) for name in ("src/lib.rs", "src/main.rs"))
-    programs = _joined(folder, "src/bin") + "/"
+    yield from (_join_path(folder, str(table["path"])) for table in tables if "path" in table)
+    yield from (_join_path(folder, name) for name in ("src/lib.rs", "src/main.rs"))
+    programs = _join_path(folder, "src/bin") + "/"
     yield from (path for path in sorted(index.graph.files) if path.startswith(programs))
 
 
@@ -255,7 +257,7 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     top = [f.path for f in sources if f.folder == folder and "main" not in f.packages]
     name = go_module(text).rstrip("/").rpartition("/")[2]
     stems = [name, re.sub(r"^go-|-go$", "", name), *(f.packages[0] for f in sources if f.path in top and f.packages)]
-    found = next((path for stem in stems if (path := _joined(folder, f"{stem}.go")) in top), "")
+    found = next((path for stem in stems if (path := _join_path(folder, f"{stem}.go")) in top), "")
     if top:
         yield found or max(top, key=lambda path: (len(graph.edges_from(path)), graph.centrality.get(path, 0.0), path))
     yield from sorted(
@@ -266,19 +268,19 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     """The pages and commands of an application; for a library its commands and the files that are always loaded."""
     parsed = json.loads(text)
-    pages = [_joined(folder, path) for path in ("public/index.php", "index.php", "artisan", "bin/console")]
+    pages = [_join_path(folder, path) for path in ("public/index.php", "index.php", "artisan", "bin/console")]
     if any(path in index.graph.files for path in pages):
         yield from pages
     else:
         named = _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
-        yield from (_joined(folder, path) for path in named)
+        yield from (_join_path(folder, path) for path in named)
 
 
 def _django(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     """The command of a project, and its URLs, which lie beside its settings."""
-    yield _joined(folder, "manage.py")
+    yield _join_path(folder, "manage.py")
     for package in re.findall(r"DJANGO_SETTINGS_MODULE[\"'],\s*[\"']([\w.]+?)\.settings[\w.]*[\"']", text):
-        yield _joined(folder, f"{package.replace('.', '/')}/urls.py")
+        yield _join_path(folder, f"{package.replace('.', '/')}/urls.py")
 
 
 _GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
@@ -289,10 +291,10 @@ _MIX_STARTED = re.compile(r"\bmod:\s*\{\s*([\w.]+)")
 def _gemspec(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     """The library of a gem's name, and its programs."""
     for found in re.findall(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)", text):
-        yield from (_joined(folder, f"lib/{name}.rb") for name in (found, found.replace("-", "/")))
+        yield from (_join_path(folder, f"lib/{name}.rb") for name in (found, found.replace("-", "/")))
     for listed in _GEM_PROGRAM.findall(text):
         yield from (
-            _joined(folder, f"{top}/{name}") for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin")
+            _join_path(folder, f"{top}/{name}") for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin")
         )
 
 
@@ -300,8 +302,8 @@ def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     """The module an application starts with, the one with its name, and its commands."""
     for module in _MIX_STARTED.findall(text):
         yield from (path for path, facts in index.graph.files.items() if module in facts.packages)
-    yield from (_joined(folder, f"lib/{name}.ex") for name in _MIX_APPLICATION.findall(text))
-    tasks = _joined(folder, "lib/mix/tasks")
+    yield from (_join_path(folder, f"lib/{name}.ex") for name in _MIX_APPLICATION.findall(text))
+    tasks = _join_path(folder, "lib/mix/tasks")
     yield from (path for path in sorted(index.graph.files) if path.rpartition("/")[0] == tasks)
 
 
@@ -315,7 +317,7 @@ def _android(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "manage.py": _django,
-    "Gemfile": lambda index, folder, text: [_joined(folder, path) for path in ("config.ru", "config/routes.rb")],
+    "Gemfile": lambda index, folder, text: [_join_path(folder, path) for path in ("config.ru", "config/routes.rb")],
     "setup.py": lambda index, folder, text: _python_packages(index, folder),
     "setup.cfg": lambda index, folder, text: _python_packages(index, folder),
     "package.json": _package_json,
@@ -339,7 +341,7 @@ def hubs(graph: Graph, limit: int) -> list[str]:
 
 def areas(graph: Graph, limit: int) -> list[Area]:
     """The codebase split into at most `limit` folders of comparable size, in layers."""
-    groups = _grouped([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
+    groups = _group_files([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
     area_of = {path: name for name, files in groups.items() for path in files}
     needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
     loaded: dict[str, list[str]] = {name: [] for name in groups}  # within a package, or of types alone: no cycle
@@ -350,7 +352,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
                 needs[name][other] += 1
                 loaded[name] += [] if edge.implicit or edge.timing else [other]
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
-    layers = layered(needs, weight)
+    layers = assign_layers(needs, weight)
     in_cycle = {name for group in components(loaded) for name in group}
     top = max(weight.values(), default=0.0) or 1.0
     return [
@@ -367,7 +369,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
     ]
 
 
-def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[str]]:
+def _group_files(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[str]]:
     """Split the largest folder into its subfolders as long as the number of areas allows, and beyond that while one
     has more than its share of the files."""
     linked = [path for path in paths if graph.edges_from(path) or graph.edges_to(path)]
@@ -382,7 +384,7 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
         files, room = groups[largest], limit - len(groups) + 1
         parts = _split(largest, files)
         if len(parts) > room and len(files) > most:
-            parts = _in_layers(largest, files, most, graph) if _is_flat(largest) else _joined_small(parts, room, most)
+            parts = _in_layers(largest, files, most, graph) if _is_flat(largest) else _merge_small(parts, room, most)
             whole.update(name for name in parts if name not in _split(largest, files))
         if (len(parts) < 2 and largest in parts) or (len(parts) > room and len(files) <= most):
             whole.add(largest)
@@ -396,7 +398,7 @@ def _is_flat(folder: str) -> bool:
     return folder.rpartition("/")[2] == "*"
 
 
-def _joined_small(parts: Mapping[str, list[str]], room: int, most: float) -> dict[str, list[str]]:
+def _merge_small(parts: Mapping[str, list[str]], room: int, most: float) -> dict[str, list[str]]:
     """Parts of a folder: the largest on their own while there is room, neighbouring smaller ones together."""
     by_size = sorted(parts, key=lambda name: (-len(parts[name]), name))
     alone = max(room - 2, 2)
@@ -420,7 +422,7 @@ def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> 
     inside = set(paths)
     needs = {path: {e.target: 1 for e in graph.edges_from(path) if e.target in inside} for path in paths}
     weight = {path: graph.centrality.get(path, 0.0) for path in paths}
-    heights = layered(needs, weight)
+    heights = assign_layers(needs, weight)
     ordered = sorted(paths, key=lambda path: (-heights[path], -weight[path], path))
     count = ceil(len(paths) / most)
     parts = {}
@@ -445,7 +447,7 @@ def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
     return parts
 
 
-def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
+def assign_layers(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
     """The layer of each area. In a cycle, what is needed more is lower, and upward edges are ignored."""
     groups = components({name: list(targets) for name, targets in needs.items()})
     group_of = {name: number for number, group in enumerate(groups) for name in group}

@@ -289,7 +289,7 @@ def value_links(text: str) -> list[Links]:
     while prefix := _PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):
-        end = _closed(text, 0)
+        end = _find_closing(text, 0)
         inner = text[1 : end - 1]
         cast = _CASTS.split(inner)
         if end >= len(text):
@@ -317,7 +317,7 @@ def _links(text: str, at: int, links: Links) -> Links | None:
         if sign in "!?" and text[at + 1 : at + 2] not in (".", ":", "-"):
             at += 1
         elif sign in "([{<":
-            end = _closed(text, at)
+            end = _find_closing(text, at)
             if sign == "<" and text[end : end + 1] not in ("(", ""):
                 return None
             if sign != "<" and links:
@@ -338,7 +338,7 @@ def _links(text: str, at: int, links: Links) -> Links | None:
     return links
 
 
-def _closed(text: str, at: int) -> int:
+def _find_closing(text: str, at: int) -> int:
     """The position after the bracket that closes the one given; the end of the text if it was cut off."""
     depth = 0
     for place in range(at, len(text)):
@@ -365,22 +365,24 @@ def written_types(text: str) -> list[Written]:
     while prefix := _TYPE_PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):  # several results: the first one counts
-        inner = parted(text[1 : _closed(text, 0) - 1], ",")
+        inner = split_outside_brackets(text[1 : _find_closing(text, 0) - 1], ",")
         first = inner[0].strip() if inner else ""
-        behind = text[_closed(text, 0) :]
+        behind = text[_find_closing(text, 0) :]
         if behind.startswith("[]"):
             return [Written(element=first)]
         return (
             written_types(first.rpartition(" ")[2] if len(inner) > 1 or " *" in first else first) if not behind else []
         )
-    parts = [part for part in parted(text, "|&") if part.strip() not in ("None", "null", "undefined", "")]
+    parts = [
+        part for part in split_outside_brackets(text, "|&") if part.strip() not in ("None", "null", "undefined", "")
+    ]
     if len(parts) > 1:
         return [one for part in parts for one in written_types(part)]
     text = parts[0].strip() if parts else ""
     if held := _ELEMENTS.match(text):
         return [Written(element=text[held.end() :])]
     if text.startswith("map["):
-        return [Written(element=text[_closed(text, 3) :])]
+        return [Written(element=text[_find_closing(text, 3) :])]
     if text.endswith("[]"):
         return [Written(element=text[:-2])]
     name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
@@ -388,7 +390,9 @@ def written_types(text: str) -> list[Written]:
         return []
     rest = text.lstrip("\\")[name.end() :]
     arguments = (
-        tuple(part.strip() for part in parted(rest[1 : _closed(rest, 0) - 1], ",")) if rest[:1] in ("[", "<") else ()
+        tuple(part.strip() for part in split_outside_brackets(rest[1 : _find_closing(rest, 0) - 1], ","))
+        if rest[:1] in ("[", "<")
+        else ()
     )
     last = name.group().replace("::", ".").rpartition(".")[2]
     if arguments and last in _WRAPPERS:
@@ -396,7 +400,7 @@ def written_types(text: str) -> list[Written]:
     return [Written(name.group(), "", arguments)]
 
 
-def parted(text: str, signs: str) -> list[str]:
+def split_outside_brackets(text: str, signs: str) -> list[str]:
     """Split at signs outside brackets."""
     parts, depth, start = [], 0, 0
     for at, sign in enumerate(text):

@@ -210,17 +210,17 @@ def _cut(first: int, last: int, source: Source, settings: ChunkSettings) -> Iter
     for line in range(first, last + 1):
         length = len(source.lines[line - 1])
         if line > start and source.size(start, line) > settings.code_chars:
-            yield from _trimmed(start, line - 1, source)
+            yield from _trim(start, line - 1, source)
             start = line
         if length > limit:
             for column in range(0, min(length, settings.line_max_chars), settings.code_chars):
                 yield Span(line, line, (column, column + settings.code_chars))
             start = line + 1
     if start <= last:
-        yield from _trimmed(start, last, source)
+        yield from _trim(start, last, source)
 
 
-def _trimmed(first: int, last: int, source: Source) -> Iterator[Span]:
+def _trim(first: int, last: int, source: Source) -> Iterator[Span]:
     lines = source.lines
     while first <= last and not lines[first - 1].strip():
         first += 1

@@ -50,7 +50,7 @@ def section_parse(source: Source, language: str, settings: ChunkSettings) -> Par
     """Chunks of kind "section" with the titles above them as breadcrumb; each heading is a definition."""
     headings = list(_headings(source.lines, language))
     chunks: list[Chunk] = []
-    for first, last, crumb in _joined(list(_sections(headings, len(source.lines))), source, settings):
+    for first, last, crumb in _merge_short(list(_sections(headings, len(source.lines))), source, settings):
         for span in _section_spans(first, last, source, settings):
             text = source.between(span.first, span.last)
             if span.columns is not None:
@@ -157,7 +157,7 @@ def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[in
         yield heading.first, last, " > ".join(part.title for part in above if part.title)
 
 
-def _joined(
+def _merge_short(
     sections: Sequence[tuple[int, int, str]], source: Source, settings: ChunkSettings
 ) -> Iterator[tuple[int, int, str]]:
     """A heading with hardly any text of its own is merged with its first subsection, if both fit into one chunk."""

@@ -16,7 +16,7 @@ from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, IndexTarget, StoredFile
-from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, unwanted_content
+from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, skip_by_content
 from codeinfo.tokens import path_terms
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[Sour
     return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful) + alike)
 
 
-def edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> list[SourceFile]:
+def find_edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> list[SourceFile]:
     """The files whose content differs from the index, even if size and time are equal."""
     known = store.hashes([file.path for file in files])
     read = source.load(files)
@@ -75,7 +75,7 @@ def edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> li
 def add_edited(source: Files, store: IndexTarget, changes: Changes, files: Iterable[SourceFile]) -> Changes:
     """`changes` plus those of `files` that differ by content alone."""
     differ = {*changes.added, *changes.suspects}
-    found = edited(source, store, [file for file in files if file not in differ])
+    found = find_edited(source, store, [file for file in files if file not in differ])
     return replace(changes, suspects=(*changes.suspects, *found), unchanged=changes.unchanged - len(found))
 
 
@@ -155,7 +155,7 @@ class _Reader:
         for source in files:
             sha256 = contents.get(source.path, "")
             if sha256 and (known := self._stored_as(source.path, sha256)) is not None:
-                self._reuse(_settled(source), sha256, known)
+                self._reuse(_mark_unsettled(source), sha256, known)
             else:
                 yield source
 
@@ -166,7 +166,7 @@ class _Reader:
             if isinstance(loaded, Skip):
                 self._leave_out(loaded)
                 continue
-            source = _settled(source)
+            source = _mark_unsettled(source)
             if self._hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
                 continue
@@ -180,7 +180,7 @@ class _Reader:
             if text is None:
                 self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
                 continue
-            skip = unwanted_content(source.path, text.content)
+            skip = skip_by_content(source.path, text.content)
             brought_back = skip is not None and self._source.brings_back(source.path)
             if skip and not brought_back:
                 self._remember(skip, source, loaded.sha256)
@@ -264,7 +264,7 @@ def embedding_text(chunk: Chunk) -> str:
     return f"{chunk.breadcrumb}\n{chunk.text}" if chunk.breadcrumb else chunk.text
 
 
-def _settled(source: SourceFile) -> SourceFile:
+def _mark_unsettled(source: SourceFile) -> SourceFile:
     return source._replace(mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
 
 

@@ -19,9 +19,9 @@ from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parser, scan
 from codeinfo.languages import GRAMMARS, named
-from codeinfo.languages.model import Declared, Syntax, grouped
+from codeinfo.languages.model import Declared, Syntax, group_imports
 from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile, symbol_kind
-from codeinfo.tokens import gaps_for, spaced
+from codeinfo.tokens import blank_signs, gaps_for
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -123,7 +123,7 @@ class _Reader:
     def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
-        kind = _settled_kind(kind, names, outer, self.syntax)
+        kind = _refine_kind(kind, names, outer, self.syntax)
         is_container = symbol_kind(kind).is_container
         is_scope = is_container or symbol_kind(kind).is_callable
         body = header_end(candidate.node, kind, source) if is_scope else None
@@ -139,7 +139,7 @@ class _Reader:
             doc=self._doc(first_line, body) if parent < 0 or self.symbols[parent].first_line < first_line else "",
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),
-            exported=self._exported(candidate, names, header, outer),
+            exported=self._is_exported(candidate, names, header, outer),
             bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
         symbols = self.symbols
@@ -166,7 +166,9 @@ class _Reader:
             definition = Definition(name, name, "function", signature, self._doc(line, None), line, end)
             self.symbols.append(Symbol(definition, line, [span], -1, True))
 
-    def _exported(self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None) -> bool:
+    def _is_exported(
+        self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None
+    ) -> bool:
         if outer is not None and symbol_kind(outer.kind).is_callable:
             return False
         if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
@@ -231,7 +233,7 @@ def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
     return None, kind
 
 
-def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None, syntax: Syntax) -> str:
+def _refine_kind(kind: str, names: tuple[str, ...], outer: Definition | None, syntax: Syntax) -> str:
     """Functions of a type are methods, its variables fields; upper-case variables are constants in most languages."""
     in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
@@ -386,13 +388,13 @@ def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) 
             imports.extend(rules.read(statement, source.line_of(start)))
     if rules.calls and any(word in source.text for word in rules.call_words):
         stated = {(entry.module, entry.line) for entry in imports}
-        called = _called(rules.calls, "\n".join(code))
+        called = _find_called(rules.calls, "\n".join(code))
         imports.extend(entry for entry in called if (entry.module, entry.line) not in stated)
         imports.sort(key=lambda entry: entry.line)
     return tuple(imports)
 
 
-def timed_imports(
+def time_imports(
     imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
 ) -> tuple[Import, ...]:
     """Imports with the time they take effect. `scopes` has the definition around each line."""
@@ -420,7 +422,7 @@ def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
     return found
 
 
-def _called(search: str, code: str) -> Iterator[Import]:
+def _find_called(search: str, code: str) -> Iterator[Import]:
     line, position = 1, 0
     for match in re.finditer(search, code, re.MULTILINE):
         groups = match.groupdict()
@@ -432,7 +434,7 @@ def _called(search: str, code: str) -> Iterator[Import]:
         if groups.get("names"):
             parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
             taken = [(name.strip(), alias.strip()) for name, _, alias in parts]
-            yield from grouped(module, line, taken, timing=timing)
+            yield from group_imports(module, line, taken, timing=timing)
         else:
             yield Import(module, line, (), groups.get("alias") or "", False, timing)
 
@@ -518,13 +520,13 @@ def pack_code(
     rows = [" ".join(timing), _header(qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
     lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
-    for at, words in enumerate(spaced(text.replace("(", "( "), _gaps(language)).split("\n")):
+    for at, words in enumerate(blank_signs(text.replace("(", "( "), _gaps(language)).split("\n")):
         tokens = words.split()
         found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
         if found:
             # Only a token that begins with a dot can follow something that is not a plain name.
             if goes_on or " ." in words or words[0] == ".":
-                found = _received(text, lines[at], lengths[at] + at, language, goes_on) or found
+                found = _attach_receivers(text, lines[at], lengths[at] + at, language, goes_on) or found
             if has_typed_calls and ">(" in lines[at]:
                 called = set(_TYPED_CALL.findall(lines[at]))
                 found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
@@ -566,7 +568,7 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     return text
 
 
-def _received(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
+def _attach_receivers(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
     """The uses of a line, those after a call or an index with what they belong to; empty in place of a keyword.
     Nothing if there is nothing that a use could follow."""
     if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
@@ -593,7 +595,7 @@ def _receiver(text: str, end: int) -> str:
             break
         suffix = ""
         while end and text[end - 1] in _CLOSING:
-            opened = _opened(text, end - 1)
+            opened = _find_opening(text, end - 1)
             if opened < 0:
                 return _UNKNOWN_RECEIVER
             inside = text[opened + 1 : end - 1].strip()
@@ -622,7 +624,7 @@ def _receiver(text: str, end: int) -> str:
     return whole if parts and len(whole) <= _MAX_RECEIVER and _UNKNOWN_RECEIVER not in whole else _UNKNOWN_RECEIVER
 
 
-def _opened(text: str, close: int) -> int:
+def _find_opening(text: str, close: int) -> int:
     """The position of the bracket closed here; -1 if that is too far away."""
     sign, opening = text[close], _CLOSING[text[close]]
     first, at, inner = max(0, close - _MAX_BRACKETS), close, close
@@ -707,7 +709,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         symbols.append(Symbol(whole, 1, [], -1, is_scope=False))
     names = (span for symbol in symbols for span in symbol.name_spans)
     layers = Layers(source, found, (*names, *((start, end) for start, end, _ in found.keys)))
-    within = _enclosing(symbols, len(source.lines))
+    within = _map_scopes(symbols, len(source.lines))
     spans = syntax_spans(tree.root_node, source, settings)
     order = sorted(range(len(symbols)), key=lambda position: symbols[position].definition.start_line)
     starts = [symbols[position].definition.start_line for position in order]
@@ -721,7 +723,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
     types_only = type_blocks(tree.root_node, source, named(language).imports.types_block)
-    imports = timed_imports(imports_of(found, source, layers.code, language), scopes, types_only)
+    imports = time_imports(imports_of(found, source, layers.code, language), scopes, types_only)
     packed = pack_code(
         layers.names,
         language,
@@ -748,7 +750,7 @@ def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:
     return (f"{long_lines} lines longer than {limit:,} characters: the rest of them is left out",) if long_lines else ()
 
 
-def _enclosing(symbols: Sequence[Symbol], line_count: int) -> list[int]:
+def _map_scopes(symbols: Sequence[Symbol], line_count: int) -> list[int]:
     """For each line the position of the innermost scope around it, -1 outside any."""
     within = [-1] * line_count
     for position, symbol in enumerate(symbols):
@@ -784,13 +786,13 @@ def _chunk(span: Span, source: Source, inside: Sequence[Symbol], symbols: Sequen
         if outer < 0:
             return Chunk(span.first, span.last, text, "module")
         definition = symbols[outer].definition
-        crumb = _crumb(symbols, symbols[outer].parent, _titled(symbols[outer]))
+        crumb = _crumb(symbols, symbols[outer].parent, _make_title(symbols[outer]))
         return Chunk(span.first, span.last, text, definition.kind, definition.qualified, crumb)
     inside = [symbol for symbol in inside if symbol.definition.kind not in _CONTAINERS] or inside
     main = max(inside, key=lambda symbol: _worth(symbol, span))
     same_scope = [symbol for symbol in inside if symbol.parent == main.parent]
     if len(same_scope) == 1:
-        title = _titled(main)
+        title = _make_title(main)
     else:
         title = ", ".join(dict.fromkeys(symbol.definition.name for symbol in same_scope))
     crumb = _crumb(symbols, main.parent, title)
@@ -802,7 +804,7 @@ def _worth(symbol: Symbol, span: Span) -> tuple[int, bool]:
     return min(symbol.definition.end_line, span.last) - symbol.definition.start_line, symbol.is_scope
 
 
-def _titled(symbol: Symbol) -> str:
+def _make_title(symbol: Symbol) -> str:
     """`name(parameters)`: the signature from the name on."""
     definition = symbol.definition
     _, found, rest = definition.signature.partition(definition.name)

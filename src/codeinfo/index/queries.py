@@ -46,7 +46,7 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
     found = []
     for query in queries:
         lines = set()
-        cursor = QueryCursor(_compiled(name, query), match_limit=MOST_MATCHES)
+        cursor = QueryCursor(_compile(name, query), match_limit=MOST_MATCHES)
         for _, captures in cursor.matches(tree.root_node):
             nodes = captures.get(USE) or [node for some in captures.values() for node in some]
             if nodes:
@@ -70,7 +70,7 @@ def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[
 
 
 @lru_cache(maxsize=256)
-def _compiled(name: str, text: str) -> Query:
+def _compile(name: str, text: str) -> Query:
     from tree_sitter import Query
 
     return Query(language(name), text)
@@ -97,7 +97,7 @@ class OwnPatterns:
         """What is wrong with an expression; "" if it can be run."""
         if len(expression) > MOST_EXPRESSION_CHARACTERS:
             return f"longer than {MOST_EXPRESSION_CHARACTERS} characters"
-        return self._tried(("", "", "", EXPRESSIONS, (expression,)))
+        return self._try(("", "", "", EXPRESSIONS, (expression,)))
 
     def query_complaint(self, name: str, query: str) -> str:
         """What is wrong with a query, and where; "" if it can be run."""
@@ -110,14 +110,14 @@ class OwnPatterns:
                 return f"{_where(query, match.start())}: #{match.group(1)} is no predicate that is known"
         if not re.search(r"@[\w.-]", query):
             return "nothing is captured: put @use behind what counts as a use"
-        return self._tried(("", "", name, "code", (query,)))
+        return self._try(("", "", name, "code", (query,)))
 
-    def _tried(self, request: tuple[Any, ...]) -> str:
+    def _try(self, request: tuple[Any, ...]) -> str:
         reply = self._ask(request, FILE_SECONDS)
         if reply is None:
             return "it takes too long to prepare"
         done, value = reply
-        return "" if done else _explained(str(value))
+        return "" if done else _explain(str(value))
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
         """The lines that each query matches; none, and `gave_up`, if that took too long."""
@@ -164,7 +164,7 @@ def _where(query: str, offset: int) -> str:
     return f"line {before.count(chr(10)) + 1}, column {offset - before.rfind(chr(10))}"
 
 
-def _explained(error: str) -> str:
+def _explain(error: str) -> str:
     """`Invalid node type at row 0, column 17: identifir`, counted from 1."""
     match = _PLACE.match(error)
     if match is None:

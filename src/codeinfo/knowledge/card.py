@@ -274,11 +274,13 @@ def _subject(query: str) -> list[str]:
 
 
 def _code_points(share: float, found: Found) -> CardPoint:
-    reason = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{_lacking(found)}"
+    reason = (
+        f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{_describe_lacking(found)}"
+    )
     return CardPoint("code", round(CODE_POINTS * min(1.0, share / RELEVANT), 1), CODE_POINTS, reason)
 
 
-def _lacking(found: Found) -> str:
+def _describe_lacking(found: Found) -> str:
     listed = ", ".join(found.missing[:MOST_LISTED]) + ("…" if len(found.missing) > MOST_LISTED else "")
     return f"; nothing about {listed}" if found.missing else ""
 
@@ -325,7 +327,7 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
     if found.vague:
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
     elif share < RELEVANT:
-        reason = f"the results are hardly about the task ({share:.0%}){_lacking(found)}"
+        reason = f"the results are hardly about the task ({share:.0%}){_describe_lacking(found)}"
         yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is no basis for a change
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"

@@ -64,7 +64,7 @@ def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequenc
     return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(touched))
 
 
-def changed_symbols(change: Difference, definitions: Sequence[Definition]) -> list[ChangedSymbol]:
+def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) -> list[ChangedSymbol]:
     """The innermost definitions with changed lines, those with the most first."""
     innermost: Counter[int] = Counter()
     for line in change.touched:
@@ -287,7 +287,7 @@ def _prepares(one: Definition) -> bool:
     return one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp") and "." in one.qualified
 
 
-def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
+def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     """Removed tests, changed assertions and test data: behaviour somebody relied on. A line that only uses a new
     name still expects the same."""
     sides = (one.before.text for one in revisions), (one.after.text for one in revisions)
@@ -305,7 +305,7 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
             continue
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
-        renamed_tests = _renamed_to(revision)
+        renamed_tests = _find_renamed(revision)
         gone = [one for one in gone if one.qualified not in renamed_tests and not _prepares(one)]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
@@ -318,11 +318,11 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
             message = f"no longer expected: {expected[0][1][:160]}"
             message += f"; and {len(expected) - 1} more in this file" if len(expected) > 1 else ""
             found.append(Finding("expectation", revision.at(expected[0][0]), message))
-        found += _changed_data(revision, [pair for pair in removed if not _EXPECTATION.search(pair[1])])
+        found += _find_changed_data(revision, [pair for pair in removed if not _EXPECTATION.search(pair[1])])
     return found
 
 
-def _changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
+def _find_changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
     """One finding for lines of a test that reappear with other values, such as rows of a table of cases."""
     added = [line for _, line in revision.added_lines() if _LITERAL.search(line)]
     for number, line in removed:
@@ -339,12 +339,12 @@ def _bare(line: str) -> str:
     return re.sub(r"\s+", "", line)
 
 
-def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
+def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
     """New functions that no test names, and changed ones if the change has no test, once per file. `in_tests` says
     whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     touched = {
-        revision.path: {symbol.name for symbol in changed_symbols(revision.code, revision.after.definitions)}
+        revision.path: {symbol.name for symbol in find_changed_symbols(revision.code, revision.after.definitions)}
         for revision in revisions
         if revision.is_product
     }
@@ -361,7 +361,7 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
     for revision in revisions:
         known = {one.qualified for one in revision.before.definitions}
         public = {one.qualified for one in _public(revision.after.definitions)}
-        renamed = set(_renamed_to(revision).values()) if revision.is_product else set()
+        renamed = set(_find_renamed(revision).values()) if revision.is_product else set()
         new: list[Definition] = []
         changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
@@ -371,8 +371,8 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
                 changed += () if tested else (one,)
             elif (_is_offered(one, public) or not tested) and one.name not in called:
                 new += () if in_tests(revision.path, one.qualified) else (one,)
-        found += _listed(revision, new, ("is new, and no test names it", "are new, and no test names them"))
-        found += _listed(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
+        found += _list_findings(revision, new, ("is new, and no test names it", "are new, and no test names them"))
+        found += _list_findings(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
     return found
 
 
@@ -381,7 +381,7 @@ def _is_offered(one: Definition, public: Collection[str]) -> bool:
     return one.qualified in public and not _OVERRIDES.search(one.signature.partition(one.name)[0])
 
 
-def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:
+def _list_findings(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:
     if not functions:
         return []
     names = ", ".join(dict.fromkeys(one.qualified for one in functions[:MOST_NAMED]))
@@ -390,7 +390,7 @@ def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str
     return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(functions) > 1]}")]
 
 
-def _renamed_to(revision: Revision) -> dict[str, str]:
+def _find_renamed(revision: Revision) -> dict[str, str]:
     """Removed functions, each with a new one that does nearly the same, by their texts without names."""
     present = {one.qualified for one in revision.after.definitions}
     known = {one.qualified for one in revision.before.definitions}
@@ -517,7 +517,7 @@ def _new_names(revision: Revision) -> list[tuple[int, str]]:
     return [*modules, *calls, *((number, called.rpartition(".")[2]) for number, called in calls)]
 
 
-def dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
+def find_dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
     """Names that removed lines called and the file no longer does, each with the place of the call."""
     found: dict[str, str] = {}
     for revision in revisions:

@@ -148,22 +148,24 @@ class LineDates:
         """One date per line; none for a file that exceeded the budget."""
         dates = self._by_path.get(path)
         if dates is None:
-            dates = self._by_path[path] = self._edited_dates(path) if path in self._edited else self._committed(path)
+            dates = self._by_path[path] = (
+                self._date_edited(path) if path in self._edited else self._date_committed(path)
+            )
         return dates
 
-    def _edited_dates(self, path: str) -> list[float]:
-        blame = self._blamed(path)
+    def _date_edited(self, path: str) -> list[float]:
+        blame = self._blame_lines(path)
         return dates_after_edit(self._text_of(path).split("\n"), blame, self._now) if blame is not None else []
 
-    def _committed(self, path: str) -> list[float]:
+    def _date_committed(self, path: str) -> list[float]:
         if path not in self._known:
-            blame = self._blamed(path)
+            blame = self._blame_lines(path)
             if blame is None:
                 return []
             self._known[path] = FileDates.from_blame(self._changed[path].commit, blame)
         return self._known[path].lines()
 
-    def _blamed(self, path: str) -> Sequence[BlameLine] | None:
+    def _blame_lines(self, path: str) -> Sequence[BlameLine] | None:
         if not self._blames_left:
             self.complete = False
             return None
@@ -275,8 +277,8 @@ class History:
         """Commits with their files, then merges with what they brought in: their titles describe whole changes."""
         since = int(now - COMMIT_DAYS * _DAY)
         shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", LOG_FORMAT, *_NAMES)
-        plain = self._masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
-        return plain + self._masked(("log", "--merges", "--first-parent", "-m", *shape, "HEAD", "--", "."))
+        plain = self._run_masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
+        return plain + self._run_masked(("log", "--merges", "--first-parent", "-m", *shape, "HEAD", "--", "."))
 
     def last_changes(self, now: float) -> dict[str, LastChange]:
         """The newest change of each file, for files changed within the window."""
@@ -344,12 +346,12 @@ class History:
         return self._lines((*shape, "HEAD", "--", path), LOG_TIMEOUT_S)
 
     def changed_from(self, reference: str) -> frozenset[str]:
-        return git.changed_since(self.root, reference)
+        return git.list_changed(self.root, reference)
 
     def committed_text(self, revision: str, path: str) -> str | None:
         """A file as of a commit, or None if the commit does not have it."""
         try:
-            return self._masked(("cat-file", "blob", f"{revision}:./{path}"))
+            return self._run_masked(("cat-file", "blob", f"{revision}:./{path}"))
         except git.GitFailed:
             return None
 
@@ -370,7 +372,7 @@ class History:
         output = git.run(self.root, arguments, settings=settings, stdin=stdin.encode(), timeout=LOG_TIMEOUT_S)
         return output.decode("utf-8", "replace")
 
-    def _masked(self, arguments: Sequence[str]) -> str:
+    def _run_masked(self, arguments: Sequence[str]) -> str:
         return mask(self._text(arguments))[0]
 
 

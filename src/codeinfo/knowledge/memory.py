@@ -282,7 +282,7 @@ def read_memories(root: Path) -> tuple[Memory, ...]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise _damaged(name, line, column, "not UTF-8") from None
+        raise _damage_error(name, line, column, "not UTF-8") from None
 
 
 def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
@@ -343,18 +343,18 @@ def parse_memories(text: str, name: str) -> tuple[Memory, ...]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _damaged(name, error.lineno, error.colno, error.msg) from None
+        raise _damage_error(name, error.lineno, error.colno, error.msg) from None
     except RecursionError:
-        raise _damaged(name, 1, 1, "nested too deeply") from None
+        raise _damage_error(name, 1, 1, "nested too deeply") from None
     records = content.get("memories") if isinstance(content, dict) else content
     if not isinstance(records, list):
-        raise _damaged(name, 1, 1, 'there is no list of "memories"')
+        raise _damage_error(name, 1, 1, 'there is no list of "memories"')
     memories = []
     for number, record in enumerate(records):
         try:
             memories.append(from_record(record))
         except UsageError as error:
-            raise _damaged(name, *_position(text, number), str(error)) from None
+            raise _damage_error(name, *_position(text, number), str(error)) from None
     return tuple(memories)
 
 
@@ -376,7 +376,7 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _damaged(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
+def _damage_error(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
     return MemoryFileDamaged(
         f"{name}, line {line}, column {column}: {why}", next_step="Fix it there; the file was left as it is"
     )

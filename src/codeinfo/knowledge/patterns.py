@@ -23,7 +23,7 @@ from codeinfo.knowledge.history import (
 from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
 from codeinfo.languages import is_shipped_folder
-from codeinfo.model import decoded
+from codeinfo.model import decode_stored
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
@@ -59,7 +59,7 @@ class PatternCache(Struct):
     @classmethod
     def load(cls, data: bytes | None, fingerprint: str) -> PatternCache:
         """Empty if the cache is from other detectors, or unreadable."""
-        kept = decoded(data, cls)
+        kept = decode_stored(data, cls)
         return kept if kept and kept.fingerprint == fingerprint else cls(fingerprint)
 
 
@@ -201,13 +201,13 @@ def _patterns(
     for positions in questions.values():
         answering = len({path for position in positions for path in where[position]})
         alone = len(positions) == 1
-        counted = [_counted(detectors[at], where[at], answering, area, history, alone) for at in positions]
+        counted = [_count_uses(detectors[at], where[at], answering, area, history, alone) for at in positions]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
-        found += _advised(competing, people) if detectors[positions[0]].advice else counted
+        found += _add_advice(competing, people) if detectors[positions[0]].advice else counted
     return found
 
 
-def _counted(
+def _count_uses(
     detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, alone: bool
 ) -> PatternUse:
     """Dates decide between answers: for a single answer a few files are dated, for answers that do not compete none."""
@@ -233,7 +233,7 @@ def _counted(
     )
 
 
-def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
+def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
     """The answers to one question with advice for new code: what most files do, or what replaces it. What most files
     do is never to be avoided, nor is the only pattern."""
     better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}

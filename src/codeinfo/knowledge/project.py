@@ -486,10 +486,10 @@ _UNREADABLE = (ValueError, TypeError, KeyError, UsageError, RecursionError, yaml
 
 def yaml_entries(text: str) -> Iterator[Entry]:
     """YAML and JSON: a key's section is the path of keys around it; items of a list are entries of their key."""
-    yield from _mapping(_composed(text), (), _MAX_DEPTH)
+    yield from _mapping(_compose(text), (), _MAX_DEPTH)
 
 
-def _composed(text: str) -> yaml.Node | None:
+def _compose(text: str) -> yaml.Node | None:
     """The syntax tree of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and
     without comments JSON is YAML."""
     is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
@@ -527,7 +527,7 @@ _OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # file
 
 
 def eslint_entries(text: str) -> Iterator[Entry]:
-    return _eslint(_composed(text), "")
+    return _eslint(_compose(text), "")
 
 
 def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
@@ -754,7 +754,7 @@ def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
                     rules += list(_tool_rules(tool, path, texts[path]))
                 except _UNREADABLE:
                     notes.append(f"{path} could not be read as a configuration of {tool.name}")
-    rules = _merged(rules)
+    rules = _merge_rules(rules)
     wanted = set(terms(query))
     if wanted:
         rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
@@ -763,7 +763,7 @@ def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
     return StyleReport(tuple(rules[:MOST_RULES]), tuple(dict.fromkeys(notes)))
 
 
-def _merged(rules: Sequence[StyleRule]) -> list[StyleRule]:
+def _merge_rules(rules: Sequence[StyleRule]) -> list[StyleRule]:
     """Each rule once: packages of one repository often repeat each other's."""
     merged: dict[tuple[str, str], StyleRule] = {}
     for rule in rules:
@@ -796,11 +796,11 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
         elif found := _HEADING.fullmatch(line):
             heading = found["title"]
         elif (found := _ITEM.fullmatch(line)) and _DEMAND.search(found["text"]):
-            rule = _continued(lines, number, found["text"])
+            rule = _join_continued(lines, number, found["text"])
             yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
 
 
-def _continued(lines: list[str], number: int, text: str) -> str:
+def _join_continued(lines: list[str], number: int, text: str) -> str:
     """An item with the indented lines that continue it."""
     parts = [text]
     for line in lines[number : number + 5]:

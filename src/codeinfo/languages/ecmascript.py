@@ -51,7 +51,7 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
             taken.append(("default", item))
     if brace:
         taken += [(name.removeprefix("type "), alias) for name, alias in model.items(listed.partition("}")[0])]
-    yield from model.grouped(module, line, taken, reexport=reexport, timing=timing)
+    yield from model.group_imports(module, line, taken, reexport=reexport, timing=timing)
     if not bound:
         yield Import(module, line)
 
@@ -123,7 +123,7 @@ class EcmascriptImports(Resolver):
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
         for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
-            if found := self._aliased(at, module):
+            if found := self._resolve_alias(at, module):
                 return found
         if module.startswith(("@/", "~/")):  # what a bundler's configuration says, which is a program
             places = (joined(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", ""))
@@ -167,7 +167,7 @@ class EcmascriptImports(Resolver):
                 if (at := known[current]) is not None:
                     self._aliases.setdefault(home, []).append(at)
 
-    def _aliased(self, at: int, module: str) -> str | None:
+    def _resolve_alias(self, at: int, module: str) -> str | None:
         """The file that an alias table gives for a name. Most folders share one table, so each is consulted once."""
         key = (at, module)
         if key not in self._by_alias:
@@ -175,7 +175,7 @@ class EcmascriptImports(Resolver):
             paths = (
                 joined(base, target.replace("*", middle, 1))
                 for pattern, targets in patterns
-                if (middle := _matched(pattern, module)) is not None
+                if (middle := _match(pattern, module)) is not None
                 for target in targets
             )
             self._by_alias[key] = next((found for path in paths if (found := self._file(path))), None)
@@ -186,7 +186,7 @@ class EcmascriptImports(Resolver):
             manifest = f"{above}/package.json".lstrip("/")
             if manifest in self._tree.configs:
                 table = self._tree.config(manifest).get("imports")
-                return self._mapped(above, table, module) if isinstance(table, dict) else None
+                return self._resolve_subpath(above, table, module) if isinstance(table, dict) else None
         return None
 
     # --- packages of this codebase ---
@@ -210,7 +210,7 @@ class EcmascriptImports(Resolver):
         manifest = self._tree.config(f"{home}/package.json".lstrip("/"))
         exports = manifest.get("exports")
         if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
-            if found := self._mapped(home, exports, subpath):
+            if found := self._resolve_subpath(home, exports, subpath):
                 return found
         elif exports and subpath == "." and (found := self._first(home, exports, "")):
             return found
@@ -223,9 +223,9 @@ class EcmascriptImports(Resolver):
         bases = (f"{prefix}src/index", f"{prefix}index", f"{prefix}lib/index")
         return next((path for base in bases for e in _EXTENSIONS if (path := base + e) in self._tree), None)
 
-    def _mapped(self, home: str, table: dict[str, Any], subpath: str) -> str | None:
+    def _resolve_subpath(self, home: str, table: dict[str, Any], subpath: str) -> str | None:
         for pattern, value in sorted(table.items(), key=lambda pair: -len(pair[0])):
-            middle = _matched(pattern, subpath)
+            middle = _match(pattern, subpath)
             if middle is not None and (found := self._first(home, value, middle)):
                 return found
         return None
@@ -266,7 +266,7 @@ def _is_called_by_stem(path: str) -> bool:
     return "/components/" not in f"/{folder}/" or around == "components" or name.lower().startswith(around)
 
 
-def _matched(pattern: str, module: str) -> str | None:
+def _match(pattern: str, module: str) -> str | None:
     """What the `*` matches, or None if the pattern does not."""
     before, star, after = pattern.partition("*")
     if not star:

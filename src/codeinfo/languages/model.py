@@ -263,7 +263,7 @@ _MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|overrid
 # --- import statements ---------------------------------------------------------------------------------------------
 
 
-def grouped(
+def group_imports(
     module: str, line: int, taken: Sequence[tuple[str, str]], *, reexport: bool = False, timing: str = ""
 ) -> Iterator[Import]:
     """One import for all names that are kept, and one for each that is renamed."""
@@ -308,7 +308,9 @@ def dotted_import(statement: str, line: int) -> Iterator[Import]:
         path, brace, listed = part.strip().partition("{")
         if brace:
             taken = [("*" if name in {"_", "*"} else name, alias) for name, alias in items(listed.rstrip("} "))]
-            yield from grouped(path.rstrip(". "), line, [pair for pair in taken if pair[1] != "_"], reexport=reexport)
+            yield from group_imports(
+                path.rstrip(". "), line, [pair for pair in taken if pair[1] != "_"], reexport=reexport
+            )
             continue
         if re.match(r"\w+ = ", path):
             alias, _, path = path.partition(" = ")
@@ -493,15 +495,15 @@ class Tree:
 
 def strict_json(text: str) -> str:
     """JSON without comments, tabs and trailing commas; everything else keeps its position."""
-    return _blanked(without_json_comments(text), _JSON_LAST_COMMA)
+    return _blank(without_json_comments(text), _JSON_LAST_COMMA)
 
 
 def without_json_comments(text: str) -> str:
     """JSON with spaces in place of comments and tabs."""
-    return _blanked(text, _JSON_COMMENT)
+    return _blank(text, _JSON_COMMENT)
 
 
-def _blanked(text: str, parts: re.Pattern[str]) -> str:
+def _blank(text: str, parts: re.Pattern[str]) -> str:
     return parts.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
 
 

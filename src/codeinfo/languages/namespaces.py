@@ -247,7 +247,7 @@ def read_php_use(statement: str, line: int) -> Iterator[Import]:
     text = re.sub(r"^use\s+(?:(?:function|const)\s+)?", "", model.plain(statement))
     prefix, brace, listed = text.partition("{")
     if brace:
-        yield from model.grouped(prefix.strip().strip("\\"), line, model.items(listed.rstrip("} ")))
+        yield from model.group_imports(prefix.strip().strip("\\"), line, model.items(listed.rstrip("} ")))
         return
     for module, alias in model.items(text):
         yield Import(module.strip("\\"), line, (), alias)
@@ -264,7 +264,7 @@ class PhpImports(JvmImports):
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
-            return self._required(source, written.module)
+            return self._resolve_required(source, written.module)
         found = self._look(source, written.module, written.names)
         if found:
             return found
@@ -284,7 +284,7 @@ class PhpImports(JvmImports):
                     return path
         return None
 
-    def _required(self, source: model.FileFacts, written: str) -> model.Outcome:
+    def _resolve_required(self, source: model.FileFacts, written: str) -> model.Outcome:
         for folder in ancestors(source.folder):
             path = joined(folder, written)
             if path in self._tree:

@@ -18,7 +18,7 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
     text = " ".join(_HASH_COMMENT.sub("", statement).replace("\\", " ").replace("(", " ").replace(")", " ").split())
     if text.startswith("from"):
         module, _, names = text[4:].partition(" import ")
-        yield from model.grouped(module.replace(" ", ""), line, model.items(names))
+        yield from model.group_imports(module.replace(" ", ""), line, model.items(names))
     else:
         for module, alias in model.items(text.removeprefix("import ")):
             yield Import(module, line, (), alias)

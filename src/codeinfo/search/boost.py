@@ -332,7 +332,7 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
         parts = mention.split("/")
         worth = 1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))
         for file in by_name.get(parts[-1], ()):
-            result[file] = max(result[file], worth * _shared_tail(paths[file].lower().split("/"), parts))
+            result[file] = max(result[file], worth * _compare_tails(paths[file].lower().split("/"), parts))
         if len(parts) > 1 and parts[-1] not in by_name:
             below = f"/{mention}/"
             for folder in (name for name in by_name if below in name):
@@ -340,7 +340,7 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
     return result
 
 
-def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:
+def _compare_tails(own: Sequence[str], mentioned: Sequence[str]) -> float:
     """1 if the path ends with everything mentioned; otherwise 1/2, 2/3, 3/4… by how many parts the two share from
     the end."""
     shared = 0

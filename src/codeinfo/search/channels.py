@@ -516,10 +516,10 @@ def index_commits(
         np.array(shares, np.float32),
         tuple(path_of),
     )
-    return index if before is None else _joined(head, ids, (index, before))
+    return index if before is None else _join(head, ids, (index, before))
 
 
-def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> CommitIndex:
+def _join(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> CommitIndex:
     """One index of the commits `ids`, in that order, as far as a part has them."""
     place_of = {commit: place for place, commit in enumerate(ids)}
     lengths, indexed = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.bool_)
@@ -532,9 +532,9 @@ def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Comm
         lengths[places[kept]], indexed[places[kept]] = part.lengths[kept], True
         own = kept[part.commits]
         term_ids = np.repeat(np.arange(len(part.vocabulary)), np.diff(part.starts))[own]
-        uses.append((_renamed(term_ids, part.vocabulary, vocabulary), places[part.commits[own]], part.uses[own]))
+        uses.append((_renumber(term_ids, part.vocabulary, vocabulary), places[part.commits[own]], part.uses[own]))
         own = kept[part.changed]
-        path_ids = _renamed(part.path_ids[own], part.paths, path_of)
+        path_ids = _renumber(part.path_ids[own], part.paths, path_of)
         changes.append((places[part.changed[own]], path_ids, part.shares[own]))
     terms, owners, counts = map(np.concatenate, zip(*uses, strict=True))
     changed, paths, shares = map(np.concatenate, zip(*changes, strict=True))
@@ -556,7 +556,7 @@ def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Comm
     )
 
 
-def _renamed(used: NDArray[np.integer], names: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
+def _renumber(used: NDArray[np.integer], names: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
     """`used`, which are positions in `names`, as positions in `known`; names that are used and not known are added."""
     wanted = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
     wanted[used] = True

@@ -47,7 +47,7 @@ def best_rows(
     return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
 
 
-def defined_rows(
+def find_defined_rows(
     query: Query, definitions: Iterable[StoredSymbol], view: Snapshot, files: Sequence[int]
 ) -> dict[int, float]:
     """Rows of these files where a name of the query is defined, with its bonus."""
@@ -272,7 +272,7 @@ class Finder:
         self.weights: dict[str, float] = {}
         for term, weight in weights.items():
             if weight >= least:
-                beginning = _beginning(term)
+                beginning = _common_prefix(term)
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
         self._terms = sorted(self.weights, key=len)
@@ -308,7 +308,7 @@ class Finder:
         return places
 
 
-def _beginning(term: str) -> str:
+def _common_prefix(term: str) -> str:
     """The letters that a stem shares with its word: `retri` of "retry" ends in a letter of its own."""
     return term.removesuffix("i")[:PREFIX] or term
 

@@ -44,7 +44,7 @@ class Columns(Struct, frozen=True):
     derived: dict[Hashable, Any] = field(default_factory=dict)
 
 
-def joined_columns(parts: Sequence[Part]) -> Columns:
+def join_columns(parts: Sequence[Part]) -> Columns:
     views = [view for _, view in parts]
     first_row = [0, *accumulate(len(view.row_file) for view in views)]
     first_file = [0, *accumulate(len(view.paths) for view in views)]
@@ -53,20 +53,20 @@ def joined_columns(parts: Sequence[Part]) -> Columns:
         paths=[path for view in views for path in view.paths],
         languages=[language for view in views for language in view.languages],
         kinds=[kind for view in views for kind in view.kinds],
-        row_file=_shifted([view.row_file for view in views], first_file),
-        file_first=_shifted([view.file_first for view in views], first_row),
-        file_rows=_shifted([view.file_rows for view in views], [0] * len(views)),
+        row_file=_shift([view.row_file for view in views], first_file),
+        file_first=_shift([view.file_first for view in views], first_row),
+        file_rows=_shift([view.file_rows for view in views], [0] * len(views)),
         row_length=np.concatenate([np.empty(0, np.float32), *(view.row_length for view in views)]),
         first_row=first_row,
         first_file=first_file,
     )
 
 
-def joined(parts: Sequence[Part]) -> Joined:
+def join_parts(parts: Sequence[Part]) -> Joined:
     """The parts as one. What does not depend on a query is computed once for the same generations."""
     key = tuple((root, view.derived("identity", object)) for root, view in parts)
     known = parts[0].view.derived("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
-    return Joined(parts, known.get(key) or known.add(key, joined_columns(parts)))
+    return Joined(parts, known.get(key) or known.add(key, join_columns(parts)))
 
 
 class Joined:
@@ -78,7 +78,7 @@ class Joined:
     def __init__(self, parts: Sequence[Part], columns: Columns | None = None) -> None:
         """`columns` were made earlier from the same parts."""
         self._parts = parts
-        self._columns = columns = columns or joined_columns(parts)
+        self._columns = columns = columns or join_columns(parts)
         self.generation = 0
         self.part_count = len(parts)
         self.complete = all(part.view.complete for part in parts)
@@ -123,17 +123,17 @@ class Joined:
         return cast(Made, known[key])
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
-        parts = range(len(self._parts)) if files is None else self._having(files)
+        parts = range(len(self._parts)) if files is None else self._find_parts(files)
         return self.read_lists(self._lists(terms, parts)) if self._parts else {}
 
     def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
-        first_row, parts, counts = self._columns.first_row, self._having(files), Counter[str]()
+        first_row, parts, counts = self._columns.first_row, self._find_parts(files), Counter[str]()
         for at in parts:
             counts.update(self._parts[at].view.count_rows(terms, files))
         share = sum(first_row[at + 1] - first_row[at] for at in parts) / max(first_row[-1], 1)
         return {term: count / share for term, count in counts.items()}
 
-    def _having(self, files: NDArray[np.integer]) -> list[int]:
+    def _find_parts(self, files: NDArray[np.integer]) -> list[int]:
         """The parts that have one of these files."""
         return sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
 
@@ -224,6 +224,6 @@ class Joined:
         return [(part, order[a:b]) for part, (a, b) in enumerate(pairwise(ends)) if a < b]
 
 
-def _shifted(columns: Sequence[NDArray[np.int32]], firsts: Sequence[int]) -> NDArray[np.int32]:
+def _shift(columns: Sequence[NDArray[np.int32]], firsts: Sequence[int]) -> NDArray[np.int32]:
     shifted = (column + np.int32(first) for column, first in zip(columns, firsts, strict=False))
     return np.concatenate([np.empty(0, np.int32), *shifted])

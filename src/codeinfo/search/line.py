@@ -53,7 +53,7 @@ from codeinfo.search.focus import (
     best_rows,
     budget_for,
     closest_rows,
-    defined_rows,
+    find_defined_rows,
     focus,
     quoting_rows,
 )
@@ -159,7 +159,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     if options.fusion == "rrf":
         evidence, weights = rank_channels(gathered, query, weights)
     scores = fuse(evidence, weights)
-    ranked = boosted(query, filtered(scores, options), view, weights, options)
+    ranked = rank_files(query, apply_filter(scores, options), view, weights, options)
     if reads_words(embedder):
         ranked = read_paths(ranked, evidence, view, embedder, weights)
     found = grounds_of(query, gathered, view, ranked)
@@ -169,13 +169,13 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     if not hits and (dropped or (options.allowed is not None and not options.allowed.any())):
         quality = filtered_out(dropped)
     if options.explain and options.allowed is not None:
-        dropped += _filtered_out(scores, view, options)
+        dropped += _find_filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
         quality=quality,
-        suggestions=() if about and not is_misspelt(query, evidence, found) else suggested(query, evidence, view),
+        suggestions=() if about and not is_misspelt(query, evidence, found) else suggest(query, evidence, view),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
@@ -213,7 +213,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     if _is_large(view, options):
         _add_likely_chunks(evidence, query, later, view, embedder, w, options)
     else:
-        _add_chunks(evidence, _embedded(query, keyword, embedder), view, w)
+        _add_chunks(evidence, _embed(query, keyword, embedder), view, w)
     return evidence
 
 
@@ -261,13 +261,13 @@ def _add_likely_chunks(
 ) -> None:
     """The signs of all vectors tell which files may be near, and which of their chunks; only those are compared."""
     files = len(view.paths)
-    asked = _embedded(query, evidence.keyword, embedder)
+    asked = _embed(query, evidence.keyword, embedder)
     signs = None if asked is None else view.differing_signs(asked.weighed)
     survey = None if signs is None else Survey.of(view, signs)
     evidence.likely, best = _likely_files(evidence, view, survey, w, options)
     if later:
         _add_later_terms(evidence, query, later, best, view, w, options)
-        asked = _embedded(query, evidence.keyword, embedder)
+        asked = _embed(query, evidence.keyword, embedder)
     rows, starts, counts = rows_of(view, evidence.likely)
     own = runs_of(view.row_file.take(rows))
     evidence.rows = evidence.keyword.rows(evidence.likely)
@@ -374,7 +374,7 @@ def _likely_files(
         near, worth = survey.rough_meaning()
         scores[near] += np.float32(w.meaning) * worth
         likely[near[_among_best(worth, NEAREST)]] = True
-    allowed = filtered(scores, options)
+    allowed = apply_filter(scores, options)
     likely |= _among_best(allowed, max(LIKELY, len(scores) // LIKELY_SHARE))
     if options.explain:
         likely |= _among_best(scores, EXPLAINED_DROPS)  # what a filter leaves out
@@ -425,7 +425,7 @@ def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, 
     return known
 
 
-def _embedded(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> Embedded | None:
+def _embed(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> Embedded | None:
     if embedder is None:
         return None
     if reads_words(embedder):
@@ -473,7 +473,7 @@ def reciprocal_ranks(values: Floats) -> Floats:
     return result
 
 
-def filtered(scores: Floats, options: SearchOptions) -> Floats:
+def apply_filter(scores: Floats, options: SearchOptions) -> Floats:
     return scores if options.allowed is None else np.where(options.allowed, scores, 0).astype(np.float32)
 
 
@@ -486,7 +486,7 @@ def candidates_for(options: SearchOptions) -> int | None:
     return None if options.symbol_kinds else max(CANDIDATES, options.limit)
 
 
-def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, options: SearchOptions) -> list[Ranked]:
+def rank_files(query: Query, scores: Floats, view: Snapshot, w: Weights, options: SearchOptions) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
     candidates, most = ((scores > 0) & (view.file_rows > 0)).nonzero()[0], candidates_for(options)
     if most is not None and len(candidates) > most:
@@ -550,18 +550,18 @@ def choose(
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
                 break
-            dropped.append(_dropped(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
+            dropped.append(_drop(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
         kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
         if not kept:
-            dropped.append(_dropped(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
+            dropped.append(_drop(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
         budget = _budget(options, hits)
         if budget < SMALLEST_EXCERPT:
-            dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
+            dropped.append(_drop(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
         hit = _hit(query, view, item, finder, item.score / highest, kept, budget, root)
-        hits.append(_explained(hit, item, query, evidence, view, options, w) if options.explain else hit)
+        hits.append(_explain(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
 
 
@@ -579,7 +579,9 @@ def _candidates(
     for start in range(0, min(last, len(ranked)), page):
         items = ranked[start : start + page]
         files = [item.file for item in items]
-        asked = defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(evidence.quoting, QUOTED_HERE)
+        asked = find_defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(
+            evidence.quoting, QUOTED_HERE
+        )
         cosines = None
         if evidence.meant is not None:
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
@@ -623,7 +625,7 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
     return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
 
 
-def _explained(
+def _explain(
     hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
 ) -> Hit:
     values = {name: float(signal[item.file]) for name, signal in evidence.files.items()}
@@ -716,17 +718,17 @@ def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
     return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
 
 
-def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
+def suggest(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
     from codeinfo.search.quality import suggestions  # imported late: a search that finds something does not need it
 
     return suggestions(query, evidence.keyword.idf, view)
 
 
-def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
+def _drop(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
     return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail, root)
 
 
-def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
+def _find_filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
     """The best files that only a filter excludes."""
     assert options.allowed is not None
     outside = np.where(options.allowed, 0, scores)

@@ -131,7 +131,7 @@ def _check(text: str, regex: bool) -> None:
         try:
             _compile(text)
         except _error() as error:
-            raise _refused(text, error) from None
+            raise _syntax_error(text, error) from None
 
 
 def _compile(source: str, captures: bool = False) -> Any:
@@ -161,10 +161,10 @@ def _too_large() -> UsageError:
     return UsageError("the regular expression is too large once compiled", next_step="Use smaller repetition counts")
 
 
-def _refused(text: str, error: Exception) -> UsageError:
+def _syntax_error(text: str, error: Exception) -> UsageError:
     """RE2's error with its position in the pattern."""
     reason, _, part = error.args[0].decode("utf-8", "replace").partition(": ")
-    place = _unclosed(text) if reason == "missing )" else max(0, text.find(part))
+    place = _find_unclosed(text) if reason == "missing )" else max(0, text.find(part))
     where = f"at character {place + 1}"
     if text.startswith(("(?=", "(?!", "(?<=", "(?<!"), place):
         return UsageError(f"lookaround is not supported, {where}", next_step=_LINEAR)
@@ -177,7 +177,7 @@ def _refused(text: str, error: Exception) -> UsageError:
     )
 
 
-def _unclosed(text: str) -> int:
+def _find_unclosed(text: str) -> int:
     """Where the last unclosed group begins."""
     waiting: list[int] = []
     for token in _TOKEN.finditer(text):

@@ -75,7 +75,7 @@ def apply_policy(
     """The items worth passing on. The cutoff is compared with the same distance that is shown."""
     given = list(items)
     dropped: list[PolicyDrop] = []
-    ranked = _well_formed(given, dropped)
+    ranked = _drop_malformed(given, dropped)
     relevant, fell_back = _within_cutoff(ranked, settings, dropped)
     distinct = _without_duplicates(relevant, dropped)
     closest = _closest_of_each_file(distinct, dropped)
@@ -96,7 +96,7 @@ def numeric(value: object) -> float | None:
     return float(value)
 
 
-def _well_formed(items: Sequence[PolicyItem], dropped: list[PolicyDrop]) -> list[_Ranked]:
+def _drop_malformed(items: Sequence[PolicyItem], dropped: list[PolicyDrop]) -> list[_Ranked]:
     """Items that name their file and have text. Others are dropped first, so that they cannot use up the fallback."""
     ranked = []
     for place, item in enumerate(items):

@@ -124,8 +124,8 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     return Query(
         text=prose,
         shape=shape,
-        intent=intent or _classified(prose, title if shape is Shape.REPORT else tokens, bare),
-        terms=_weighted_terms(weights, words, project_words, stop, bare),
+        intent=intent or _classify(prose, title if shape is Shape.REPORT else tokens, bare),
+        terms=_weigh_terms(weights, words, project_words, stop, bare),
         words=words,
         names=_names(tokens, bare),
         paths=paths,
@@ -198,7 +198,7 @@ def _is_task(title: Sequence[str]) -> bool:
     return opening or (title[0] not in _ASKING and not _FAULTS.isdisjoint(title) and _CLAUSES.isdisjoint(title))
 
 
-def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
+def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
     if bare:
         return Intent.EXACT_NAME
     words = {word.lower() for word in tokens}
@@ -320,7 +320,7 @@ def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> 
     ]
 
 
-def _weighted_terms(
+def _weigh_terms(
     weighted: Sequence[tuple[str, float]],
     words: tuple[str, ...],
     project_words: frozenset[str],

@@ -22,7 +22,7 @@ from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused
+from codeinfo.config import Config, refuses_colour
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
@@ -395,7 +395,7 @@ def _output(request: object, find_root: Callable[[], str] = str, *, verbose: boo
     explain = getattr(request, "explain", False)
     # Text that was requested in full is not shortened.
     whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
-    colour = not colour_refused()
+    colour = not refuses_colour()
     return Output(sys.stdout, find_root=find_root, colour=colour, explain=explain, whole=whole, verbose=verbose)
 
 
@@ -686,7 +686,7 @@ def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
 
 
 def main() -> NoReturn:
-    code = run(sys.argv[1:]) if prepare_streams() else _fail(_stdout_closed(), set(sys.argv[1:]))
+    code = run(sys.argv[1:]) if prepare_streams() else _fail(_no_stdout(), set(sys.argv[1:]))
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -717,7 +717,7 @@ def prepare_streams() -> bool:
     return has_output
 
 
-def _stdout_closed() -> UsageError:
+def _no_stdout() -> UsageError:
     step = "Redirect it to a file, or to /dev/null where the result does not matter"
     return UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
 

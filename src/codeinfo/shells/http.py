@@ -85,7 +85,7 @@ log = logging.getLogger(__name__)
 # --- connections ---------------------------------------------------------------------------------------------------
 
 
-def allowed_connections() -> int:
+def count_connections() -> int:
     """How many connections the limit on open files allows, after raising it as far as allowed and needed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < WANTED_DESCRIPTORS:
@@ -494,7 +494,7 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
-        http=bounded_protocol(allowed_connections()),
+        http=bounded_protocol(count_connections()),
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )

@@ -30,8 +30,8 @@ from codeinfo.shells.http_views import (
     Visit,
     code_lines,
     facets_of,
+    group_matches,
     match_facets,
-    matched_files,
     page,
     picture_of,
     result_view,
@@ -90,7 +90,7 @@ def _search_results(visit: Visit) -> str:
     root = visit.root
     request = _search_request(asked, query, root)
     start, end = _number(asked, "from", 0), _number(asked, "n", SHOWN)
-    run = _indexing(state, root)
+    run = _ensure_indexing(state, root)
     values: dict[str, Any] = {"query": query, "asked": asked, "root": root, "run": run, "result": None}
     exact = _exact_request(asked, query, root)
     if run is None and exact is not None:
@@ -119,7 +119,7 @@ def _search_results(visit: Visit) -> str:
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
     """Every matching line, by file, one page of files."""
     found = visit.state.engine.grep(request, visit.call.progress)
-    files = matched_files(found.matches)
+    files = group_matches(found.matches)
     return {
         "found": found,
         "files": files[start:end],
@@ -186,7 +186,7 @@ def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
 # --- a project that is not indexed yet -----------------------------------------------------------------------------
 
 
-def _indexing(state: State, root: str) -> IngestRun | None:
+def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     """The run that first indexes a project, started by the first page that needs it; None once it is indexed. A run
     that failed or was cancelled is shown, and restarted only by a click."""
     known = {one.root: one.state for one in state.projects.known()}
@@ -207,7 +207,7 @@ def _indexing(state: State, root: str) -> IngestRun | None:
 def _progress(visit: Visit) -> str:
     """The progress of a project's first indexing; the page loads its content once that is done."""
     root = visit.root
-    return visit.render("progress.html", run=_indexing(visit.state, root), root=root)
+    return visit.render("progress.html", run=_ensure_indexing(visit.state, root), root=root)
 
 
 def _index_again(visit: Visit) -> str:
@@ -463,7 +463,7 @@ def _project_frame(template: str, visit: Visit) -> str:
 
 def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
     root = visit.root
-    run = _indexing(visit.state, root)
+    run = _ensure_indexing(visit.state, root)
     if run is not None:
         return visit.render("progress.html", run=run, root=root)
     return visit.render(template, project=root, **look(visit, root))
@@ -573,7 +573,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         "projects": state.projects.known(),
         "collections": () if agent else _collections_of(state),
         "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
-        **_listed(state, "active", agent),
+        **_list_conversations(state, "active", agent),
     }
 
 
@@ -588,7 +588,7 @@ def _first_path(conversation: ops.Conversation | None) -> str:
     return conversation.paths[0] if conversation is not None and conversation.paths else ""
 
 
-def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
+def _list_conversations(state: State, which: str, agent: str) -> dict[str, Any]:
     asked = ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent)
     found = state.engine.answers.conversations(asked).conversations
     shown = [one for one in found if bool(one.agent_name) == bool(agent)]
@@ -598,7 +598,7 @@ def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
 def _list(visit: Visit) -> str:
     which = "archived" if visit.given.get("state") == "archived" else "active"
     agent = visit.given.get("agent", "")
-    values = _listed(visit.state, which, agent)
+    values = _list_conversations(visit.state, which, agent)
     return visit.render("conversation_list.html", agent=agent, current=visit.given.get("c", ""), **values)
 
 
@@ -606,7 +606,7 @@ def _change(method: str, which: str, visit: Visit) -> str:
     change = getattr(visit.state.engine.answers, method)
     change(ops.ConversationIdsRequest((visit.given.get("id", ""),)))
     agent = visit.given.get("agent", "")
-    values = _listed(visit.state, which, agent)
+    values = _list_conversations(visit.state, which, agent)
     return visit.render("conversation_list.html", agent=agent, current="", **values)
 
 

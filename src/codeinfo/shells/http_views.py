@@ -87,7 +87,7 @@ def _lexer(name: str) -> Any:
 _PIECE = re.compile(r"<[^>]*>|&[^;]+;|[^<&]")
 
 
-def marked(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
+def mark_spans(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
     """A coloured line with the characters of the spans marked; marks are split around tags."""
     if not spans:
         return line
@@ -152,12 +152,12 @@ def _emphasis(state: StateInline, silent: bool) -> bool:
     return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
 
 
-def _fenced(code: str, language: str, _: str) -> str:
+def _render_fence(code: str, language: str, _: str) -> str:
     lines = code_lines(code.rstrip("\n"), language)
     return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
 
 
-_PARSER = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable(["table", "strikethrough"])
+_PARSER = MarkdownIt("commonmark", {"html": False, "highlight": _render_fence}).enable(["table", "strikethrough"])
 _PARSER.disable("image").inline.ruler.at("emphasis", _emphasis)
 
 
@@ -359,9 +359,9 @@ def result_view(hit: Hit, query: str) -> ResultView:
     """A result with its text coloured, the query's words marked, and cut to the lines with most of them."""
     words = {form for word in read_query(query).words for form in (word, stem(word))}
     plain = hit.text.split("\n") if hit.text else []
-    shown = clipped(plain, words)
+    shown = clip(plain, words)
     lines = tuple(
-        ResultLine(hit.text_line + at, marked(html, word_spans(plain[at], words)), at not in shown)
+        ResultLine(hit.text_line + at, mark_spans(html, word_spans(plain[at], words)), at not in shown)
         for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())
     )
     return ResultView(hit, lines, len(plain) - len(shown))
@@ -376,15 +376,15 @@ class MatchedFile(Struct, frozen=True):
     rest: int
 
 
-def matched_files(matches: Sequence[Match]) -> list[MatchedFile]:
+def group_matches(matches: Sequence[Match]) -> list[MatchedFile]:
     """Matching lines by file, coloured, with the matches marked."""
     return [
-        _matched_file(root, path, list(own))
+        _view_matches(root, path, list(own))
         for (root, path), own in groupby(matches, key=lambda match: (match.root, match.path))
     ]
 
 
-def _matched_file(root: str, path: str, own: list[Match]) -> MatchedFile:
+def _view_matches(root: str, path: str, own: list[Match]) -> MatchedFile:
     coloured = code_lines("\n".join(match.text for match in own), path)
     lines, symbol = [], ""
     for at, (match, html) in enumerate(zip(own, coloured, strict=True)):
@@ -393,11 +393,11 @@ def _matched_file(root: str, path: str, own: list[Match]) -> MatchedFile:
         spans = [(start, start + match.length)] if is_whole else []
         around = match.symbol if match.symbol != symbol else ""
         symbol = match.symbol
-        lines.append((ResultLine(match.line, marked(html, spans), at > CLIPPED_LINES), around))
+        lines.append((ResultLine(match.line, mark_spans(html, spans), at > CLIPPED_LINES), around))
     return MatchedFile(root, path, tuple(lines), max(0, len(own) - CLIPPED_LINES - 1))
 
 
-def clipped(lines: Sequence[str], words: Collection[str]) -> range:
+def clip(lines: Sequence[str], words: Collection[str]) -> range:
     """The few lines shown of a longer text: those with most of the query's words."""
     if len(lines) <= CLIPPED_LINES + 1:
         return range(len(lines))
@@ -491,7 +491,7 @@ def area_name(name: str) -> str:
 
 def _below(area: MapArea) -> str:
     if area.files == 1:
-        return _shortened(area.name.rpartition("/")[0])
+        return _shorten(area.name.rpartition("/")[0])
     count, part = quantity(area.files, "file"), _PART.fullmatch(area.name)
     named = part[2].partition(",")[0] if part else ""
     return f"{count}: {named}, …" if named and len(named) <= _LABEL_CHARS - 5 else count
@@ -501,10 +501,10 @@ def _label(area: MapArea) -> str:
     name = area_name(area.name)
     if part := _PART.fullmatch(name):  # some of a folder's files: the second line says which
         name = part[1] or "the top folder"
-    return _shortened(name.rpartition("/")[2] if area.files == 1 else name)
+    return _shorten(name.rpartition("/")[2] if area.files == 1 else name)
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """The end of a path, which is its most specific part."""
     parts = name.split("/")
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
@@ -748,7 +748,7 @@ ENVIRONMENT = jinja2.Environment(
 )
 ENVIRONMENT.filters |= {
     "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-    "quantity": quantity, "area_name": area_name, "marked": marked, "heading": without_anchors,
+    "quantity": quantity, "area_name": area_name, "marked": mark_spans, "heading": without_anchors,
 }  # fmt: skip
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,

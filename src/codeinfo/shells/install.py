@@ -28,7 +28,7 @@ from codeinfo.config import parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.languages.model import strict_json, without_json_comments
-from codeinfo.model import decoded
+from codeinfo.model import decode_stored
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.operations.search import Check, DoctorReport, DoctorRequest
 
@@ -164,7 +164,7 @@ class Record:
         self._write({known: text for known, text in self._read().items() if known != str(path)})
 
     def _read(self) -> dict[str, str]:
-        return decoded(self._path.read_bytes() if self._path.exists() else None, dict[str, str]) or {}
+        return decode_stored(self._path.read_bytes() if self._path.exists() else None, dict[str, str]) or {}
 
     def _write(self, content: dict[str, str]) -> None:
         private_folder(self._path.parent)

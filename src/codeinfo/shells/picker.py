@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.config import colour_refused, editor_command
+from codeinfo.config import editor_command, refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest
@@ -58,12 +58,12 @@ def pick(engine: Engine, request: SearchRequest) -> int:
     path = os.path.join(chosen.root, chosen.path)
     command = editor_command()
     if command and sys.stdout.isatty():
-        return subprocess.run(opening(command, path, chosen.start_line), check=False).returncode
+        return subprocess.run(editor_command_for(command, path, chosen.start_line), check=False).returncode
     print(f"{near_path(path)}:{chosen.start_line}")
     return 0
 
 
-def opening(command: str, path: str, line: int) -> list[str]:
+def editor_command_for(command: str, path: str, line: int) -> list[str]:
     """The command that opens a file at a line in its editor."""
     program = shlex.split(command)
     name = os.path.basename(program[0])
@@ -133,7 +133,7 @@ class Picker:
     def _draw(self) -> None:
         size = os.get_terminal_size(sys.stderr.fileno())
         screen = _Screen()
-        out = Output(screen, colour=not colour_refused())
+        out = Output(screen, colour=not refuses_colour())
         out.width = size.columns
         out.exactly(("> ", "bold"), *out.fit_spans([self._query], 2))
         status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._found else HELP)

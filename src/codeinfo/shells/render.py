@@ -493,13 +493,13 @@ def _evaluation(result: EvalReport, out: Output) -> None:
 
 
 def _figures(table: Sequence[Sequence[str]], out: Output) -> None:
-    for part in _fitting(table, out) if len(table) > 1 else ():
+    for part in _fit_table(table, out) if len(table) > 1 else ():
         head, *rows = part
         out.table([[(cell, "bold") for cell in head], *rows])
         out.line()
 
 
-def _fitting(table: Sequence[Sequence[str]], out: Output) -> list[list[tuple[str, ...]]]:
+def _fit_table(table: Sequence[Sequence[str]], out: Output) -> list[list[tuple[str, ...]]]:
     """The table, or several with fewer columns for a narrow terminal, each with the first column."""
     widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
     cuts, used = [1], 0

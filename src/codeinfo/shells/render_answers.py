@@ -129,7 +129,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         average = "" if entry.average is None else f", average {entry.average:.2f}"
         source = f", {entry.score_source}" if entry.score_source else ""
         out.line((f"Round {number}: ", "bold"), entry.query, (f"  → {entry.verdict}{average}{source}", "magenta"))
-        out.table([_graded_row(item) for item in entry.items], indent=4)
+        out.table([_row_of_graded(item) for item in entry.items], indent=4)
         dropped = [(f"{one.path}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in entry.dropped]
         if dropped:
             out.line("  ", ("dropped", "dim"))
@@ -140,7 +140,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
 
-def _graded_row(item: answers.GradedItem) -> tuple[Span, ...]:
+def _row_of_graded(item: answers.GradedItem) -> tuple[Span, ...]:
     score = "not graded" if item.score is None else f"{item.score:.2f}"
     distance = "" if item.distance is None else f"distance {item.distance.value:.3f} ({item.distance.metric})"
     return f"{item.path}:{item.start_line}-{item.end_line}", score, distance

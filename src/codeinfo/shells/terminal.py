@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from codeinfo.config import colour_refused
+from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error
 from codeinfo.model import dumps
 from codeinfo.operations.base import Progress
@@ -331,7 +331,7 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
             reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
             print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
         else:
-            plain = False if colour_refused() else None
+            plain = False if refuses_colour() else None
             click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
             click.echo(clean(known.what), err=True)
             if known.next_step:

@@ -275,26 +275,26 @@ def _language(metadata: Any) -> str:
 
 def _cell_blocks(cell: dict[str, Any], language: str) -> tuple[list[Block], int]:
     """What a cell shows, and how many secrets were masked in it."""
-    source, masked = mask(_joined(cell.get("source")))
+    source, masked = mask(_join_text(cell.get("source")))
     if not source.strip():
         return [], 0
     if cell.get("cell_type") != "code":
         return [Block(BlockKind.MARKDOWN, source)], masked
-    printed, masked_in_output = mask("\n".join(filter(None, map(_printed, cell.get("outputs") or []))))
+    printed, masked_in_output = mask("\n".join(filter(None, map(_format_output, cell.get("outputs") or []))))
     blocks = [Block(BlockKind.CODE, source, label=language)]
     if printed.strip():
         blocks.append(Block(BlockKind.CODE, printed[:_OUTPUT_CHARS], label="text"))
     return blocks, masked + masked_in_output
 
 
-def _printed(output: Any) -> str:
+def _format_output(output: Any) -> str:
     if not isinstance(output, dict):
         return ""
     data = output.get("data")
-    return _joined(output.get("text")) or (_joined(data.get("text/plain")) if isinstance(data, dict) else "")
+    return _join_text(output.get("text")) or (_join_text(data.get("text/plain")) if isinstance(data, dict) else "")
 
 
-def _joined(value: Any) -> str:
+def _join_text(value: Any) -> str:
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""

@@ -130,7 +130,7 @@ _MOST_NAMED = 100  # paths per command line, whose length is limited
 _MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed if its time differs
 
 
-def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
+def list_tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
     """Size and mtime of every tracked file below `root` that is checked out, as of git's last check."""
     listed = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
     return {
@@ -189,7 +189,7 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator
                 yield path
 
 
-def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
+def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
     """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
 
     Files whose size or mtime differs from git's record are compared by content: in a copied work tree all have another
@@ -200,7 +200,7 @@ def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
     found = {os.fsdecode(path) for path in paths}
-    suspects = [name for name, known in tracked(root).items() if name not in found and _stamp(root, name) != known]
+    suspects = [name for name, known in list_tracked(root).items() if name not in found and _stamp(root, name) != known]
     return frozenset(found).union(unlike_index(root, suspects))
 
 

@@ -135,13 +135,13 @@ def parse(folder: str, name: str, content: str) -> IgnoreFile:
             pattern = Pattern(number, line.strip(), bool(simple["not"]), bool(simple["folder"]))
             plain.setdefault(simple["key"], []).append(pattern)
         elif expression := _expression(line, number):
-            (by_path if "/" in _unanchored(line) else by_name).append(expression)
+            (by_path if "/" in _strip_anchors(line) else by_name).append(expression)
         else:
             refused.append(number)
     return IgnoreFile(folder, name, plain, tuple(by_name), tuple(by_path), tuple(refused))
 
 
-def _unanchored(line: str) -> str:
+def _strip_anchors(line: str) -> str:
     """A line without its anchoring-free prefix: if no slash is left, it matches by name alone."""
     return line.rstrip(" ").removeprefix("!").removeprefix("**/").removesuffix("/") or "/"
 

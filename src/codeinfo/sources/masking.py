@@ -314,12 +314,12 @@ def _assignments(data: bytes, lower: bytes) -> Iterator[Span]:
     for word in _WORDS:
         for at, match in _scan(data, lower, word, _ASSIGNED, len(word)):
             if not lower.endswith(_PUBLIC, 0, at):
-                yield from _assigned(match)
+                yield from _find_assigned(match)
     for _, match in _scan(data, lower, _KEY, _ASSIGNED, len(_KEY), _KEY_OF):
-        yield from _assigned(match)
+        yield from _find_assigned(match)
 
 
-def _assigned(match: re.Match[bytes]) -> Iterator[Span]:
+def _find_assigned(match: re.Match[bytes]) -> Iterator[Span]:
     if _ABOUT.search(match["rest"]):
         return
     group = match.lastgroup or ""
@@ -404,7 +404,7 @@ def find_in_json(data: bytes, find: Callable[[bytes], Iterator[Span]]) -> Iterat
     plain_ends, raw_ends = [0], [0]  # of the text before each escape, and after it
     at = length = 0
     for escape in _ESCAPE.finditer(data):
-        before, decoded = data[at : escape.start()], _decoded(escape[0])
+        before, decoded = data[at : escape.start()], _decode_escape(escape[0])
         pieces += (before, decoded)
         length += len(before)
         plain_ends += (length, length + len(decoded))
@@ -421,7 +421,7 @@ def find_in_json(data: bytes, find: Callable[[bytes], Iterator[Span]]) -> Iterat
         yield raw(start), raw(end), kind
 
 
-def _decoded(escape: bytes) -> bytes:
+def _decode_escape(escape: bytes) -> bytes:
     if escape.startswith(b'\\n",'):
         return b"\n"
     if escape[1:2] == b"u":
@@ -481,13 +481,13 @@ def mask(text: str) -> tuple[str, int]:
 
 def find_secrets(data: bytes) -> list[Span]:
     """The positions of the secrets in a text, in order, without overlaps."""
-    return _joined(sorted([*_find(data), *find_in_json(data, _find)]))
+    return _merge_spans(sorted([*_find(data), *find_in_json(data, _find)]))
 
 
 _ALL_BUT_LINE_ENDS = bytes(code if code == ord("\n") else 0 for code in range(256))
 
 
-def blanked(data: bytes) -> bytes:
+def blank_secrets(data: bytes) -> bytes:
     """The text with each secret overwritten by NULs: everything else keeps its position. Lines end with `\\n`."""
     spans = find_secrets(data.replace(b"\r", b"\n"))
     if not spans:
@@ -504,7 +504,7 @@ def _find(data: bytes) -> Iterator[Span]:
     yield from find_in_kubernetes(data)
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _merge_spans(spans: list[Span]) -> list[Span]:
     """Merge overlapping ones, keeping the name of the first service."""
     joined: list[Span] = []
     for start, end, kind in spans:

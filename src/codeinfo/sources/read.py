@@ -102,7 +102,7 @@ def read_text(contents: Files, file: SourceFile) -> Text | Skip:
     text = decode(loaded.data)
     if text is None:
         return Skip(file.path, "binary", "not text, by its content")
-    return unwanted(contents, file.path, text.content) or text
+    return skip_unless_overridden(contents, file.path, text.content) or text
 
 
 # --- decoding ------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ _MINIFIED_MIN_CHARS = 5000
 _MINIFIED_LINE_CHARS = 400  # average; hand-written code stays below 60
 
 
-def generated(text: str) -> bool:
+def is_marked_generated(text: str) -> bool:
     """Whether the opening comments of the file say that a tool generated it. Further down the words may belong to a
     generator's own templates, or to one generated part of a file."""
     head = text[:_HEAD_CHARS]
@@ -238,28 +238,28 @@ def is_generated_page(path: str, text: str) -> bool:
     return path.lower().endswith(_PAGE_ENDINGS) and bool(re.search(_GENERATED_PAGE, text[:_HEAD_CHARS], re.IGNORECASE))
 
 
-def minified(text: str) -> bool:
+def is_minified(text: str) -> bool:
     return len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1)
 
 
 CONTENT_RULES = ("generated-documentation", "generated", "minified")
 
 
-def unwanted_content(path: str, text: str) -> Skip | None:
+def skip_by_content(path: str, text: str) -> Skip | None:
     """Why the content alone excludes the file."""
     documentation, tool, packed = CONTENT_RULES
     if is_generated_page(path, text):
         return Skip(path, documentation, "its head says that a documentation generator wrote it")
     if kind_of(path, language_of(path)) is FileKind.DOCS:
         return None  # documents have long lines, and their heads may mention generated things
-    if generated(text):
+    if is_marked_generated(text):
         return Skip(path, tool, "its first lines say that a tool wrote it")
-    if minified(text):
+    if is_minified(text):
         return Skip(path, packed, "its lines are far longer than anyone writes")
     return None
 
 
-def unwanted(contents: Files, path: str, text: str) -> Skip | None:
+def skip_unless_overridden(contents: Files, path: str, text: str) -> Skip | None:
     """Why the content excludes the file, unless `.codeinfoignore` re-includes it."""
-    skip = unwanted_content(path, text)
+    skip = skip_by_content(path, text)
     return None if skip and contents.brings_back(path) else skip

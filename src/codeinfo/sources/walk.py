@@ -2,9 +2,9 @@
 
     walk   every file of a root, sorted, and what was left out
     walk_from   the same, from an earlier walk: names are judged again only if one has changed
-    walked_again   the same, after some of these files were written
+    rewalk   the same, after some of these files were written
     why    the rule that decided about one path
-    check_root, resolved_root   refuse folders that must not be indexed
+    check_root, resolve_root   refuse folders that must not be indexed
 
 Precedence: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
 (links, special files) or sensibly (too large) stays out whatever an ignore file says.
@@ -71,10 +71,10 @@ DEFAULTS = WalkSettings()
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = str(check_root(root))
     listed = candidates(base, submodules=settings.submodules)
-    return judged(listed, Judge(base, settings, listed.overrides))
+    return judge_all(listed, Judge(base, settings, listed.overrides))
 
 
-def judged(listed: Listing, judge: Judge) -> Walk:
+def judge_all(listed: Listing, judge: Judge) -> Walk:
     """What is to be indexed, and what was left out."""
     passed, skipped = _judge_names(listed, judge)
     return Walk(*_judge_states((), passed, skipped, judge))
@@ -90,7 +90,7 @@ def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
             passed.append(path)
         else:
             skipped[skip.path] = skip
-    for skip in _refused_lines(listed.overrides):
+    for skip in _list_refused(listed.overrides):
         skipped[skip.path] = skip
     return passed, list(skipped.values())
 
@@ -178,9 +178,7 @@ def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes |
     )
 
 
-def walked_again(
-    root: Path, before: Walk, changed: Mapping[str, bool], settings: WalkSettings = DEFAULTS
-) -> Walk | None:
+def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: WalkSettings = DEFAULTS) -> Walk | None:
     """What `walk` would find now, from the changed files alone; None if that is not enough.
 
     Each comes with whether it may have been created or deleted: a new file has to pass rules that only git knows.
@@ -342,7 +340,7 @@ def judge_document(path: str, status: os.stat_result, max_bytes: int) -> SourceF
     return SourceFile(path, status.st_size, status.st_mtime_ns)
 
 
-def _refused_lines(overrides: Overrides | None) -> list[Skip]:
+def _list_refused(overrides: Overrides | None) -> list[Skip]:
     return [
         Skip(f"{file.folder}{file.name}", "ignore-line", f"line {line} was not understood", matters=True)
         for file in (overrides.files if overrides else ())
@@ -414,7 +412,7 @@ def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Deci
     override = listed.overrides.decide(path) if listed.overrides else None
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
-    match = ignored_by_git(root, path) if listed.by_git else ignored_plainly(root, path)
+    match = find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path)
     if match:
         return Decision(False, "gitignore", match.text, match.source)
     return Decision(False, "not-listed", "an empty folder, or git keeps it to itself", _BUILT_IN)
@@ -436,10 +434,10 @@ _SYSTEM_FOLDERS = ignore.names(
 
 
 def check_root(root: str | os.PathLike[str]) -> Path:
-    return Path(resolved_root(root))
+    return Path(resolve_root(root))
 
 
-def existing(path: str | os.PathLike[str]) -> str:
+def resolve_existing(path: str | os.PathLike[str]) -> str:
     """A path without links and dots; "" is the current folder."""
     try:
         return os.path.realpath(path, strict=True)
@@ -451,7 +449,7 @@ def existing(path: str | os.PathLike[str]) -> str:
         raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
 
-def resolved_root(root: str | os.PathLike[str]) -> str:
+def resolve_root(root: str | os.PathLike[str]) -> str:
     """The resolved root. Home, `/` and the like are refused: they hold far more than a project, secrets included."""
     try:
         resolved = os.path.realpath(root, strict=True)
@@ -539,7 +537,7 @@ def list_by_git(root: str, *, submodules: bool) -> Listing:
     return Listing(paths, [], overrides, by_git=True, read=read)
 
 
-def ignored_by_git(root: str, path: str) -> Match | None:
+def find_git_rule(root: str, path: str) -> Match | None:
     """The line of an ignore file that makes git exclude `path`."""
     arguments = ("check-ignore", "--verbose", "-z", "--stdin")
     stdin = b"./%s\0" % os.fsencode(path)  # with "./" a name like ":(top)" is a name
@@ -633,7 +631,7 @@ def list_plainly(root: str) -> Listing:
         for name in names:
             if name.endswith("/"):
                 _consider_folder(folder, name[:-1], listing, waiting)
-            elif not _file_ignored(folder, folder.path + name):
+            elif not _is_ignored(folder, folder.path + name):
                 listing.paths.append(folder.path + name)
     listing.overrides = Overrides(overrides) if overrides else None
     return listing
@@ -678,14 +676,14 @@ def _excludes(match: Match | None) -> bool:
     return match is not None and not match.negated
 
 
-def _file_ignored(folder: _Folder, path: str) -> bool:
+def _is_ignored(folder: _Folder, path: str) -> bool:
     if not folder.ignored and not _excludes(decide(folder.ignores, path)):
         return False
     override = decide(folder.overrides, path)
     return override is None or not override.negated
 
 
-def ignored_plainly(root: str, path: str) -> Match | None:
+def find_plain_rule(root: str, path: str) -> Match | None:
     """The line of a `.gitignore` that excludes `path` or a folder above it."""
     ignores: list[IgnoreFile] = []
     folder = ""
@@ -744,7 +742,7 @@ class RevisionFiles:
         """The same each time: a commit does not change."""
         if self._walked is None or self._walked[0] != settings:
             listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
-            self._walked = settings, judged(listing, _Judge(self, settings))
+            self._walked = settings, judge_all(listing, _Judge(self, settings))
         return self._walked[1]
 
     @contextmanager
@@ -760,7 +758,7 @@ class RevisionFiles:
         known = (self.blobs[path] for path in wanted if path in self.blobs)
         for blob, data in git.read_blobs(self.root, known):
             if data is None:
-                yield wanted[blob.path], _lacking(blob.path)
+                yield wanted[blob.path], _skip_lacking(blob.path)
             else:
                 yield wanted[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
 
@@ -797,7 +795,7 @@ class _Judge(Judge):
         if blob.mode == _SUBMODULE:
             return Skip(f"{path}/", "submodule", "a repository of its own, which is not checked out")
         if blob.size is None:
-            return _lacking(path)
+            return _skip_lacking(path)
         return self.judge_size(*_source(blob, blob.size))
 
 
@@ -805,5 +803,5 @@ def _source(blob: git.Blob, size: int) -> SourceFile:
     return SourceFile(blob.path, size, git.blob_number(blob.id))
 
 
-def _lacking(path: str) -> Skip:
+def _skip_lacking(path: str) -> Skip:
     return Skip(path, LACKING, "this clone does not have its content", matters=True)

@@ -18,10 +18,10 @@ FILE = "commits-2.npz"  # the number is the format version
 def save_commits(folder: Path, index: CommitIndex) -> None:
     partial = folder / f".{FILE}-{os.urandom(4).hex()}"
     columns = index._asdict() | {
-        "head": _packed([index.head]),
+        "head": _pack([index.head]),
         "ids": np.frombuffer(bytes.fromhex("".join(index.ids)), np.uint8),
-        "vocabulary": _packed(index.vocabulary),
-        "paths": _packed(index.paths),
+        "vocabulary": _pack(index.vocabulary),
+        "paths": _pack(index.paths),
     }
     try:
         with open(open_private(partial, os.O_WRONLY | os.O_EXCL), "wb") as sink:
@@ -43,20 +43,20 @@ def load_commits(folder: Path) -> CommitIndex | None:
         return CommitIndex(
             **columns
             | {
-                "head": _unpacked(columns["head"])[0],
+                "head": _unpack(columns["head"])[0],
                 "ids": [commit.tobytes().hex() for commit in ids],
-                "vocabulary": {term: at for at, term in enumerate(_unpacked(columns["vocabulary"]))},
-                "paths": _unpacked(columns["paths"]),
+                "vocabulary": {term: at for at, term in enumerate(_unpack(columns["vocabulary"]))},
+                "paths": _unpack(columns["paths"]),
             }
         )
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         return None
 
 
-def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
+def _pack(texts: Iterable[str]) -> NDArray[np.uint8]:
     return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # neither has a NUL
 
 
-def _unpacked(column: NDArray[np.uint8]) -> list[str]:
+def _unpack(column: NDArray[np.uint8]) -> list[str]:
     text = column.tobytes().decode("utf-8", "surrogateescape")
     return text.split("\0") if text else []

@@ -123,18 +123,18 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
             f"memory ran out while working on the {place.name}", next_step="Close other programs and retry"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
-        raise _damaged(folder, place, error) from error
+        raise _damage_error(folder, place, error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
-            raise _damaged(folder, place, error) from error  # the header claims a format from the future
+            raise _damage_error(folder, place, error) from error  # the header claims a format from the future
         if isinstance(error, apsw.CantOpenError) and os.access(folder, os.W_OK):
-            raise _disk_failed(folder, place, error) from error  # or too many open files
+            raise _disk_error(folder, place, error) from error  # or too many open files
         raise _no_write(folder, place, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         what = f"the {place.name} is being written by another process"
         raise Busy(what, next_step="Try again in a moment") from error
     except apsw.IOError as error:
-        raise _disk_failed(folder, place, error) from error
+        raise _disk_error(folder, place, error) from error
     except ConnectionError:
         raise  # from a pipe or socket used while reading: the disk is not to blame
     except OSError as error:
@@ -142,14 +142,14 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
             raise _no_room(folder, place) from error
         if error.errno in _NO_WRITE:
             raise _no_write(folder, place, error) from error
-        raise _disk_failed(folder, place, error.strerror) from error
+        raise _disk_error(folder, place, error.strerror) from error
 
 
 def is_writable(folder: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (folder, folder / "index.db"))
 
 
-def _damaged(folder: Path, place: Place, error: Exception) -> IndexDamaged:
+def _damage_error(folder: Path, place: Place, error: Exception) -> IndexDamaged:
     if place is INDEX:
         return BuildDamaged(folder, error)
     return IndexDamaged(
@@ -173,7 +173,7 @@ def _no_write(folder: Path, place: Place, error: Exception) -> UsageError:
     )
 
 
-def _disk_failed(folder: Path, place: Place, problem: object) -> OutOfSpace:
+def _disk_error(folder: Path, place: Place, problem: object) -> OutOfSpace:
     return OutOfSpace(
         f"the disk under {folder} failed: {problem}",
         next_step=f"Check the disk, or set {place.setting} to a folder on another one",
@@ -310,14 +310,14 @@ class Connections:
             if self._idle:
                 return self._idle.pop()
         try:
-            return self._checked(self._open(apsw.SQLITE_OPEN_READWRITE))
+            return self._check(self._open(apsw.SQLITE_OPEN_READWRITE))
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
             if not self._can_only_be_read():
                 raise
         uri = self._path.as_uri() + "?immutable=1"
-        return self._checked(self._open(apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, uri))
+        return self._check(self._open(apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, uri))
 
-    def _checked(self, db: apsw.Connection) -> apsw.Connection:
+    def _check(self, db: apsw.Connection) -> apsw.Connection:
         try:
             version = one(db, "PRAGMA user_version")[0]
             if version != self._schema_version:
@@ -503,11 +503,11 @@ Row = tuple[str | int, ...]
 _JOIN = "\n"
 
 
-def _joined(values: tuple[str, ...]) -> str:
+def _join(values: tuple[str, ...]) -> str:
     return _JOIN.join(values)
 
 
-def _parted(value: str) -> tuple[str, ...]:
+def _split(value: str) -> tuple[str, ...]:
     return tuple(value.split(_JOIN)) if value else ()
 
 
@@ -588,19 +588,19 @@ def check_symbols(db: apsw.Connection, file_id: int) -> None:
 def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:
     for ordinal, definition in enumerate(definitions):
         *plain, exported, bases = astuple(definition)
-        yield (ordinal, definition.name.lower(), *plain, int(exported), _joined(bases))
+        yield (ordinal, definition.name.lower(), *plain, int(exported), _join(bases))
 
 
 def definition_from_row(*row: Any) -> Definition:
     """From the columns in the order of `Definition`'s fields."""
     *plain, exported, bases = row
-    return Definition(*(*plain, bool(exported), _parted(bases)))
+    return Definition(*(*plain, bool(exported), _split(bases)))
 
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
     for ordinal, i in enumerate(imports):
-        yield (ordinal, i.module, i.line, _joined(i.names), i.alias, int(i.reexport))
+        yield (ordinal, i.module, i.line, _join(i.names), i.alias, int(i.reexport))
 
 
 def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:
-    return Import(module, line, _parted(names), alias, bool(reexport))
+    return Import(module, line, _split(names), alias, bool(reexport))

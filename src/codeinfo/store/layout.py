@@ -282,7 +282,7 @@ def _text(path: Path) -> str:
 def indexed_roots(cache: Path) -> list[Path]:
     """The work trees with an index in this cache. Listing names takes half the time of a pattern: every search over
     all projects does it."""
-    trees = (tree for family in _listed(f"{cache}/indexes") for tree in _listed(f"{family}/trees"))
+    trees = (tree for family in _list_names(f"{cache}/indexes") for tree in _list_names(f"{family}/trees"))
     found = []
     for path in sorted(f"{tree}/root" for tree in trees):
         with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb", buffering=0) as marker:
@@ -290,7 +290,7 @@ def indexed_roots(cache: Path) -> list[Path]:
     return found
 
 
-def _listed(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return [f"{folder}/{name}" for name in os.listdir(folder) if not name.startswith(".")]
     except OSError:  # removed, or not a folder

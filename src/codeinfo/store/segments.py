@@ -242,7 +242,7 @@ class SegmentBuilder:
     def postings(self) -> Iterator[tuple[str, bytes]]:
         if not self._columns:
             return
-        terms, term_of, field_of = self._unmarked()
+        terms, term_of, field_of = self._strip_marks()
         columns, weights = np.array(self._columns, np.int32), np.array(self._weights)
         rows = len(self._counts)
         places = term_of[columns]
@@ -265,7 +265,7 @@ class SegmentBuilder:
         bounds = np.searchsorted(pairs // rows, np.arange(len(terms) + 1)).tolist()
         yield from zip(terms, encode_lists(whole, bounds), strict=True)
 
-    def _unmarked(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int8]]:
+    def _strip_marks(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int8]]:
         """The terms without marks, in order, and for each marked one the position of its term and its field."""
         fields = [_FIELDS.get(marked[:_MARK_LENGTH], _TEXT) for marked in self._marked]
         bare = [marked[_MARK_LENGTH:] if field else marked for marked, field in zip(self._marked, fields, strict=True)]
@@ -303,7 +303,7 @@ def merge_postings(
     most lists are so short that decoding them one by one would take ten times as long."""
     import heapq
 
-    streams = [_numbered(at, source) for at, source in enumerate(sources)]
+    streams = [_number(at, source) for at, source in enumerate(sources)]
     by_term = itertools.groupby(heapq.merge(*streams), key=itemgetter(0))
     while some := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
         lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, found in some for term, at, data in found]
@@ -317,7 +317,7 @@ def merge_postings(
             yield from zip(alive, encode_lists(whole, bounds), strict=True)
 
 
-def _numbered(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
+def _number(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
     for term, data in source:
         yield term, at, data
 
@@ -413,12 +413,12 @@ def read_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
     """In the form of `pack_signs`; computed for a file that has none. The file is read rather than mapped, since
     mapped pages would count as memory of the process from then on."""
     if not check_vector_file(path, rows, dimension):
-        return packed_signs(path, rows, dimension)
+        return load_signs(path, rows, dimension)
     at = rows * dimension * VECTOR_BYTES
     return np.fromfile(path, np.uint64, sign_bytes(rows, dimension) // 8, offset=at).reshape(-1, rows)
 
 
-def packed_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
+def load_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
     signs = np.empty((-(-dimension // 64), rows), np.uint64)
     with open(path, "rb") as source:
         for start in range(0, rows, _PACKED_AT_ONCE):

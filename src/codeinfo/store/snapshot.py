@@ -43,9 +43,9 @@ from codeinfo.store.segments import (
     decode_lists,
     decode_posting,
     live_row_map,
+    load_signs,
     map_vectors,
     pack_signs,
-    packed_signs,
     places_among,
     read_signs,
     rows_checksum,
@@ -232,7 +232,7 @@ class SqliteSnapshot:
             return None
         if rows is not None:
             result = np.empty(len(rows), np.float32)
-            for places, vectors, stored in self._stored(rows):
+            for places, vectors, stored in self._locate_rows(rows):
                 products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
@@ -290,13 +290,13 @@ class SqliteSnapshot:
             raise BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
-        pieces = [(places, vectors[own]) for places, vectors, own in self._stored(np.asarray(rows, np.int64))]
+        pieces = [(places, vectors[own]) for places, vectors, own in self._locate_rows(np.asarray(rows, np.int64))]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
         for places, found in pieces:
             result[places] = found
         return result
 
-    def _stored(
+    def _locate_rows(
         self, rows: NDArray[np.integer]
     ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
         """For each segment that has some of `rows`: their positions in that, its vectors, and which of those they
@@ -489,7 +489,7 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
             raise Damage(f"segment {segment} fails its checksum")
         if name:
             check_vectors(map_vectors(folder / name, count, dimension), name, vector_checksum)
-            sound = packed_signs(folder / name, count, dimension)
+            sound = load_signs(folder / name, count, dimension)
             if not np.array_equal(read_signs(folder / name, count, dimension), sound):
                 raise Damage(f"the signs in {name} are not those of its vectors")
         rows_of[segment] = count

@@ -98,7 +98,7 @@ class UserFile:
         return self._path.exists()
 
     def open(self) -> None:
-        self._opened()
+        self._connect()
 
     def close(self) -> None:
         with self._lock:
@@ -106,7 +106,7 @@ class UserFile:
                 self._db.close()
                 self._db = None
 
-    def _opened(self) -> apsw.Connection:
+    def _connect(self) -> apsw.Connection:
         with self._lock:
             if self._db is None:
                 with translate_errors(self._path.parent, DATA):
@@ -126,7 +126,7 @@ class UserFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         with self._lock, translate_errors(self._path.parent, DATA):
-            db = self._opened()
+            db = self._connect()
             try:
                 with transaction(db, begin):
                     yield _FileTransaction(db, self)
@@ -356,12 +356,12 @@ class ConversationStore:
                    error = ?, rounds = ?, notes = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
                 content,
                 status,
-                bounded_json(tool_calls),
+                encode_bounded(tool_calls),
                 _json(citations),
                 _json(usage),
                 took_ms,
                 error,
-                bounded_json(rounds),
+                encode_bounded(rounds),
                 _json(notes),
                 model,
                 model,
@@ -523,7 +523,7 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> s
     return title
 
 
-def bounded_json(details: object) -> str:
+def encode_bounded(details: object) -> str:
     """Searches or tool calls as JSON; if too long, without previews, then without passages."""
     entries = to_builtins(details, enc_hook=str)
     for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):

@@ -385,15 +385,15 @@ class Matcher:
         if self._sandbox is None:
             return found
         if language != TEMPLATES:
-            found += self._matched_expressions(self._sandbox, code, family(language), path)
-        return found + self._matched_queries(self._sandbox, text, language, path)
+            found += self._match_expressions(self._sandbox, code, family(language), path)
+        return found + self._match_queries(self._sandbox, text, language, path)
 
     def packages(self, text: str, language: str) -> list[str]:
         """The packages a file imports, among those that detectors ask for."""
         own = family(language)
         return [name for name in self._packages.get(own, ()) if name in text and import_of(name, own).search(text)]
 
-    def _matched_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
+    def _match_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
         positions = [at for at in self._expressions.get(family, ()) if self._is_there(at, path)]
         if not positions:
             return []
@@ -404,7 +404,7 @@ class Matcher:
             uses += [(at, line) for line in islice(lines, MOST_LINES)]
         return uses
 
-    def _matched_queries(self, sandbox: PatternSandbox, text: str, language: str, path: str) -> list[Use]:
+    def _match_queries(self, sandbox: PatternSandbox, text: str, language: str, path: str) -> list[Use]:
         positions = [at for at in self._queries.get(language, ()) if self._is_there(at, path)]
         if not positions:
             return []
