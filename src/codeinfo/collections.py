@@ -563,14 +563,13 @@ def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) 
 class _Member(tarfile.TarInfo):
     """Refuses the headers that are read into memory before anybody can look at them, and maps of holes in files."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
-        member = super().frombuf(buf, encoding, errors)
-        if member.type in _LONG_HEADERS and member.size > MAX_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
-        if member.type == tarfile.GNUTYPE_SPARSE:
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo | tarfile.TarFile:
+        # Called for each header by every release of Python; newer ones bypass `frombuf`.
+        if self.type in _LONG_HEADERS and self.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        if self.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError("a file with holes")
-        return member
+        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         raise tarfile.ReadError("a file with holes")

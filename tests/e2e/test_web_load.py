@@ -84,10 +84,10 @@ def test_the_limit_on_open_files_is_raised_or_respected() -> None:
     """In a process of its own, from the widest limit to the narrowest: a hard limit can only be lowered."""
     script = """
 import resource
-from codeinfo.shells.http import allowed_connections
+from codeinfo.shells.http import count_connections
 for limits in ((4096, 4096), (256, 4096), (256, 1024), (64, 64)):
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    print(allowed_connections())
+    print(count_connections())
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     expected = [MOST_CONNECTIONS, MOST_CONNECTIONS, 1024 - OWN_DESCRIPTORS, 16]
