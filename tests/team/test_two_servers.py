@@ -197,7 +197,7 @@ def test_sessions_and_streams_go_on_while_servers_are_restarted(postgres: str, t
                 McpSession(site, team),
                 Worker(lambda: ask_and_wait(site, team)),
             ]
-            wait_until(lambda: all(worker.done for worker in workers) or any(w.failures for w in workers), 60)
+            wait_until(lambda: all(worker.done for worker in workers) or any(w.failures for w in workers), 120)
             for at in (0, 1):
                 before = [worker.done for worker in workers]
                 servers[at] = restart(servers[at], partial(start, at))
