@@ -302,7 +302,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
             files.append(_unindexed(File(source.path, row.sha256, row.sha256)))
         else:
             clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
-            key = row.sha256 if row.mtime_ns else ""  # 0: written while it was read
+            key = row.sha256 if row.mtime_ns or not contents.exact else ""  # 0: the file on disk may have changed
             sha256 = row.sha256 if contents.exact else ""
             files.append((File(row.path, key, sha256, row.file_id, clean), row.language, row.kind))
     for skip in walked.skipped:
