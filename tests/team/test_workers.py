@@ -34,7 +34,7 @@ from codeinfo.shells.cli import write_text
 from codeinfo.sources.read import Files
 from codeinfo.team import jobs as indexing
 from codeinfo.team.access import project_id
-from codeinfo.team.jobs import DIED, MOST_LOSSES, Indexing, defer, rescue_jobs
+from codeinfo.team.jobs import DIED, MOST_LOSSES, Indexing, defer, defer_index, rescue_jobs
 
 MAIN = "refs/heads/main"
 
@@ -323,6 +323,37 @@ def test_a_job_that_too_many_workers_were_lost_at_is_given_up(team: Team, server
     assert (state.runs[0].project, state.runs[0].state) == (project, "failed")
     push(team, project)  # begins another run
     assert jobs(team).runs[0].state == "done"
+
+
+def test_a_push_during_a_job_does_not_keep_it_from_being_rescued(team: Team, server: GitServer) -> None:
+    project = team.add(server, "shop")
+    with team.database.transaction() as db:
+        db.execute("UPDATE procrastinate_jobs SET status = 'doing'")  # by a worker that is no more
+        defer_index(db, counted(team, "SELECT id FROM projects"), "")
+    assert rescue_jobs(team.database, 30) == 1
+    team.work()
+    assert (jobs(team).waiting, jobs(team).running, jobs(team).runs[0].state) == (0, 0, "done")
+    assert team.digest(project)
+
+
+def test_a_push_during_a_job_that_fails_does_not_keep_it_from_being_retried(
+    team: Team, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_after_a_push(self: Indexing, project: int, ref: str) -> str:
+        monkeypatch.undo()
+        with team.database.transaction() as db:
+            defer_index(db, project, ref)
+        raise OSError("the network is gone")
+
+    project = team.add(server, "shop")
+    monkeypatch.setattr(Indexing, "plan", fail_after_a_push)
+    team.work()
+    assert [failure.problem for failure in jobs(team).retried] == ["OSError: the network is gone"]
+    with team.database.transaction() as db:
+        db.execute("UPDATE procrastinate_jobs SET scheduled_at = now() WHERE scheduled_at IS NOT NULL")
+    team.work()
+    assert (jobs(team).waiting, jobs(team).running, jobs(team).runs[0].state) == (0, 0, "done")
+    assert team.digest(project)
 
 
 def test_a_file_that_kills_its_worker_is_found_and_left_out(

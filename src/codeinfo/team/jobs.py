@@ -177,6 +177,8 @@ class _Worker:
 
             @app.task(name=name, retry=_Retry(), pass_context=True)
             def job(context: procrastinate.JobContext, /, **arguments: Any) -> None:
+                with self._tools.database.transaction() as db:
+                    db.execute(_RELEASE, (context.job.id,))
                 try:
                     if name == BATCH:
                         log.info("%s", perform(**arguments, progress=_stopper(context)))
@@ -209,6 +211,8 @@ class _Worker:
                     await asyncio.to_thread(self._drop_mirrors)
             except CodeInfoError as error:
                 log.warning("%s", error)
+            except Exception:  # the jobs of lost workers depend on this loop
+                log.exception("jobs of lost workers could not be looked after")
             await asyncio.sleep(self._lost_after_s / 3)
 
     def _drop_mirrors(self) -> None:
@@ -254,11 +258,15 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
                 db.execute(_NOTE, (job, problem))
                 db.execute(_GIVE_UP, (problem, job))
             else:
+                db.execute(_RELEASE, (job,))
                 db.execute("SELECT procrastinate_retry_job_v2(%s, now(), NULL, NULL, NULL)", (job,))
         if found:  # procrastinate does not announce a requeued job
             db.execute("""SELECT pg_notify('procrastinate_any_queue_v1', '{"type": "job_inserted", "job_id": 0}')""")
     return len(found)
 
+
+# Of a job that was begun: the next one with its key may wait already, and a retry of this one must not collide with it.
+_RELEASE = "UPDATE procrastinate_jobs SET queueing_lock = NULL WHERE id = %s"
 
 _GIVE_UP = """UPDATE index_runs r SET state = 'failed', problem = %s, finished_at = now() FROM procrastinate_jobs j
               WHERE j.id = %s AND r.state = 'active' AND (r.id = (j.args->>'run')::bigint
