@@ -354,24 +354,7 @@ def unused_exports(
         names = frozenset(UsedNames(packed))
         own[file_id] = names
         users.update(names)
-    bases: dict[str, set[str]] = {}  # of the types defined here
-    offered: list[tuple[FileFacts, Definition]] = []
-    added_to: set[tuple[int, str]] = set()  # modules from outside: `declare module "vue" { … }`
-    examined: Counter[str] = Counter()  # by language
-    for file_id, definition in index.facts.outlines():
-        if definition.is_type and definition.kind not in ("impl", "extension"):
-            bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
-        if definition.kind == "namespace" and definition.signature.endswith(("'", '"')):
-            added_to.add((file_id, definition.qualified))
-        file = index.by_id.get(file_id)
-        if file is None or not lies_below(file.path, below):
-            continue
-        if not is_product(file.path, FileKind(file.kind)):
-            continue  # nobody imports an example or a script
-        counts = _counts(definition, file) and (file_id, definition.qualified.rpartition(".")[0]) not in added_to
-        examined[file.language] += counts
-        if counts:
-            offered.append((file, definition))
+    offered, bases, examined = _list_offered(index, below)
     found: list[code.UnusedSymbol] = []
     by_framework = 0
     unused = [
@@ -412,6 +395,31 @@ def unused_exports(
             _notes_on(by_framework, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
         ),
     )
+
+
+def _list_offered(
+    index: CodeIndex, below: str
+) -> tuple[list[tuple[FileFacts, Definition]], dict[str, set[str]], Counter[str]]:
+    """The exported definitions to examine, the bases of all types by name, and how many are examined per language."""
+    bases: dict[str, set[str]] = {}  # of the types defined here
+    offered: list[tuple[FileFacts, Definition]] = []
+    added_to: set[tuple[int, str]] = set()  # modules from outside: `declare module "vue" { … }`
+    examined: Counter[str] = Counter()  # by language
+    for file_id, definition in index.facts.outlines():
+        if definition.is_type and definition.kind not in ("impl", "extension"):
+            bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
+        if definition.kind == "namespace" and definition.signature.endswith(("'", '"')):
+            added_to.add((file_id, definition.qualified))
+        file = index.by_id.get(file_id)
+        if file is None or not lies_below(file.path, below):
+            continue
+        if not is_product(file.path, FileKind(file.kind)):
+            continue  # nobody imports an example or a script
+        counts = _counts(definition, file) and (file_id, definition.qualified.rpartition(".")[0]) not in added_to
+        examined[file.language] += counts
+        if counts:
+            offered.append((file, definition))
+    return offered, bases, examined
 
 
 def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:

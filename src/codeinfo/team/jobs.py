@@ -177,9 +177,10 @@ class _Worker:
 
             @app.task(name=name, retry=_Retry(), pass_context=True)
             def job(context: procrastinate.JobContext, /, **arguments: Any) -> None:
-                with self._tools.database.transaction() as db:
-                    db.execute(_RELEASE, (context.job.id,))
                 try:
+                    if context.job.queueing_lock:
+                        with self._tools.database.transaction() as db:
+                            db.execute(_RELEASE, (context.job.id,))
                     if name == BATCH:
                         log.info("%s", perform(**arguments, progress=_stopper(context)))
                     else:
@@ -265,7 +266,7 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
     return len(found)
 
 
-# Of a job that was begun: the next one with its key may wait already, and a retry of this one must not collide with it.
+# For a job that has begun: the next one with its key may already be waiting, and a retry must not collide with it.
 _RELEASE = "UPDATE procrastinate_jobs SET queueing_lock = NULL WHERE id = %s"
 
 _GIVE_UP = """UPDATE index_runs r SET state = 'failed', problem = %s, finished_at = now() FROM procrastinate_jobs j
