@@ -647,6 +647,37 @@ def test_classes_of_rails_need_the_files_that_are_called_like_what_they_use(tmp_
         assert report.tests == ("spec/models/story_spec.rb",)
 
 
+def test_associations_and_routes_of_rails_lead_to_classes(tmp_path: Path) -> None:
+    sources = {
+        "app/models/story.rb": "class Story\n  belongs_to :user\n  belongs_to :owner, polymorphic: true\n"
+        "  has_many :suggested_titles, dependent: :destroy\n  has_many :categories\n  has_one :first,\n"
+        '    class_name: "Shop::Entry"\nend\n',
+        "app/models/user.rb": "class User\n  has_many :stories\n  def user = name\nend\n",
+        "app/models/suggested_title.rb": "class SuggestedTitle\nend\n",
+        "app/models/category.rb": "class Category\nend\n",
+        "app/models/shop/entry.rb": "class Shop::Entry\nend\n",
+        "app/controllers/stories_controller.rb": "class StoriesController\nend\n",
+        "app/controllers/login_controller.rb": "class LoginController\nend\n",
+        "app/controllers/mod/reparents_controller.rb": "class Mod::ReparentsController\nend\n",
+        "config/routes.rb": "Rails.application.routes.draw do\n  resources :stories\n"
+        '  get "/login" => "login#index"\n  namespace :mod do\n    post "/x", to: "reparents#create"\n  end\nend\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+
+        def needed(path: str) -> set[str]:
+            found = engine.code.imports(ImportsRequest(path, root=str(root))).imports
+            return {target.rpartition("/")[2] for one in found for target in one.targets}
+
+        assert needed("app/models/story.rb") == {"user.rb", "suggested_title.rb", "category.rb", "entry.rb"}
+        assert needed("config/routes.rb") == {"stories_controller.rb", "login_controller.rb", "reparents_controller.rb"}
+        report = engine.code.impact(ImpactRequest("app/models/suggested_title.rb", root=str(root)))
+        assert "app/models/story.rb" in [one.path for one in report.files]
+        cycles = engine.code.cycles(CyclesRequest(str(root)))
+        assert (cycles.total, cycles.lazy) == (0, 1)  # a story has a user, who has stories: both load on first use
+        assert (cycles.external, cycles.unresolved) == (0, 0)
+
+
 def test_what_is_tried_from_outside_has_the_tests_of_what_it_serves_or_of_its_package(tmp_path: Path) -> None:
     sources = {
         "shop/api/views.py": "def pause(): ...\n\ndef resume(): ...\n",

@@ -307,6 +307,10 @@ _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
 
 _RAILS_CONFIG = "application.rb"
+_RAILS_CLASS = (  # what precedes an association, the class of one, or the controller of a route
+    r"^[ \t]*(?:belongs_to|has_one|has_many|has_and_belongs_to_many|resources?)[ (]+(?=:)"
+    r"|\bclass_name:[ ]*(?=[\"'][A-Z])|(?:=>|\bto:)[ ]*(?=[\"'][\w/]+#)"
+)
 _RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
 
 
@@ -345,6 +349,9 @@ class RubyImports(Resolver):
         return ()
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if written.module[0].isupper() or written.module[0] == ":" or "#" in written.module:
+            found = self._of_rails(source, written.module)
+            return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in found))
         name = written.module.removesuffix(".rb") + ".rb"
         if written.module.startswith("."):
             path = joined(source.folder, name)
@@ -355,6 +362,21 @@ class RubyImports(Resolver):
         paths = (*(joined(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
         found = next((path for path in paths if path in self._tree), None)
         return _one(found) if found else model.EXTERNAL
+
+    def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
+        """The class of an association (`:line_items`, `"Shop::LineItem"`) or the controller of a route (`:carts`,
+        `carts#show`), which may lie in a namespace that surrounds the route. An association may be polymorphic."""
+        plain, is_action, _ = name.lstrip(":").partition("#")
+        if is_action or "/config/routes" in f"/{source.path}":
+            controllers = [_ruby_key(f"{one}_controller") for one in (plain, f"{plain}s")]
+            return tuple(
+                path
+                for key, paths in self._constants.items()
+                if key in controllers or key.endswith(tuple(f"/{one}" for one in controllers))
+                for path in paths
+            )
+        singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
+        return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
 
 
 def _is_ruby_root(folder: str) -> bool:
@@ -453,8 +475,9 @@ RUBY = model.Language(
     ),
     imports=model.ImportRules(
         calls=(
-            r"^[ \t]*(?:require|(?P<relative>require_relative)|load|(?P<lazy>autoload)[ (]+:(?P<alias>\w+),)[ (]+"
-            r"[\"'](?P<module>[^\"'\n#]+)[\"']"
+            r"(?:^[ \t]*(?:require|(?P<relative>require_relative)|load)[ (]+(?=[\"'])"
+            rf"|(?P<lazy>^[ \t]*autoload[ (]+:(?P<alias>\w+),[ ]*|{_RAILS_CLASS}))"
+            r"[\"']?(?P<module>:\w+|(?<=[\"'])[^\"'\n]+(?=[\"']))"
         ),
         timed=True,
         resolver=RubyImports,
