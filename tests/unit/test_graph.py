@@ -131,6 +131,8 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         "lib/shop.rb": "module Shop\n  autoload :Cart, 'shop/cart'\nend\n",
         "lib/shop/cart.rb": "require 'shop'\n",
         "lua/tea.lua": "local Pot = require('pot')\n",
+        "lua/tray.lua": "(function() return require('cup') end)()\n",
+        "lua/cup.lua": "setup(1, function() return require('tray') end)\n",
         "lua/pot.lua": "local M = {}\nfunction M.brew()\n  require('tea').pour()\nend\nreturn M\n",
     }
     root = written(tmp_path, sources)
@@ -138,12 +140,13 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         report = engine.code.cycles(CyclesRequest(str(root)))
         every = engine.code.cycles(CyclesRequest(str(root), deferred=True))
     assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py")]
-    assert (report.total, report.lazy, report.types) == (1, 5, 3)
+    assert (report.total, report.lazy, report.types) == (1, 6, 3)
     assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
         (("a.py", "b.py"), "", "high"),
         (("eager.py", "lazy.py"), "lazy", "low"),
         (("four.ts", "three.ts"), "lazy", "low"),
         (("lib/shop.rb", "lib/shop/cart.rb"), "lazy", "low"),
+        (("lua/cup.lua", "lua/tray.lua"), "lazy", "low"),
         (("lua/pot.lua", "lua/tea.lua"), "lazy", "low"),
         (("typed.py", "user.py"), "types", "low"),
         (("one.ts", "two.ts"), "types", "low"),

@@ -67,6 +67,7 @@ def test_windows_line_ends_and_letters_beyond_ascii_change_nothing(language: str
         ("cpp", "shapes.Circle.operator==", "bool operator==(const Circle& other) const"),
         ("csharp", "Shop.Core.Cart", "public class Cart<T> : Base<T>, ICart where T : Item"),
         ("php", "User.find", "public function find(int $id): ?User"),
+        ("php", "Loader", "final class Loader"),
         ("ruby", "Shop.Cart.add", "def add(item)"),
         ("swift", "User.greet", "func greet(to other: User) -> String"),
         ("elixir", "Shop.Cart.add", "def add(cart, item) when is_map(cart)"),
@@ -214,7 +215,7 @@ IMPORTS = {
         "import Z (C(..))\nf = 1\n",
         ["2 Data.Map () M", "3 X (a B <+>)", "4 Y (*)", "5 Z (C)"],
     ),
-    "lua": ('local a = require("x.y")\nrequire "z"\n', ["1 x.y () a", "2 z ()"]),
+    "lua": ('local a = require("x.y")\nrequire "z"\nhelp([[\n  require("no")\n]])\n', ["1 x.y () a", "2 z ()"]),
     "zig": ('const std = @import("std");\n', ["1 std () std"]),
     "bash": ('source ./a.sh\n. "$DIR/b.sh"\n', ["1 ./a.sh ()", "2 $DIR/b.sh ()"]),
 }

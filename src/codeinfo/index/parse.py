@@ -289,15 +289,24 @@ def header_end(node: Node, kind: str, source: Source) -> int | None:
 def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:
     """The header on one line, without attributes and without the sign that opens the body."""
     start, (name_start, name_end), end = header
-    before = text[max(start, name_start - _MAX_HEADER) : name_start]
-    if "\n" in before:
-        before = "\n".join(line for line in before.split("\n") if not _ATTRIBUTE.match(line))
+    before = _without_attributes(text[max(start, name_start - _MAX_HEADER) : name_start])
     rest = text[name_start : min(end, name_end + _MAX_HEADER)]
     if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
         rest = rest.partition("\n")[0]
     signature = " ".join((before + rest).split())[:MAX_SIGNATURE]
     tail = _TAIL.search(signature, len(signature.rstrip(_TAIL_SIGNS)))
     return signature if tail is None else signature[: tail.start()]
+
+
+def _without_attributes(before: str) -> str:
+    """What precedes a name, without lines of attributes; one may take several."""
+    kept, opened = [], 0
+    for line in before.split("\n") if "\n" in before else ():
+        if opened > 0 or _ATTRIBUTE.match(line):
+            opened += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
+        else:
+            kept.append(line)
+    return "\n".join(kept) if "\n" in before else before
 
 
 def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
@@ -373,9 +382,9 @@ def _without_brackets(text: str) -> str:
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
-def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
+def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
     """The imports of a file, as written: statements come from the syntax tree; for languages that import by calling a
-    function (`require`, `@import`, `source`), the code is searched, comments excluded.
+    function (`require`, `@import`, `source`), the code is searched, without comments and texts of several lines.
 
     Modules are without quotes. What this would lose is kept in the language's own notation: a C system header keeps its
     angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
@@ -388,10 +397,29 @@ def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) 
             imports.extend(rules.read(statement, source.line_of(start)))
     if rules.calls and any(word in source.text for word in rules.call_words):
         stated = {(entry.module, entry.line) for entry in imports}
-        called = _find_called(rules.calls, "\n".join(code))
-        imports.extend(entry for entry in called if (entry.module, entry.line) not in stated)
+        texts = [range(source.line_of(start), source.line_of(end)) for start, end in found.strings]
+        quoted = {line + 1 for lines in texts for line in lines}
+        for entry in _find_called(rules.calls, "\n".join(code)):
+            if (entry.module, entry.line) not in stated and entry.line not in quoted:
+                is_late = rules.timed and _is_in_function(root, source, entry)
+                imports.append(replace(entry, timing="lazy") if is_late else entry)
         imports.sort(key=lambda entry: entry.line)
     return tuple(imports)
+
+
+_FUNCTIONS = frozenset({"function_definition", "function_expression", "function", "arrow_function", "lambda"})
+
+
+def _is_in_function(root: Node, source: Source, entry: Import) -> bool:
+    """Whether a function that may have no name is around an import, and is not called on the spot."""
+    start = source.text.find(entry.module, source.line_start(entry.line)) * source.unit_bytes
+    node = root.descendant_for_byte_range(start, start)
+    while node is not None:
+        outer = node.parent
+        if node.type in _FUNCTIONS and not (outer is not None and outer.type == "parenthesized_expression"):
+            return True
+        node = outer
+    return False
 
 
 def time_imports(
@@ -723,7 +751,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
     types_only = type_blocks(tree.root_node, source, named(language).imports.types_block)
-    imports = time_imports(imports_of(found, source, layers.code, language), scopes, types_only)
+    imports = time_imports(imports_of(found, tree.root_node, source, layers.code, language), scopes, types_only)
     packed = pack_code(
         layers.names,
         language,

@@ -83,13 +83,14 @@ _WITHOUT_SYNTAX = (
         ".erb .eex .heex .leex .ejs .hbs .mustache .jinja .jinja2 .j2 .twig .haml .slim .pug .liquid .tmpl .razor "
         ".cshtml .stub",
     ),
+    _language("terraform", ".tf .hcl"),
     _language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
     _config("make", ".mk .mak", filenames="Makefile makefile GNUmakefile Makefile.am Makefile.in", shebangs="make"),
     _config("cmake", ".cmake", filenames="CMakeLists.txt"),
     _config("meson", "", filenames="meson.build meson_options.txt meson.options"),
     _config("autoconf", ".ac .m4"),
     _config("dockerfile", ".dockerfile", filenames="Dockerfile Containerfile"),
-    _config("terraform", ".tf .tfvars .hcl"),
+    _config("terraform-variables", ".tfvars"),
     _config("nix", ".nix"),
     _config("just", ".just", filenames="justfile Justfile"),
     _docs("markdown", ".md .markdown .mdx .mdc .mkd", markup=_MARKDOWN),
@@ -246,7 +247,7 @@ _AROUND_FOLDER = (
 )
 _AROUND_TOP_FOLDER = (
     r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
-    r"|deps|externals?|extern|3rd[_-]?party|subprojects"  # third-party code
+    r"|deps|externals?(?:[-_]\w+)?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
     r".*[_.-]bench(?:mark)?s?\.\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"

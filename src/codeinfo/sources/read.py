@@ -205,6 +205,8 @@ def is_marked_generated(text: str) -> bool:
     """Whether the opening comments of the file say that a tool generated it. Further down the words may belong to a
     generator's own templates, or to one generated part of a file."""
     head = text[:_HEAD_CHARS]
+    if "<!DOCTYPE TS>" in head:  # messages that Qt's tools collect for translators, in a file called `.ts`
+        return True
     if "generated" not in head.lower():
         return False
     closing = ""
