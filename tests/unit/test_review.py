@@ -282,6 +282,28 @@ def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
     ]
 
 
+def test_a_hook_that_a_decorator_registers_needs_no_call(project: Path) -> None:
+    hook = "\n\n@route(\n    '/'\n)\ndef show():\n    return 1\n"
+    commit(project, "hook", {"pkg/page.py": "from web import route\n" + hook + "\n\n_ROUTES = [show()]\n"})
+    (project / "pkg" / "page.py").write_text("from web import route\n" + hook)
+    assert [kind for kind, _, _ in review(project)] == []
+
+
+def test_a_common_word_after_a_dot_is_no_caller(project: Path) -> None:
+    store = (
+        "class Store:\n    def delete(self, key):\n        return {}\n\n    def delete_all(self):\n        return {}\n"
+    )
+    users = {f"pkg/use{n}.py": "def clear(session):\n    session.delete(1)\n" for n in range(5)}
+    certain = {f"pkg/all{n}.py": "def clear(session):\n    session.delete_all()\n" for n in range(5)}
+    commit(project, "store", {"pkg/store.py": store.format(1, 1), **users, **certain})
+    (project / "pkg" / "store.py").write_text(store.format(2, 2))
+    callers = [message for kind, _, message in review(project) if kind == "callers"]
+    assert [message.split(" was changed")[0] for message in callers] == ["Store.delete_all"]
+    (project / "pkg" / "store.py").write_text(store.format(1, 1).replace("key", "key, force"))
+    (api,) = [message for kind, _, message in review(project) if kind == "api"]
+    assert "used outside the change" not in api
+
+
 def test_files_that_needed_fixes_of_late(project: Path) -> None:
     harmless = "docs: fix a typo", "fix(deps): update all dependencies"
     for number, subject in enumerate(("Fix case 0", "Fix case 1", "Fix case 2", *harmless)):
@@ -312,6 +334,10 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
         other = Version("y", (Definition("f", "f", "function", signature, "", 1, 2),))
         changed = Revision(compare("a.py", "x", "y"), before, other, is_product=True)
         assert bool(api_changes([changed])) is is_found, signature
+    written = Definition("f", "f", "function", "f({ a }: { a: T; })", "", 1, 2)
+    reformatted = replace(written, signature="f({ a }: { a: T })")
+    same = Revision(compare("a.ts", "x", "y"), Version("x", (written,)), Version("y", (reformatted,)), is_product=True)
+    assert api_changes([same]) == []
     held = Definition("P", "P", "interface", "interface P", "", 1, 3)
     was, now = (Definition("f", "P.f", "method", text, "", 2, 2) for text in ("f($a)", "f($a, $b = 1)"))
     taken = Revision(compare("P.php", "x", "y"), Version("x", (held, was)), Version("y", (held, now)), is_product=True)
@@ -447,6 +473,20 @@ def test_a_test_of_the_change_names_what_it_calls_on_an_unknown_value(project: P
     test = project / "tests" / "test_adapter.py"
     test.write_text(test.read_text() + "\n\ndef take():\n    pass\n\n\ndef test_pool(made):\n    made[0].take()\n")
     assert [message for _, _, message in review(project)] == ["Pool.give is new, and no test names it"]
+
+
+def test_a_test_of_a_class_with_one_function_is_a_test_of_that_function(project: Path) -> None:
+    job = "\n\nclass SendJob:\n    def __init__(self):\n        self.sent = 0\n\n"
+    job += "    def perform(self):\n        return 1\n"
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + job)
+    test = project / "tests" / "test_adapter.py"
+    named = test.read_text() + "\n\ndef test_job():\n    run_now(SendJob)\n"
+    test.write_text(named.replace("import Adapter", "import Adapter, SendJob"))
+    assert [message for _, _, message in review(project)] == []
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + job + "\n    def undo(self):\n        return 1\n")
+    assert [message for _, _, message in review(project)] == [
+        "SendJob.perform, SendJob.undo are new, and no test names them"
+    ]
 
 
 BUILT_IN = built_in_detectors()

@@ -21,6 +21,7 @@ from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import relations
 from codeinfo.graph.names import NameResolver
+from codeinfo.graph.reach import is_registered
 from codeinfo.graph.references import (
     Lookup,
     callees,
@@ -61,6 +62,7 @@ from codeinfo.sources.git import GitFailed, commit_of
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts
+from codeinfo.tokens import split_identifier
 
 # --- one symbol or file with its surroundings ----------------------------------------------------------------------
 
@@ -588,7 +590,10 @@ class _Uses:
         return any(_is_test(use.file) for use in self.of(f"{path}::{qualified}"))
 
     def outside(self, path: str, qualified: str, inside: Collection[str]) -> list[Usage]:
-        return [use for use in self.of(f"{path}::{qualified}") if use.file not in inside]
+        """What is known by its name only counts if the name has several words: `session.delete` may mean anything."""
+        is_telling = len(split_identifier(qualified.rpartition(".")[2])) > 1
+        used = (use for use in self.of(f"{path}::{qualified}") if use.file not in inside)
+        return [use for use in used if is_telling or use.confidence != "syntactic"]
 
 
 def _is_test(path: str) -> bool:
@@ -632,7 +637,7 @@ def _findings(
             *diff.find_changed_expectations(revisions),
             *_dependencies(project, store, code, revisions),
             *diff.find_untested(revisions, uses.in_tests),
-            *_find_unused(revisions, uses),
+            *_find_unused(project, store, code, revisions, uses),
             *_find_widely_used(revisions, uses, inside),
             *_risks(project.history, revisions, base),
         ]
@@ -646,12 +651,11 @@ def _api(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str
         if not qualified:
             found.append(finding)
             continue
-        path = finding.place.rpartition(":")[0]
-        name = f"{path}::{qualified}"
-        if not uses.definitions(name):  # removed: uses are found by name alone, if nothing else has that name
-            name = qualified.rpartition(".")[2]
-            name = "" if uses.definitions(name) else name
-        callers = dict.fromkeys(use.file for use in uses.of(name) if use.file not in inside) if name else {}
+        path, name = finding.place.rpartition(":")[0], qualified.rpartition(".")[2]
+        used = uses.outside(path, qualified, inside)
+        if not uses.definitions(f"{path}::{qualified}"):  # removed: by name alone, if nothing else has that name
+            used = [] if uses.definitions(name) else [use for use in uses.of(name) if use.file not in inside]
+        callers = dict.fromkeys(use.file for use in used)
         also = f"; used outside the change in {_join_paths(callers)}" if callers else ""
         found.append(replace(finding, message=finding.message + also))
     return found
@@ -682,13 +686,24 @@ def _dependencies(
     return diff.new_dependencies(before, after, imported, elsewhere)
 
 
-def _find_unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
+def _find_unused(
+    project: ProjectKnowledge,
+    store: SqliteStore,
+    code: CodeOperations,
+    revisions: Sequence[diff.Revision],
+    uses: _Uses,
+) -> list[Finding]:
     """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
     found = []
     for name, path in list(diff.find_dropped_calls(revisions).items())[:MOST_DROPPED]:
         defined = [one for one in uses.definitions(name) if is_product(one.path, FileKind.CODE)]
         called = any(use.edge == "CALLS" and not _is_test(use.file) for use in uses.of(name))
-        if len(defined) == 1 and defined[0].exported and not called:
+        if len(defined) != 1 or not defined[0].exported or called:
+            continue
+        with code.open(project.index, store) as names:
+            file = names.index.graph.files.get(defined[0].path)
+            is_hook = file is not None and is_registered(names.index, file.file_id, defined[0].start_line)
+        if not is_hook:
             place = f"{defined[0].path}:{defined[0].start_line}"
             message = f"{defined[0].qualified} is called nowhere any more; {path} was the last to do so"
             found.append(Finding("unused", place, message))

@@ -493,7 +493,7 @@ def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
-    if _TAKEN_BY_PLACE.fullmatch(file.path) or _is_registered(index, file.file_id, definition):
+    if _TAKEN_BY_PLACE.fullmatch(file.path) or is_registered(index, file.file_id, definition.start_line):
         return True
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
@@ -527,12 +527,12 @@ def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> b
     )
 
 
-def _is_registered(index: CodeIndex, file_id: int, definition: Definition) -> bool:
+def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
     """A decorator or an attribute registers the definition elsewhere."""
     lines = index.lines(file_id)
-    above = lines.get(definition.start_line - 1, "").strip()
+    above = lines.get(start_line - 1, "").strip()
     first, opened = above, 0
-    for line in range(definition.start_line - 1, max(definition.start_line - _MOST_DECORATOR_LINES, 0), -1):
+    for line in range(start_line - 1, max(start_line - _MOST_DECORATOR_LINES, 0), -1):
         first = lines.get(line, "").strip()
         opened += sum(map(first.count, ")]}")) - sum(map(first.count, "([{"))
         if opened <= 0:

@@ -252,8 +252,8 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _shape(signature: str) -> str:
-    """A signature without what makes no difference to callers: whitespace, trailing commas, `override`."""
-    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
+    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`."""
+    return re.sub(r"[,;](?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
 
 
 def _takes_the_same(before: str, now: str) -> bool:
@@ -369,11 +369,26 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
                 continue
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
-            elif (_is_offered(one, public) or not tested) and one.name not in called:
-                new += () if in_tests(revision.path, one.qualified) else (one,)
+            elif _is_offered(one, public) or not tested:
+                names = _names_in_tests(one, revision.after.definitions)
+                is_named = any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
+                new += () if is_named else (one,)
         found += _list_findings(revision, new, ("is new, and no test names it", "are new, and no test names them"))
         found += _list_findings(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
     return found
+
+
+def _names_in_tests(one: Definition, definitions: Sequence[Definition]) -> tuple[str, ...]:
+    """The names of what a test of a function uses: the class, for a constructor, or if a class has no other function:
+    a framework may call that of a job or a command."""
+    owner = one.qualified.rpartition(".")[0]
+    offered = (other for other in definitions if other.is_function and other.exported)
+    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner} - _CONSTRUCTORS
+    is_by_class = owner and (one.name in _CONSTRUCTORS or beside == {one.name})
+    return (one.qualified, owner) if is_by_class else (one.qualified,)
+
+
+_CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize"})
 
 
 def _is_offered(one: Definition, public: Collection[str]) -> bool:

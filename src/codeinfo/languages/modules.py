@@ -350,8 +350,8 @@ class RubyImports(Resolver):
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module[0].isupper() or written.module[0] == ":" or "#" in written.module:
-            found = self._of_rails(source, written.module)
-            return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in found))
+            classes = self._of_rails(source, written.module)
+            return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in classes))
         name = written.module.removesuffix(".rb") + ".rb"
         if written.module.startswith("."):
             path = joined(source.folder, name)
