@@ -166,8 +166,7 @@ def test_the_teams_figures(team: Path) -> None:
     # The newest logging line is of shipping.py, 30 days before 2026-01-01; the newest print of reports.py, 100 days.
     assert seen[".", "logging module"] == (60, 3, 5, 2, "Rising", "2025-12-02", "prefer")
     assert seen[".", "print"] == (40, 2, 5, 2, "Stable", "2025-09-23", "")
-    # orders.py is 300 days old, and the only one with these: nothing takes their place.
-    assert seen[".", "os.path"] == (100, 1, 1, 1, "Stable", "2025-03-07", "")
+    assert (".", "os.path") not in seen  # what one file does is no habit
     assert seen[".", "lazy % arguments"] == (100, 3, 3, 2, "Rising", "2025-12-02", "use")
     # The web is a package of its own. One file is too few for advice.
     assert seen["web", "inject()"] == (50, 1, 2, 1, "Rising", "2025-12-12", "")
@@ -402,6 +401,8 @@ def test_an_edited_file_that_the_budget_did_not_reach_has_no_date(team: Path, mo
 
 
 def test_what_is_not_committed_is_of_today(team: Path) -> None:
+    own = 'name = "broad"\ncategory = "error handling"\nlanguage = "python"\nregex = "except Exception"\n'
+    (team / ".codeinfo.toml").write_text(f"[[patterns]]\n{own}")
     with engine_of(team) as engine:
         report_of(engine, team)
         (team / "shop" / "orders.py").write_text(
@@ -409,9 +410,9 @@ def test_what_is_not_committed_is_of_today(team: Path) -> None:
         )
         seen = {p.name: p for p in report_of(engine, team, category="logging").patterns}
         assert (seen["print"].trend, seen["print"].newest) == ("Rising", "2026-01-01")
-        # Its old lines stay old.
-        others = {p.name: p.trend for p in report_of(engine, team, category="error handling").patterns}
-        assert others == {"broad except": "Stable"}
+        # Its old lines stay old; a project's own pattern is listed for one file too.
+        others = {p.name: (p.files, p.trend) for p in report_of(engine, team, category="error handling").patterns}
+        assert others == {"broad": (1, "Stable")}
 
 
 def test_after_one_edit_one_file_is_looked_at(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,7 +438,8 @@ def test_after_one_edit_one_file_is_looked_at(team: Path, monkeypatch: pytest.Mo
 
 
 def test_without_a_repository_there_is_no_trend(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("print(1)\n")
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("print(1)\n")
     with engine_of(tmp_path) as engine:
         report = report_of(engine, tmp_path)
     assert [(p.trend, p.newest, p.authors) for p in report.patterns] == [("", "", 0)]

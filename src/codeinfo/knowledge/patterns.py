@@ -200,6 +200,8 @@ def _patterns(
     found: list[PatternUse] = []
     for positions in questions.values():
         answering = len({path for position in positions for path in where[position]})
+        if answering == 1 and not detectors[positions[0]].from_project:
+            continue  # what one file does is no habit of a team
         alone = len(positions) == 1
         counted = [_count_uses(detectors[at], where[at], answering, area, history, alone) for at in positions]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
