@@ -335,13 +335,24 @@ def test_what_a_namespace_holds_may_be_unused_and_what_is_used_without_its_name_
         "use.cc": '#include "cart.h"\nint main() { shop::Price price; return 0; }\n',
         "one.c": "int only(void) { return 1; }\nstatic int mine(void) { return 2; }\nint near(void) { return 1; }\n"
         "enum mode { FAST };\nint at(void) { return near() + FAST; }\n",
+        "win.h": "#define NOGDI\n#define LIMIT 3\n#include <windows.h>\n",
+        "deploy": "#!/bin/bash\nTARGET=prod\nlog() { echo $TARGET; }\ngone_step() { echo; }\n"
+        'sign() { log; }\n[ "sign" == "$1" ] && $1\n',
         "two.c": "int two(void) { return only() + mine(); }\n",
     }
     for path, text in sources.items():
         (tmp_path / path).write_text(text)
     with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
-        assert {one.symbol.name for one in report.symbols} == {"Lost", "Used", "lost_too", "two", "at"}
+        assert {one.symbol.name for one in report.symbols} == {
+            "Lost",
+            "Used",
+            "lost_too",
+            "two",
+            "at",
+            "LIMIT",
+            "gone_step",
+        }
         assert uses(engine, tmp_path, "only") == {("two.c", 1, "resolved")}
         assert uses(engine, tmp_path, "mine") == {("two.c", 1, "syntactic")}
 

@@ -373,8 +373,12 @@ def unused_exports(
         if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
             continue
         is_included = not file.rules.imports.headers or _HEADER.search(file.path)
-        if used_here and ("main" in (*file.exports, *file.hidden) or not is_included):
+        text = index.lines(file.file_id).joined()
+        is_program = "main" in (*file.exports, *file.hidden) or text.startswith("#!")
+        if used_here and (is_program or not is_included):
             continue  # nobody imports a program, or includes what is no header
+        if is_program and f'"{definition.name}"' in text:
+            continue  # a program may call what its argument names
         if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
@@ -466,11 +470,16 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
         and len(definition.name) > 1  # one-letter names are not stored as references
         and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
-        and not (definition.kind == "macro" and _GUARD.search(definition.name))
+        and not (definition.kind == "macro" and (_GUARD.search(definition.name) or _is_flag(definition)))
         and not (definition.kind == "enum" and file.rules.imports.headers)  # used by the names in it
         and definition.name not in _CALLED_FROM_OUTSIDE
         and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
     )
+
+
+def _is_flag(definition: Definition) -> bool:
+    """Whether a macro has no value: it is there for headers from outside, as `#define NOGDI` is."""
+    return definition.signature.endswith(f" {definition.name}")
 
 
 def _classes(count: int) -> str:
