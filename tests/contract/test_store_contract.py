@@ -179,6 +179,12 @@ def test_vectors_are_found_again_by_content(reopen: Factory) -> None:
     assert again is not None
     assert again.tolist() == [[1, 0], [0, 1]]
     assert store.vectors_by_hash("other") is None
+    later = [indexed(f"b{at}.py", "z", sha256=f"b{at}", vectors=[unit(at + 1, 1)]) for at in range(3)]
+    store.apply(later, ("a.py",), ())
+    for at in range(3):
+        stored = store.vectors_by_hash(f"b{at}")
+        assert stored is not None
+        assert stored == pytest.approx(np.array([unit(at + 1, 1)]), abs=1e-3)
 
 
 def test_the_version_of_a_file_that_was_stored_last_is_at_hand(reopen: Factory) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import apsw
 import numpy as np
@@ -54,6 +54,9 @@ from codeinfo.store.segments import (
 
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
+# How float16 is read as float32: by how many bits it is shifted, which of them count, and what it is divided by.
+_HALF_SHIFT, _HALF_BITS, _HALF_SCALE = 13, np.int32(-0x70002000), np.float32(2.0**112)
+_HALF_EXPONENT = np.int16(0x7C00)  # all its bits are set in numbers that are not finite
 _MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, without a pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
@@ -151,18 +154,47 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
     )
 
 
-def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
-    query = "SELECT row_count, file_ids, vector_file, dimension FROM segments WHERE vector_file != ''"
-    for count, owners, vector_file, dimension in db.execute(query):
-        rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
-        if len(rows):
-            found = map_vectors(folder / vector_file, count, dimension)[rows].astype(np.float32)
-            with np.errstate(invalid="ignore", over="ignore"):
-                lengths = np.linalg.norm(found, axis=1)
-            if _first_beyond(lengths, _LONGEST) is not None:
-                raise Damage(f"{vector_file} holds a row that is not a unit vector")
-            return found
-    return None
+class StoredVectors:
+    """The vectors of single files. A segment never changes, so where its files begin is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[int, _Places] = {}  # by segment
+
+    def of(self, db: apsw.Connection, file_id: int) -> NDArray[np.float32] | None:
+        query = "SELECT id, row_count, vector_file, dimension FROM segments WHERE vector_file != ''"
+        listed = {segment: about for segment, *about in db.execute(query)}
+        self._places = {segment: self._places.get(segment) or _Places.of(db, segment) for segment in listed}
+        for segment, (count, vector_file, dimension) in listed.items():
+            if (rows := self._places[segment].rows(file_id)) is not None:
+                found = map_vectors(self._folder / vector_file, count, dimension)[rows].astype(np.float32)
+                with np.errstate(invalid="ignore", over="ignore"):
+                    lengths = np.linalg.norm(found, axis=1)
+                if _first_beyond(lengths, _LONGEST) is not None:
+                    raise Damage(f"{vector_file} holds a row that is not a unit vector")
+                return found
+        return None
+
+
+class _Places(NamedTuple):
+    """Where the rows of each file of a segment begin and end."""
+
+    files: NDArray[np.int32]  # ascending
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, db: apsw.Connection, segment: int) -> _Places:
+        ((data,),) = db.execute("SELECT file_ids FROM segments WHERE id = ?", (segment,))
+        owners = np.frombuffer(data, np.int32)
+        starts = run_starts(owners)
+        order = owners[starts].argsort()
+        return cls(owners[starts][order], starts[order], np.append(starts[1:], len(owners))[order])
+
+    def rows(self, file_id: int) -> slice | None:
+        at = self.files.searchsorted(file_id)
+        is_here = at < len(self.files) and self.files[at] == file_id
+        return slice(self.starts[at], self.ends[at]) if is_here else None
 
 
 def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
@@ -236,7 +268,7 @@ class SqliteSnapshot:
                 products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
-                    np.dot(vectors.take(stored[some], axis=0).astype(np.float32), query, products[some])
+                    _multiply_rows(vectors.take(stored[some], axis=0), query, products[some])
                 result[places] = products
             self._check_products(result, query, rows)
             return result
@@ -409,14 +441,22 @@ def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: 
 
 
 def _multiply_rows(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Some rows at a time: the converted values stay in the processor's cache."""
-    buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), vectors.shape[1]), np.float32)
-    with np.errstate(invalid="ignore", over="ignore"):  # per thread; the products are checked, so no warning
-        for start in range(0, len(vectors), _ROWS_AT_ONCE):
-            some = vectors[start : start + _ROWS_AT_ONCE]
-            floats = buffer[: len(some)]
-            np.copyto(floats, some)
-            np.dot(floats, query, result[start : start + len(some)])
+    """Some rows at a time: the converted values stay in the processor's cache.
+
+    On x86-64 numpy converts float16 number by number. Shifted to where float32 has its exponent and its sign, the same
+    bits are the number divided by 2¹¹², which a larger query makes up for: equal products in a third of the time.
+    """
+    larger = query * _HALF_SCALE
+    buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), vectors.shape[1]), np.int32)
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        halves = vectors[start : start + _ROWS_AT_ONCE].view(np.int16)
+        own, shifted = result[start : start + len(halves)], buffer[: len(halves)]
+        np.left_shift(halves, _HALF_SHIFT, out=shifted, dtype=np.int32)
+        np.bitwise_and(shifted, _HALF_BITS, out=shifted)  # without the copies of the sign beside it
+        np.dot(shifted.view(np.float32), larger, own)
+        exponents = halves & _HALF_EXPONENT
+        if exponents.max(initial=0) == _HALF_EXPONENT:
+            own[(exponents == _HALF_EXPONENT).any(axis=1)] = np.nan  # infinite or NaN
 
 
 # --- reading an index as a whole: whether it is sound, and what it contains -------------------------------------------

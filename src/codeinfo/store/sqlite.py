@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codeinfo.store.snapshot import Arrays, SqliteSnapshot
+    from codeinfo.store.snapshot import Arrays, SqliteSnapshot, StoredVectors
 
 
 _AMONG = " AND e.path IN (SELECT value FROM json_each(?))"
@@ -294,23 +294,25 @@ class SqliteStore:
             )
             return FileSymbols(defined, tuple(import_from_row(*row) for row in imports), references)
 
-    def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
-        from codeinfo.store.snapshot import vectors_of_file
+    @cached_property
+    def _vectors(self) -> StoredVectors:
+        from codeinfo.store.snapshot import StoredVectors
 
+        return StoredVectors(self.folder)
+
+    def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
         with self._connections.reading() as db:
             for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ?", (sha256,)):
-                found = vectors_of_file(db, self.folder, file_id)
+                found = self._vectors.of(db, file_id)
                 if found is not None:
                     return found
         return None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], NDArray[np.float32]] | None:
-        from codeinfo.store.snapshot import vectors_of_file
-
         query = "SELECT id FROM files WHERE path = ? AND chunk_count > 0 ORDER BY id DESC LIMIT 1"
         with self._connections.reading() as db:
             for (file_id,) in db.execute(query, (path,)):
-                if (vectors := vectors_of_file(db, self.folder, file_id)) is not None:
+                if (vectors := self._vectors.of(db, file_id)) is not None:
                     return read_chunks(db, file_id, path), vectors
         return None
 
