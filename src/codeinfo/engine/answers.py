@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,6 +80,8 @@ class LookupOperations(Struct, frozen=True):
 class Lookup(ABC):
     """Searches and reads for one answer. The first search refreshes the index."""
 
+    outlined: ClassVar[str]  # what an outline lists
+
     def __init__(self, operations: LookupOperations, limit: int, progress: ProgressSink | None) -> None:
         self._operations = operations
         self._limit = limit
@@ -101,6 +103,19 @@ class Lookup(ABC):
     @abstractmethod
     def _indexes(self) -> Iterator[IndexManager]: ...
 
+    @abstractmethod
+    def _find(self, path: str) -> tuple[IndexManager, str]:
+        """The indexed file with that path, and its index."""
+
+    @abstractmethod
+    def _lines(self, index: IndexManager, path: str) -> list[str]: ...
+
+    @abstractmethod
+    def _outline(self, index: IndexManager, path: str) -> list[str]: ...
+
+    def _section(self, index: IndexManager, path: str, line: int) -> str:
+        return ""
+
     def search(self, query: str) -> SearchResult:
         if not query.strip():
             raise UsageError("the query is empty", next_step="Say what to look for")
@@ -108,6 +123,24 @@ class Lookup(ABC):
         self._fresh = True
         self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
         return found
+
+    def read_file(self, path: str, start_line: int, end_line: int) -> Item:
+        """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
+        if end_line < start_line:
+            raise UsageError("end_line lies before start_line")
+        index, found = self._find(path)
+        lines = self._lines(index, found)
+        if start_line > len(lines):
+            raise UsageError(f"{found} has {len(lines)} lines")
+        last = min(end_line, start_line + READ_LINES - 1)
+        text = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
+        end, section = start_line + text.count("\n"), self._section(index, found, start_line)
+        return Item(0, str(index.root), found, start_line, end, text, section=section)
+
+    def outline(self, path: str) -> str:
+        index, found = self._find(path)
+        lines = self._outline(index, found)
+        return "\n".join([found, *lines]) if lines else f"{found} has no {self.outlined}."
 
     def word_weights(self, question: str) -> dict[str, float]:
         """The question's content words by their rarity in the tree; the project's own name carries no weight.
@@ -143,6 +176,8 @@ class Lookup(ABC):
 class CodeLookup(Lookup):
     """Lookup in folders, for `ask` and agents."""
 
+    outlined = "definitions"
+
     def __init__(
         self,
         operations: LookupOperations,
@@ -168,35 +203,22 @@ class CodeLookup(Lookup):
         )
         return self._operations.search(request, self._progress)
 
-    def read_file(self, path: str, start_line: int, end_line: int) -> Item:
-        """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
-        if end_line < start_line:
-            raise UsageError("end_line lies before start_line")
-        index, row, text = self.read_whole(path)
-        lines = text.split("\n")
-        if start_line > len(lines):
-            raise UsageError(f"{row} has {len(lines)} lines")
-        last = min(end_line, start_line + READ_LINES - 1, len(lines))
-        chosen = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
-        return Item(0, str(index.root), row, start_line, start_line + chosen.count("\n"), chosen)
+    def read_whole(self, path: str) -> str:
+        """An indexed file, secrets masked."""
+        return "\n".join(self._lines(*self._find(path)))
 
-    def read_whole(self, path: str) -> tuple[IndexManager, str, str]:
-        """The index of a file, its path there and its text, secrets masked."""
-        index, row = self._find(path)
-        text = read_text(index.source.contents, SourceFile(row, 0, 0))
+    def _lines(self, index: IndexManager, path: str) -> list[str]:
+        text = read_text(index.source.contents, SourceFile(path, 0, 0))
         if isinstance(text, Skip):
-            raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
-        return index, row, text.content
+            raise NotFound(f"{path} cannot be read: {text.detail or text.rule}")
+        return text.content.split("\n")
 
-    def outline(self, path: str) -> str:
-        index, row = self._find(path)
-        found = self._store(index).symbols(row)
-        if found is None or not found.definitions:
-            return f"{row} has no definitions."
-        lines = [
-            f"{one.start_line}-{one.end_line} {one.kind} {one.signature or one.qualified}" for one in found.definitions
+    def _outline(self, index: IndexManager, path: str) -> list[str]:
+        found = self._store(index).symbols(path)
+        return [
+            f"{one.start_line}-{one.end_line} {one.kind} {one.signature or one.qualified}"
+            for one in (found.definitions if found else ())
         ]
-        return "\n".join([row, *lines])
 
     def references(self, name: str) -> str:
         """Where a name is used, one line each, with its confidence."""
@@ -230,7 +252,7 @@ class CodeLookup(Lookup):
         return iter(self._scope.indexes)
 
     def _find(self, path: str) -> tuple[IndexManager, str]:
-        """The indexed file with that path, relative to a root or absolute."""
+        """By its path relative to a root, or absolute."""
         for index in self._indexes():
             relative = path.removeprefix(f"{index.root}/").removeprefix("./")
             known = relative in self._store(index).manifest()
@@ -241,6 +263,8 @@ class CodeLookup(Lookup):
 
 class DocumentLookup(Lookup):
     """Lookup in collections. Documents are read as they were indexed: pages and cells have no lines of their own."""
+
+    outlined = "headings"
 
     def __init__(
         self, operations: LookupOperations, request: DocsAskRequest, limit: int, progress: ProgressSink | None = None
@@ -276,30 +300,16 @@ class DocumentLookup(Lookup):
         quality = answered.quality or Quality("low_confidence", 0.0)
         return SearchResult(query, Intent.CONCEPTUAL, hits, quality, notes=found.notes)
 
-    def read_file(self, path: str, start_line: int, end_line: int) -> Item:
-        """Lines of a document as search shows them; the section is that of the first line."""
-        if end_line < start_line:
-            raise UsageError("end_line lies before start_line")
-        index, document = self._find(path)
-        store = self._store(index)
-        lines = document_lines(store, document)
-        longest = max(lines, default=0)
-        if start_line > longest:
-            raise UsageError(f"{document} has {longest} lines")
-        last = min(end_line, start_line + READ_LINES - 1, longest)
-        text = "\n".join(lines.get(number, "") for number in range(start_line, last + 1))
-        text = text[: index.config.retrieval.chunk_max_chars]
-        above = [one for one in headings(store, document) if one.start_line <= start_line <= one.end_line]
-        section = CRUMB.join(one.title for one in above)
-        return Item(0, str(index.root), document, start_line, start_line + text.count("\n"), text, section=section)
+    def _lines(self, index: IndexManager, path: str) -> list[str]:
+        return document_lines(self._store(index), path)
 
-    def outline(self, path: str) -> str:
-        index, document = self._find(path)
-        found = headings(self._store(index), document)
-        if not found:
-            return f"{document} has no headings."
-        lines = [f"{one.start_line}-{one.end_line} {'#' * one.level} {one.title}" for one in found]
-        return "\n".join([document, *lines])
+    def _outline(self, index: IndexManager, path: str) -> list[str]:
+        found = headings(self._store(index), path)
+        return [f"{one.start_line}-{one.end_line} {'#' * one.level} {one.title}" for one in found]
+
+    def _section(self, index: IndexManager, path: str, line: int) -> str:
+        above = (one for one in headings(self._store(index), path) if one.start_line <= line <= one.end_line)
+        return CRUMB.join(one.title for one in above)
 
     def _indexes(self) -> Iterator[CollectionIndex]:
         """The searchable ones; a note names those that are missing."""
@@ -535,7 +545,7 @@ class AnswerOperations:
 
     def read_whole(self, root: str, path: str) -> str:
         """An indexed file, secrets masked."""
-        return CodeLookup(self._operations, (root,), 1).read_whole(path)[2]
+        return CodeLookup(self._operations, (root,), 1).read_whole(path)
 
     # --- agents ---
 

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ from codeinfo.engine.collections import (
     fetch,
     pack_folder,
 )
-from codeinfo.engine.index_manager import ProgressSink, retry_on_damage
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, retry_on_damage
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -56,26 +55,6 @@ _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
 _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 
 
-class OpenCollection(Struct, frozen=True):
-    """An open collection, and notes on its state."""
-
-    index: CollectionIndex
-    store: SqliteStore
-    notes: tuple[str, ...]
-
-    @property
-    def id(self) -> str:
-        return self.index.source.collection.id
-
-
-class _Part(Struct, frozen=True):
-    """One of the indexes searched: a collection's or a folder's."""
-
-    collection: str  # "" for code
-    root: Path
-    is_code: bool
-
-
 def search_documents(
     indexes: Indexes,
     collections: Sequence[CollectionIndex],
@@ -84,7 +63,7 @@ def search_documents(
 ) -> operations.DocsSearchResponse:
     _check(request, collections)
     with ExitStack() as open_views:
-        parts, views, embedders, notes = [], [], [], list[str]()
+        searched, views, notes = list[IndexManager](), list[Part](), list[str]()
         for index in (*collections, *(indexes.find(path).index for path in request.code)):
             try:
                 store, found_notes = indexes.open(index, refresh=request.refresh, progress=progress)
@@ -94,16 +73,14 @@ def search_documents(
                 notes.append(f"left out: {error}")  # one missing collection must not hide the others
                 continue
             notes += found_notes
-            collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
-            parts.append(_Part(collection, index.root, not collection))
+            searched.append(index)
             # A folder may be both a collection and code: the name keeps the files of the two apart.
-            views.append(Part(collection or str(index.root), open_views.enter_context(store.snapshot())))
-            embedders.append(index.embedder)
+            name = _collection_of(index) or str(index.root)
+            views.append(Part(name, open_views.enter_context(store.snapshot())))
         if not views:
             raise NotFound("no collection can be searched", next_step=notes[0])
-        embedder = embedders[0] if all(embedders) else None
         reranking = reranking_of(indexes.models) if request.rerank else None
-        searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
+        searcher = _Searcher(Joined(views), searched, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
@@ -121,20 +98,24 @@ def no_collection() -> NotFound:
     return NotFound("there is no collection yet", next_step=NextStep("Add one with ", to_run("docs add", "FOLDER")))
 
 
+def _collection_of(index: IndexManager) -> str:
+    """The id of the collection; "" for a folder of code."""
+    return index.source.collection.id if isinstance(index, CollectionIndex) else ""
+
+
 class _Searcher:
     """Answers queries from one joined index."""
 
     def __init__(
         self,
         view: Joined,
-        parts: list[_Part],
-        embedder: Embedder | None,
+        indexes: Sequence[IndexManager],
         request: operations.DocsSearchRequest,
         reranking: Reranking | None,
     ) -> None:
         self._view = view
-        self._parts = parts
-        self._embedder = embedder
+        self._indexes = indexes
+        self._embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
         self._request = request
         self._reranking = reranking
         self._limit = max(request.limit, reranking.settings.candidates) if reranking else request.limit
@@ -142,9 +123,9 @@ class _Searcher:
         self.notes: list[str] = []
         if request.rerank and reranking is None:
             self.notes.append(NO_RERANKER)
-        if embedder is None and request.max_distance < FARTHEST:
+        if self._embedder is None and request.max_distance < FARTHEST:
             self.notes.append(NO_DISTANCES)
-        if embedder is None and not request.hybrid:
+        if self._embedder is None and not request.hybrid:
             self.notes.append(NO_MEANING)
 
     def answer(self, query: str) -> operations.DocumentSearch:
@@ -227,23 +208,24 @@ class _Searcher:
         return [(row, chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
 
     def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> operations.DocumentHit:
-        part, path = self._parts[self._view.part_of_row(row)], chunk.path
+        index = self._indexes[self._view.part_of_row(row)]
+        collection = _collection_of(index)
         title, _, section = chunk.breadcrumb.partition(CRUMB)
-        place = "" if part.is_code else place_of(chunk.language, section)
+        place = place_of(chunk.language, section) if collection else ""
         return operations.DocumentHit(
-            id=f"{part.collection or part.root}#{chunk.chunk_id}",
-            document=path,
-            collection=part.collection,
+            id=f"{collection or index.root}#{chunk.chunk_id}",
+            document=chunk.path,
+            collection=collection,
             content=chunk.text,
             distance=round(distance, 4) if distance is not None else None,
             score=round(score, 4),
-            kind=chunk.file_kind if part.is_code else "document",
+            kind="document" if collection else chunk.file_kind,
             title=title,
             section=section,
             place=place,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
-            opens=place_to_open(str(part.root / path), chunk.language, section, place, _line(chunk, section)),
+            opens=place_to_open(str(index.root / chunk.path), chunk.language, section, place, _line(chunk, section)),
         )
 
 
@@ -296,7 +278,7 @@ def _line(chunk: ChunkRow, section: str) -> int:
     return chunk.start_line
 
 
-def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
+def document_lines(store: SqliteStore, path: str) -> list[str]:
     """A document's text by line, from its passages; repeated table headers are counted once."""
     lines: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
@@ -308,7 +290,8 @@ def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
                 pieces.setdefault(chunk.start_line, []).extend(texts)
             else:
                 lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
-    return {number: "".join(texts) for number, texts in pieces.items()} | lines
+    known = {number: "".join(texts) for number, texts in pieces.items()} | lines
+    return [known.get(number, "") for number in range(1, max(known, default=0) + 1)]
 
 
 def headings(store: SqliteStore, path: str) -> list[operations.OutlineEntry]:
@@ -606,26 +589,23 @@ class DocumentOperations:
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
     def outline(self, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
-        opened = self._open(request.path, request.collection)
-        store, path = opened.store, _document(opened.store, request.document)
-        return operations.DocsOutlineResponse(opened.id, path, tuple(headings(store, path)), opened.notes)
+        index, store, path, notes = self._open(request)
+        return operations.DocsOutlineResponse(_collection_of(index), path, tuple(headings(store, path)), notes)
 
     def section(self, request: operations.DocsSectionRequest) -> operations.DocsSectionResponse:
-        opened = self._open(request.path, request.collection)
-        store, path = opened.store, _document(opened.store, request.document)
+        index, store, path, _ = self._open(request)
         lines = document_lines(store, path)
-        first, last, title = 1, max(lines, default=0), path
+        first, last, title = 1, len(lines), path
         if request.section:
             entry = _find_section(request.section, headings(store, path))
             first, last, title = entry.start_line, entry.end_line, entry.title
-        content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
-        return operations.DocsSectionResponse(opened.id, path, title, content, first, last)
+        content = "\n".join(lines[first - 1 : last]).strip("\n")
+        return operations.DocsSectionResponse(_collection_of(index), path, title, content, first, last)
 
     def related(self, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
         """Linked and similar documents in one list: the cosine of their mean vectors plus the weight of links."""
-        opened = self._open(request.path, request.collection)
-        store, path = opened.store, _document(opened.store, request.document)
-        similar = _similar(store, path)
+        index, store, path, notes = self._open(request)
+        collection, similar = _collection_of(index), _similar(store, path)
         relations: dict[str, list[str]] = {}
         for source, target in _edges(store):
             if source == path:
@@ -640,16 +620,19 @@ class DocumentOperations:
                 named = (*named, "similar")
             if named:
                 score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
-                distance = round(1 - cosine, 4) if cosine is not None and opened.index.embedder else None
-                found.append(operations.RelatedDocument(other, opened.id, named, distance, round(score, 4)))
+                distance = round(1 - cosine, 4) if cosine is not None and index.embedder else None
+                found.append(operations.RelatedDocument(other, collection, named, distance, round(score, 4)))
         found.sort(key=lambda item: (-item.score, item.document))
-        return operations.DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
+        return operations.DocsRelatedResponse(collection, path, tuple(found[: request.limit]), notes)
 
-    def _open(self, project: str, name: str) -> OpenCollection:
-        """A collection, refreshed."""
-        (collection,), _ = self.collections.find(Path(project), (name,))
+    def _open(
+        self, request: operations.DocsOutlineRequest | operations.DocsSectionRequest | operations.DocsRelatedRequest
+    ) -> tuple[CollectionIndex, SqliteStore, str, tuple[str, ...]]:
+        """A collection, refreshed, the document in it that is asked for, and notes on the collection's state."""
+        (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self.index_of(collection)
-        return OpenCollection(index, *self._indexes.open(index))
+        store, notes = self._indexes.open(index)
+        return index, store, _document(store, request.document), notes
 
 
 MOST_NAME_BYTES = 200  # per path component: file systems stop at 255, and a file is first written under a longer name
