@@ -15,8 +15,7 @@ from codeinfo.answers.model import Budget, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
 from codeinfo.operations.base import Listener
-from codeinfo.search.policy import PolicySettings
-from codeinfo.settings import AnswerSettings
+from codeinfo.settings import AnswerSettings, RetrievalSettings
 
 
 def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:
@@ -88,7 +87,7 @@ class Scenario:
 
     def filter(self) -> PassageFilter:
         return PassageFilter(
-            PolicySettings(),
+            RetrievalSettings(),
             lambda query: dict.fromkeys(query.split(), 1.0),
             self.settings.least_score,
             self.settings.passage_chars,

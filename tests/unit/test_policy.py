@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy, best_distance
+from codeinfo.search.policy import PolicyItem, PolicyResult, apply_policy, best_distance
+from codeinfo.settings import RetrievalSettings
 
-DEFAULTS = PolicySettings()
+DEFAULTS = RetrievalSettings()
 
 
 def item(name: str, distance: Any = 0.5, *, repo: Any = "repo", path: Any = None, text: Any = None) -> PolicyItem:
@@ -38,11 +39,11 @@ def test_cutoff_keeps_distances_up_to_and_including_it() -> None:
 
 
 def test_cutoff_can_be_set() -> None:
-    assert kept(apply_policy([item("a", 0.2), item("b", 0.5)], PolicySettings(distance_cutoff=0.3))) == ["a"]
+    assert kept(apply_policy([item("a", 0.2), item("b", 0.5)], RetrievalSettings(distance_cutoff=0.3))) == ["a"]
 
 
 def test_cutoff_of_zero_keeps_identical_only() -> None:
-    assert kept(apply_policy([item("a", 0.0), item("b", 0.1)], PolicySettings(distance_cutoff=0))) == ["a"]
+    assert kept(apply_policy([item("a", 0.0), item("b", 0.1)], RetrievalSettings(distance_cutoff=0))) == ["a"]
 
 
 def test_cutoff_drop_says_by_how_much() -> None:
@@ -52,11 +53,11 @@ def test_cutoff_drop_says_by_how_much() -> None:
 
 def test_cutoff_bypass_makes_everything_eligible() -> None:
     items = [item("a", 0.1), item("far", 3.9), item("none", None)]
-    assert kept(apply_policy(items, PolicySettings(cutoff_disabled=True))) == ["a", "far", "none"]
+    assert kept(apply_policy(items, RetrievalSettings(cutoff_disabled=True))) == ["a", "far", "none"]
 
 
 def test_cutoff_bypass_still_obeys_the_caps() -> None:
-    settings = PolicySettings(cutoff_disabled=True, chunk_max_chars=4, max_chars=8)
+    settings = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=4, max_chars=8)
     result = apply_policy([item(name, 3.0, text=name * 9) for name in "abc"], settings)
     assert [entry.text for entry in result.kept] == ["aaaa", "bbbb"]
     assert rules(result) == {"c": "max_chars"}
@@ -71,8 +72,8 @@ def test_fallback_keeps_the_closest_in_the_stores_order() -> None:
 
 def test_fallback_count_can_be_set() -> None:
     items = [item(str(number), 2 + number / 10) for number in range(5)]
-    assert kept(apply_policy(items, PolicySettings(fallback_chunks=1))) == ["0"]
-    assert kept(apply_policy(items, PolicySettings(fallback_chunks=9))) == ["0", "1", "2", "3", "4"]
+    assert kept(apply_policy(items, RetrievalSettings(fallback_chunks=1))) == ["0"]
+    assert kept(apply_policy(items, RetrievalSettings(fallback_chunks=9))) == ["0", "1", "2", "3", "4"]
 
 
 def test_fallback_ties_go_to_the_earlier() -> None:
@@ -92,7 +93,7 @@ def test_missing_distance_does_not_pass_the_cutoff() -> None:
 def test_missing_distance_has_lowest_priority_in_the_fallback() -> None:
     items = [item("none", None), item("a", 3.0), item("b", 2.0)]
     assert kept(apply_policy(items, DEFAULTS)) == ["a", "b"]
-    assert kept(apply_policy(items, PolicySettings(fallback_chunks=3))) == ["none", "a", "b"]
+    assert kept(apply_policy(items, RetrievalSettings(fallback_chunks=3))) == ["none", "a", "b"]
 
 
 def test_all_distances_missing_falls_back_in_original_order() -> None:
@@ -112,7 +113,7 @@ def test_non_numeric_distance_counts_as_missing(bad: Any) -> None:
 def test_no_results_is_an_empty_list_and_no_error() -> None:
     result = apply_policy([], DEFAULTS)
     assert result == PolicyResult((), (), "none", 0)
-    assert apply_policy([], PolicySettings(cutoff_disabled=True)).kept == ()
+    assert apply_policy([], RetrievalSettings(cutoff_disabled=True)).kept == ()
 
 
 # --- score source and best match -----------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_two_per_file_ties_go_to_the_earlier() -> None:
 
 def test_two_per_file_prefers_items_with_a_distance() -> None:
     items = [item("none", None, path="f"), item("a", 3.0, path="f"), item("b", 2.0, path="f")]
-    assert kept(apply_policy(items, PolicySettings(cutoff_disabled=True))) == ["a", "b"]
+    assert kept(apply_policy(items, RetrievalSettings(cutoff_disabled=True))) == ["a", "b"]
 
 
 def test_two_per_file_leaves_other_files_alone() -> None:
@@ -205,12 +206,12 @@ def test_each_chunk_is_cut_to_its_cap() -> None:
 
 
 def test_total_counts_the_cut_texts() -> None:
-    settings = PolicySettings(chunk_max_chars=10, max_chars=20)
+    settings = RetrievalSettings(chunk_max_chars=10, max_chars=20)
     assert kept(apply_policy([item(name, text=name * 99) for name in "abc"], settings)) == ["a", "b"]
 
 
 def test_total_cap_may_be_filled_exactly() -> None:
-    assert kept(apply_policy([item("a", text="12345"), item("b", text="12345")], PolicySettings(max_chars=10))) == [
+    assert kept(apply_policy([item("a", text="12345"), item("b", text="12345")], RetrievalSettings(max_chars=10))) == [
         "a",
         "b",
     ]
@@ -218,13 +219,13 @@ def test_total_cap_may_be_filled_exactly() -> None:
 
 def test_nothing_comes_after_the_first_chunk_past_the_cap() -> None:
     items = [item("a", text="1234"), item("b", text="123456789"), item("c", text="1")]
-    result = apply_policy(items, PolicySettings(max_chars=10))
+    result = apply_policy(items, RetrievalSettings(max_chars=10))
     assert kept(result) == ["a"]
     assert rules(result) == {"b": "max_chars", "c": "max_chars"}
 
 
 def test_too_small_a_cap_gives_zero_results() -> None:
-    result = apply_policy([item("a", text="1234"), item("b", text="123")], PolicySettings(max_chars=2))
+    result = apply_policy([item("a", text="1234"), item("b", text="123")], RetrievalSettings(max_chars=2))
     assert result.kept == ()
     assert (result.score_source, result.with_distance) == ("distances", 2)
 
@@ -232,7 +233,7 @@ def test_too_small_a_cap_gives_zero_results() -> None:
 def test_dedupe_comes_before_the_cut() -> None:
     """Two chunks that begin alike are two chunks."""
     items = [item("a", path="f", text="same1"), item("b", path="f", text="same2")]
-    assert [e.text for e in apply_policy(items, PolicySettings(chunk_max_chars=4)).kept] == ["same", "same"]
+    assert [e.text for e in apply_policy(items, RetrievalSettings(chunk_max_chars=4)).kept] == ["same", "same"]
 
 
 # --- malformed -----------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_only_malformed_items_give_no_result() -> None:
 
 def test_payload_travels_along() -> None:
     (entry,) = apply_policy(
-        [PolicyItem("r", "f", 1, "abcdef", 0.1, payload={"k": 1})], PolicySettings(max_chars=6)
+        [PolicyItem("r", "f", 1, "abcdef", 0.1, payload={"k": 1})], RetrievalSettings(max_chars=6)
     ).kept
     assert entry.payload == {"k": 1}
 
@@ -276,7 +277,7 @@ messy = st.builds(
 )
 lists = st.lists(messy, max_size=12)
 settings_values = st.builds(
-    PolicySettings,
+    RetrievalSettings,
     distance_cutoff=st.floats(0, 4),
     cutoff_disabled=st.booleans(),
     fallback_chunks=st.integers(1, 4),
@@ -291,20 +292,20 @@ def tagged(items: list[PolicyItem]) -> list[PolicyItem]:
 
 
 @given(lists, settings_values)
-def test_never_more_than_the_caps(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_never_more_than_the_caps(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     texts = [entry.text for entry in apply_policy(items, settings).kept]
     assert sum(map(len, texts)) <= settings.max_chars
     assert all(len(text) <= settings.chunk_max_chars for text in texts)
 
 
 @given(lists, settings_values)
-def test_order_is_kept(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_order_is_kept(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     places = [entry.payload for entry in apply_policy(tagged(items), settings).kept]
     assert places == sorted(places)
 
 
 @given(lists, settings_values)
-def test_nothing_is_fabricated_and_nothing_lost_silently(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_nothing_is_fabricated_and_nothing_lost_silently(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     """Every item is kept, cut at most, or dropped by a named rule; never both, never a new one."""
     given_items = tagged(items)
     result = apply_policy(given_items, settings)
@@ -317,13 +318,13 @@ def test_nothing_is_fabricated_and_nothing_lost_silently(items: list[PolicyItem]
 
 
 @given(lists, settings_values)
-def test_at_most_two_per_file(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_at_most_two_per_file(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     files = [(entry.repo, entry.rel_path) for entry in apply_policy(items, settings).kept]
     assert all(files.count(file) <= 2 for file in files)
 
 
 @given(lists, settings_values)
-def test_what_is_kept_passes_or_is_a_fallback(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_what_is_kept_passes_or_is_a_fallback(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     result = apply_policy(items, settings)
     if result.fell_back:
         assert len(result.kept) <= settings.fallback_chunks
@@ -332,7 +333,7 @@ def test_what_is_kept_passes_or_is_a_fallback(items: list[PolicyItem], settings:
 
 
 @given(lists, settings_values)
-def test_once_more_changes_nothing(items: list[PolicyItem], settings: PolicySettings) -> None:
+def test_once_more_changes_nothing(items: list[PolicyItem], settings: RetrievalSettings) -> None:
     """Where no text was cut: cut texts of one file may have become equal, and would be duplicates."""
     once = apply_policy(items, settings)
     if all(len(entry.text) < settings.chunk_max_chars for entry in once.kept):

@@ -23,8 +23,9 @@ from msgspec.structs import asdict, replace
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResult
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
-from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
+from codeinfo.search.policy import PolicyItem, PolicyResult, apply_policy
 from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
+from codeinfo.settings import RetrievalSettings
 from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def _key(item: Item) -> tuple[str, str, int, int]:
 
 
 def payload(
-    evidence: Evidence, settings: PolicySettings, max_chars: int
+    evidence: Evidence, settings: RetrievalSettings, max_chars: int
 ) -> tuple[tuple[Item, ...], tuple[Dropped, ...]]:
     """The passages the answer is written from: everything kept over all rounds, best first. The policy's other limits
     are applied again, since two rounds together may exceed the chunks per file or the total size."""
@@ -146,7 +147,7 @@ class Admitted(Struct, frozen=True):
 
 
 class PassageFilter(Struct, frozen=True):
-    policy: PolicySettings
+    policy: RetrievalSettings
     weigh: Weigh
     least_score: float
     passage_chars: int

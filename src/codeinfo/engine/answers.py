@@ -29,7 +29,7 @@ from codeinfo.engine.documents import (
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
-from codeinfo.engine.search import Scope, policy_settings
+from codeinfo.engine.search import Scope
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.model import (
     CRUMB,
@@ -475,9 +475,7 @@ class AnswerOperations:
 
     def _passage_filter(self, lookup: Lookup) -> PassageFilter:
         retrieval, settings = self._config.retrieval, self._config.answers
-        return PassageFilter(
-            policy_settings(retrieval), lookup.word_weights, settings.least_score, settings.passage_chars
-        )
+        return PassageFilter(retrieval, lookup.word_weights, settings.least_score, settings.passage_chars)
 
     # --- storing ---
 

@@ -36,8 +36,8 @@ from codeinfo.ports import Embedder, FileList, Reranker, Snapshot
 from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
-from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
-from codeinfo.settings import RerankSettings, RetrievalSettings
+from codeinfo.search.policy import PolicyItem, apply_policy, best_distance
+from codeinfo.settings import RerankSettings
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
@@ -77,8 +77,6 @@ class SearchOperations:
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
-        # Threads that rank at the same time only compete for the interpreter.
-        self._ranking = threading.Lock()
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         if request.at and (request.changed_since or request.context or request.purpose):
@@ -103,15 +101,10 @@ class SearchOperations:
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
         if reranking is None:
-            return self._search(request, scope, opened)
-        found = self._search(with_candidates(request, reranking.settings), scope, opened)
-        return rerank_close_call(request, found, opened, reranking)
-
-    def _search(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
-        if self._indexes.config.embedding.base_url:  # the query waits for an endpoint: let other threads run
             return search_roots(request, opened, scope)
-        with self._ranking:
-            return search_roots(request, opened, scope)
+        # As many results as are reranked: the final choice comes afterwards.
+        candidates = replace(request, limit=max(request.limit, reranking.settings.candidates))
+        return rerank_close_call(request, search_roots(candidates, opened, scope), opened, reranking)
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         file = request.place.rpartition(":")[0]
@@ -120,10 +113,6 @@ class SearchOperations:
         return retry_on_damage(
             lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below)
         )
-
-    def warm_up(self, index: IndexManager) -> None:
-        if store := index.live_store():
-            warm_up(index, store)
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
         """Results cut by the relevance policy, for clients that send the text to a model."""
@@ -336,11 +325,6 @@ def reranking_of(models: Models) -> Reranking | None:
     return None if settings.provider == "none" else Reranking(settings, models.reranker)
 
 
-def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
-    """The request with as many results as are reranked: the final choice comes afterwards."""
-    return replace(request, limit=max(request.limit, settings.candidates))
-
-
 def rerank_close_call(
     request: SearchRequest, found: SearchResult, opened: Sequence[Opened], reranking: Reranking
 ) -> SearchResult:
@@ -441,16 +425,6 @@ CANDIDATES = 60  # rows considered before the policy, which drops some: a list i
 MAX_LIMIT = 20
 
 
-def policy_settings(retrieval: RetrievalSettings) -> PolicySettings:
-    return PolicySettings(
-        distance_cutoff=retrieval.distance_cutoff,
-        cutoff_disabled=retrieval.cutoff_disabled,
-        fallback_chunks=retrieval.fallback_chunks,
-        chunk_max_chars=retrieval.chunk_max_chars,
-        max_chars=retrieval.max_chars,
-    )
-
-
 def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearchResult:
     if not request.query.strip():
         raise UsageError("query is required", next_step="Say what to look for")
@@ -463,15 +437,15 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
     chosen = _chosen(indexes, request.repository)
-    ready = [index for index in chosen if (store := index.live_store()) is not None and is_complete(store)]
+    ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
     if not ready or (request.repository and len(ready) < len(chosen)):
         building = ", ".join(str(index.root) for index in chosen if index not in ready)
         raise UsageError(
             f"{building} is still being indexed", next_step="Try again when it is done", code="NOT_INGESTED"
         )
-    items = [item for index in ready for item in _closest(index, request.query, embedder)]
+    items = [item for index, store in ready.items() for item in _closest(index, store, request.query, embedder)]
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
-    settled = apply_policy(items[:CANDIDATES], policy_settings(indexes.config.retrieval))
+    settled = apply_policy(items[:CANDIDATES], indexes.config.retrieval)
     import logging  # imported late: a plain search does not need it
 
     logging.getLogger(__name__).info(
@@ -512,10 +486,7 @@ def _chosen(indexes: Indexes, repository: str) -> list[IndexManager]:
     return [indexes.of(root) for root in found]
 
 
-def _closest(index: IndexManager, query: str, embedder: Embedder) -> list[PolicyItem]:
-    store = index.live_store()
-    if store is None:
-        return []
+def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[PolicyItem]:
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
             f"{index.root} was indexed with another model than {embedder.model_id}",
@@ -559,13 +530,14 @@ def _files(items: Sequence[PolicyItem], model_id: str) -> tuple[VectorFile, ...]
     by_path: dict[str, list[PolicyItem]] = {}
     for item in items:
         by_path.setdefault(item.payload, []).append(item)
-    return tuple(_file(path, own, model_id) for path, own in sorted(by_path.items()))
-
-
-def _file(path: str, items: list[PolicyItem], model_id: str) -> VectorFile:
-    return VectorFile(path, best_distance(items), len(items), _line_count(items), items[0].repo, model_id)
-
-
-def _line_count(items: Iterable[PolicyItem]) -> int | None:
-    counts = [item.text.count("\n") + 1 for item in items if item.text]
-    return sum(counts) if counts else None
+    return tuple(
+        VectorFile(
+            hostPath=path,
+            highestMatch=best_distance(own),
+            chunkCount=len(own),
+            lineCount=sum(item.text.count("\n") + 1 for item in own if item.text) or None,
+            repo=own[0].repo,
+            modelId=model_id,
+        )
+        for path, own in sorted(by_path.items())
+    )

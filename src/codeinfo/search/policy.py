@@ -15,18 +15,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.settings import RetrievalSettings
+
 CHUNKS_PER_FILE = 2
 NO_DISTANCES = "none"
-
-
-class PolicySettings(Struct, frozen=True):
-    """Values validated when settings are read; see `retrieval` in the settings table."""
-
-    distance_cutoff: float = 1.4  # squared L2 between unit vectors, which is 0.7 in cosine distance
-    cutoff_disabled: bool = False
-    fallback_chunks: int = 2
-    chunk_max_chars: int = 5000
-    max_chars: int = 40_000
 
 
 class PolicyItem(Struct, frozen=True):
@@ -68,7 +60,7 @@ class _Ranked(Struct, frozen=True):
 
 def apply_policy(
     items: Iterable[PolicyItem],
-    settings: PolicySettings,
+    settings: RetrievalSettings,
     *,
     source: str = "distances",
 ) -> PolicyResult:
@@ -110,7 +102,7 @@ def _drop_malformed(items: Sequence[PolicyItem], dropped: list[PolicyDrop]) -> l
 
 
 def _within_cutoff(
-    ranked: list[_Ranked], settings: PolicySettings, dropped: list[PolicyDrop]
+    ranked: list[_Ranked], settings: RetrievalSettings, dropped: list[PolicyDrop]
 ) -> tuple[list[_Ranked], bool]:
     if settings.cutoff_disabled or not ranked:
         return ranked, False
@@ -157,7 +149,9 @@ def _closest_of_each_file(ranked: list[_Ranked], dropped: list[PolicyDrop]) -> l
     return [entry for entry in ranked if entry.place in chosen]
 
 
-def _within_caps(ranked: list[_Ranked], settings: PolicySettings, dropped: list[PolicyDrop]) -> tuple[PolicyItem, ...]:
+def _within_caps(
+    ranked: list[_Ranked], settings: RetrievalSettings, dropped: list[PolicyDrop]
+) -> tuple[PolicyItem, ...]:
     """Each text is truncated first, then as many from the top as fit; what follows the first misfit is past the cap."""
     kept: list[PolicyItem] = []
     used = 0

@@ -40,11 +40,12 @@ from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
-from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy
+from codeinfo.search.policy import PolicyItem, apply_policy
 from codeinfo.search.query import read_query
 from codeinfo.serve.dispatch import Call, check_length, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
+from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.terminal import quantity
 from codeinfo.tokens import stem
@@ -259,7 +260,7 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
         )
         for one in citations
     ]
-    every = PolicySettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
+    every = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
     return tuple(item.payload for item in apply_policy(items, every).kept)
 
 
