@@ -15,7 +15,7 @@ from msgspec import msgpack
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
-from codeinfo.model import FileKind, Walk
+from codeinfo.model import Walk
 from codeinfo.operations.code import MapRequest
 from codeinfo.operations.search import IndexRequest
 from codeinfo.sources import git
@@ -157,9 +157,6 @@ def test_default_rules(root: Path) -> None:
     rules = rules_of(result)
     assert set(left_out) <= set(rules)
     assert {rules[path] for path in secrets} == {"secret"}
-    without = paths(walk(root, WalkSettings(default_rules=False)))
-    assert "build/o.py" in without or not (root / ".git").exists()
-    assert not set(secrets) & set(without)
 
 
 def test_a_tracked_vendor_folder_is_left_out_and_says_so(repository: Path) -> None:
@@ -180,12 +177,6 @@ def test_sizes_and_unknown_types(root: Path) -> None:
     assert (skips["dump.unknown"].rule, skips["dump.unknown"].matters) == ("unknown-type", False)
     assert why(root, "big.py").source == "setting index.max_file_bytes"
     assert paths(walk(root, WalkSettings(max_file_bytes=2_000_000)))[0] == "big.py"
-
-
-def test_kinds_restrict_the_walk(root: Path) -> None:
-    write(root, "a.py", "tests/test_a.py", "README.md", "settings.toml")
-    assert paths(walk(root, WalkSettings(kinds=(FileKind.CODE,)))) == ["a.py"]
-    assert why(root, "README.md", WalkSettings(kinds=(FileKind.CODE,))).source == "the kinds asked for"
 
 
 # --- links, special files, odd names -------------------------------------------------------------------------------
@@ -582,10 +573,11 @@ def test_every_change_is_one(tmp_path: Path) -> None:
 
 
 def test_other_settings_judge_again(repository: Path) -> None:
-    write(repository, "a.py", "vendor/v.py")
+    write(repository, "a.py", "manual.pdf")
     first = walk_from(None, repository)
     assert isinstance(first, KnownWalk)
-    assert paths(walk_from(first.memo, repository, WalkSettings(default_rules=False))) == ["a.py", "vendor/v.py"]
+    assert paths(first) == ["a.py"]
+    assert paths(walk_from(first.memo, repository, WalkSettings(documents=True))) == ["manual.pdf"]
 
 
 def test_other_rules_judge_again(root: Path) -> None:

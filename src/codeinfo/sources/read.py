@@ -136,9 +136,7 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
     if "\r" in content:
         content = content.replace("\r\n", "\n").replace("\r", "\n")
     if mask:
-        from codeinfo.sources import (
-            masking,
-        )  # late: its expressions compile slowly
+        from codeinfo.sources import masking  # late: its expressions compile slowly
 
         content, masked = masking.mask(content)
         if masked:

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
 from codeinfo.languages import kind_of, language_of, language_of_text
-from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
+from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.ignore import (
     OVERRIDES_NAME,
@@ -46,13 +46,11 @@ from codeinfo.sources.read import Loaded
 
 class WalkSettings(Struct, frozen=True):
     max_file_bytes: int = 1_000_000
-    max_unknown_bytes: int = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
     submodules: bool = False
-    default_rules: bool = True  # exclude vendor and build folders, lock files, binaries…; secrets stay out anyway
-    kinds: tuple[FileKind, ...] = ()  # empty: all
     documents: bool = False  # only documents, including those that must be converted
 
 
+MAX_UNKNOWN_BYTES = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
 NEEDS_LIBRARY = "needs-library"  # the rule for files that only an extra of the package can read
 
 
@@ -207,7 +205,7 @@ class Judge:
     def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
         self._root = root
         self._settings = settings
-        self._small_bytes = min(settings.max_unknown_bytes, settings.max_file_bytes)  # any text this small is accepted
+        self._small_bytes = min(MAX_UNKNOWN_BYTES, settings.max_file_bytes)  # any text this small is accepted
         self._overrides = overrides
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
@@ -237,7 +235,7 @@ class Judge:
             return match is None or not brings_back_secret(match, path)
         if self._settings.documents and rule.name == "binary":
             return False  # whether it can be converted is decided later
-        return match is None and self._settings.default_rules
+        return match is None
 
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule excludes."""
@@ -254,7 +252,7 @@ class Judge:
         folder = f"{parent}/{name}" if parent else name
         if link or not self.is_real_folder(folder):
             link = Skip(folder + "/", "symlink", "reached through a link, or gone")
-        if self._settings.default_rules and not left_out:
+        if not left_out:
             rule = ignore.folder_rule(name, parent)
             left_out = Skip(folder + "/", rule.name, rule.reason) if rule else None
         self._folders[folder] = link, left_out
@@ -297,15 +295,12 @@ class Judge:
         return self.judge_size(path, status.st_size, status.st_mtime_ns)
 
     def judge_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
-        settings = self._settings
         if size > self._small_bytes:
             language = language_of(path)
-            if size > settings.max_file_bytes:
+            if size > self._settings.max_file_bytes:
                 return Skip(path, "too-large", f"{size:,} bytes", matters=language is not None)
             if language is None:
                 return Skip(path, "unknown-type", f"{size:,} bytes of an unknown type")
-        if settings.kinds and (kind := kind_of(path, language_of(path))) not in settings.kinds:
-            return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
         return source_file((path, size, mtime_ns))
 
     def _not_a_file(self, path: str, mode: int) -> Skip:
@@ -353,7 +348,6 @@ def _list_refused(overrides: Overrides | None) -> list[Skip]:
 _SETTING_OF_RULE = {
     "too-large": "setting index.max_file_bytes",
     "submodule": "setting index.submodules",
-    "kind": "the kinds asked for",
 }
 _BUILT_IN = "built-in rules"
 
@@ -441,10 +435,7 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
     """A path without links and dots; "" is the current folder."""
     try:
         return os.path.realpath(path, strict=True)
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # a name no file can have does not exist
+    except (OSError, ValueError) as error:  # a name no file can have does not exist
         known = environment_error(error, str(path))
         raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
