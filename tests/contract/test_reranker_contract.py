@@ -12,7 +12,7 @@ from model_server import RERANK_MODEL, ScriptedServer
 from rerank_tools import make_cross_encoder
 from scripted import ScriptedReranker
 
-from codeinfo.models.endpoints import CrossEncoderFolder, RerankEndpoint
+from codeinfo.models.endpoints import RerankEndpoint
 from codeinfo.models.retrieval import EndpointReranker, LocalReranker
 from codeinfo.ports import Reranker
 
@@ -53,7 +53,7 @@ def tei_endpoint(folder: Path) -> Iterator[Reranker]:
 @contextmanager
 def local(folder: Path) -> Iterator[Reranker]:
     path = make_cross_encoder(folder / "tiny", " ".join((QUERY, *TEXTS)))
-    yield LocalReranker(CrossEncoderFolder(path, seconds=30))
+    yield LocalReranker(path, seconds=30)
 
 
 RERANKERS: dict[str, Callable[[Path], AbstractContextManager[Reranker]]] = {

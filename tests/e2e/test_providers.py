@@ -347,10 +347,10 @@ def test_vectors_are_put_in_order_by_their_index() -> None:
 
 def test_batches_are_bounded_by_count_and_by_characters_over_one_connection() -> None:
     with ScriptedServer() as server:
-        made = embedder(server, batch_count=3, batch_chars=100, text_chars=80)
-        made.embed_documents(["x" * 10] * 7 + ["y" * 90] * 2)
-        assert [len(request.body["input"]) for request in server.requests] == [3, 3, 2, 1]
-        assert max(len(text) for request in server.requests for text in request.body["input"]) == 80
+        made = embedder(server, batch_count=8)
+        made.embed_documents(["x" * 10] * 9 + ["y" * 20_000] * 8)
+        assert [len(request.body["input"]) for request in server.requests] == [8, 7, 2]
+        assert max(len(text) for request in server.requests for text in request.body["input"]) == 16_000
         assert server.connections == 1
 
 

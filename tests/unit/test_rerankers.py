@@ -13,7 +13,7 @@ from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
+from codeinfo.models.endpoints import Key, Limits, RerankEndpoint
 from codeinfo.models.retrieval import EndpointReranker, LocalReranker, sigmoid
 
 QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=1, retry_seconds=1, backoff_seconds=0.01)
@@ -120,20 +120,20 @@ def test_an_endpoint_that_does_not_know_the_model_or_the_shape() -> None:
 # --- local ---------------------------------------------------------------------------------------------------------
 
 
-def local(folder: Path, seconds: float = 30.0, **options: int) -> CrossEncoderFolder:
-    return CrossEncoderFolder(folder, seconds, **options)
+def local(folder: Path, seconds: float = 30.0, **options: int) -> LocalReranker:
+    return LocalReranker(folder, seconds, **options)
 
 
 @pytest.mark.parametrize("kind", ["int64", "int32"])
 def test_a_cross_encoder_gives_the_sigmoid_of_its_logit(tmp_path: Path, kind: str) -> None:
-    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", " ".join(TEXTS), kind=kind)))
+    reranker = local(make_cross_encoder(tmp_path / "tiny", " ".join(TEXTS), kind=kind))
     assert reranker.score("tides harbours", TEXTS) == pytest.approx([sigmoid(0), sigmoid(1), sigmoid(-1)])
     assert reranker.model_id == "local:tiny"
     reranker.close()
 
 
 def test_of_two_classes_the_difference_counts(tmp_path: Path) -> None:
-    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "two", " ".join(TEXTS), classes=2)))
+    reranker = local(make_cross_encoder(tmp_path / "two", " ".join(TEXTS), classes=2))
     assert reranker.score("tides harbours", TEXTS) == pytest.approx([sigmoid(0), sigmoid(2), sigmoid(-2)])
     reranker.close()
 
@@ -142,35 +142,33 @@ def test_pairs_are_truncated(tmp_path: Path) -> None:
     folder = make_cross_encoder(tmp_path / "tiny", "tides filler")
     late = "filler " * 600 + "tides"
     early = "tides " + "filler " * 600
-    scores = LocalReranker(local(folder)).score("tides", [late, early])
+    scores = local(folder).score("tides", [late, early])
     assert scores == pytest.approx([sigmoid(-1), sigmoid(0)])
-    longer = LocalReranker(local(folder, max_tokens=1000)).score("tides", [late])
+    longer = local(folder, max_tokens=1000).score("tides", [late])
     assert longer == pytest.approx([sigmoid(0)])
 
 
 def test_a_folder_that_is_no_cross_encoder_says_so(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match=r"no model\.onnx and no tokenizer\.json") as missing:
-        LocalReranker(local(tmp_path)).score("q", ["t"])
+        local(tmp_path).score("q", ["t"])
     assert missing.value.code == "RERANK_MODEL_MISSING"
     assert "rerank.model_path" in missing.value.next_step
     broken = make_cross_encoder(tmp_path / "broken", "tides")
     (broken / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(ProviderError, match="cannot be loaded") as damaged:
-        LocalReranker(local(broken)).score("q", ["t"])
+        local(broken).score("q", ["t"])
     assert damaged.value.code == "RERANK_BAD_MODEL"
     (broken / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
     with pytest.raises(ProviderError, match="cannot be loaded"):
-        LocalReranker(local(broken)).score("q", ["t"])
+        local(broken).score("q", ["t"])
     with pytest.raises(ProviderError, match="wants the input 'pixel_values'"):
-        LocalReranker(local(make_cross_encoder(tmp_path / "seeing", "tides", inputs=("pixel_values",)))).score(
-            "q", ["t"]
-        )
+        local(make_cross_encoder(tmp_path / "seeing", "tides", inputs=("pixel_values",))).score("q", ["t"])
     with pytest.raises(ProviderError, match="gives 3 numbers"):
-        LocalReranker(local(make_cross_encoder(tmp_path / "three", "tides", classes=3))).score("q", ["t"])
+        local(make_cross_encoder(tmp_path / "three", "tides", classes=3)).score("q", ["t"])
 
 
 def test_a_local_model_stops_when_its_time_is_over(tmp_path: Path) -> None:
-    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=0.2))
+    reranker = local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=0.2)
     with pytest.raises(ProviderError) as caught:
         reranker.score("tides", ["filler " * 600] * 100_000)
     assert caught.value.code == "RERANK_TIMEOUT"
@@ -178,7 +176,7 @@ def test_a_local_model_stops_when_its_time_is_over(tmp_path: Path) -> None:
 
 
 def test_closing_ends_a_call_that_is_running(tmp_path: Path) -> None:
-    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=60))
+    reranker = local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=60)
     ended: list[str] = []
 
     def ask() -> None:

@@ -79,7 +79,7 @@ class Models:
         )
 
     def _make_reranker(self) -> Reranker:
-        from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
+        from codeinfo.models.endpoints import Limits, RerankEndpoint, key_from_environment
         from codeinfo.models.retrieval import EndpointReranker, LocalReranker
 
         settings = self.config.rerank
@@ -90,7 +90,7 @@ class Models:
                     "no folder of a reranking model is named",
                     next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
                 )
-            return LocalReranker(CrossEncoderFolder(Path(settings.model_path).expanduser(), seconds))
+            return LocalReranker(Path(settings.model_path).expanduser(), seconds)
         if not settings.base_url:
             raise UsageError(
                 "no reranking endpoint is named",

@@ -90,12 +90,6 @@ class ChatStream(Iterator[Delta]):
         with contextlib.suppress(ValueError):  # running in another thread, which the abort has woken: it closes itself
             self._deltas.close()
 
-    def __enter__(self) -> ChatStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _deltas(
     endpoint: ChatEndpoint,

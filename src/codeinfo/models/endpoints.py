@@ -47,9 +47,6 @@ class Limits(Struct, frozen=True):
     backoff_seconds: float = 0.5  # first wait if the endpoint names none; doubles with each attempt
 
 
-TEXT_CHARS = 16_000  # longer texts are truncated: endpoints refuse the whole batch for one text over their context
-
-
 class Endpoint(Struct, frozen=True):
     base_url: str
     model: str = ""
@@ -62,8 +59,6 @@ class EmbeddingEndpoint(Endpoint, frozen=True):
 
     dimension: int = 0  # requested from the endpoint and enforced; 0 accepts the model's own
     batch_count: int = 64
-    batch_chars: int = 100_000  # keeps a request small enough for local servers and their timeouts
-    text_chars: int = TEXT_CHARS
 
 
 class ChatEndpoint(Endpoint, frozen=True):
@@ -78,14 +73,6 @@ class RerankEndpoint(Endpoint, frozen=True):
     without has the shape of TEI, which serves a single model."""
 
     text_chars: int = 2000  # about 512 tokens of code: many servers refuse a longer pair instead of truncating it
-
-
-class CrossEncoderFolder(Struct, frozen=True):
-    """A cross-encoder on disk: `model.onnx` and `tokenizer.json`."""
-
-    folder: Path
-    seconds: float  # per call, loading included, after which no further text is scored
-    max_tokens: int = 512  # query and text together
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

@@ -13,14 +13,13 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import (
-    TEXT_CHARS,
-    CrossEncoderFolder,
     EmbeddingEndpoint,
     EndpointClient,
     Fault,
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 
 # --- embeddings ------------------------------------------------------------------------------------------------------
 
+_TEXT_CHARS = 16_000  # longer texts are truncated: endpoints refuse the whole batch for one text over their context
+_BATCH_CHARS = 100_000  # keeps a request small enough for local servers and their timeouts
 _LARGEST_EMBEDDINGS = 256_000_000  # bytes; 2,048 vectors of 4,096 numbers, written out in full
 
 _RETRIEVAL = "Represent this sentence for searching relevant passages: "
@@ -81,11 +82,9 @@ class OpenAIEmbedder:
 
     @property
     def model_id(self) -> str:
-        """`openai:<model>@<dimension>`, plus a mark of the recipe if documents are not embedded as they are."""
-        recipe = self._document_prefix
-        if self._endpoint.text_chars != TEXT_CHARS:
-            recipe += f"|{self._endpoint.text_chars}"
-        mark = f"+{zlib.crc32(recipe.encode()):08x}" if recipe else ""
+        """`openai:<model>@<dimension>`, plus a mark of the prefix if documents are not embedded as they are."""
+        prefix = self._document_prefix
+        mark = f"+{zlib.crc32(prefix.encode()):08x}" if prefix else ""
         return f"openai:{self._endpoint.model}@{self.dimension}{mark}"
 
     @property
@@ -111,13 +110,13 @@ class OpenAIEmbedder:
         self._client.close()
 
     def _cut(self, text: str) -> str:
-        return text[: self._endpoint.text_chars] or " "  # endpoints refuse the empty string
+        return text[:_TEXT_CHARS] or " "  # endpoints refuse the empty string
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         chars = 0
         for text in map(self._cut, texts):
-            full = len(batch) >= self._endpoint.batch_count or chars + len(text) > self._endpoint.batch_chars
+            full = len(batch) >= self._endpoint.batch_count or chars + len(text) > _BATCH_CHARS
             if batch and full:
                 yield batch
                 batch, chars = [], 0
@@ -302,19 +301,21 @@ class LocalReranker:
     runs out of time stops at the next pair.
     """
 
-    def __init__(self, model: CrossEncoderFolder) -> None:
-        self._settings = model
+    def __init__(self, folder: Path, seconds: float, max_tokens: int = 512) -> None:
+        """`folder` holds `model.onnx` and `tokenizer.json`. No further text is scored `seconds` after a call, loading
+        included; `max_tokens` are those of query and text together."""
+        self._folder, self._seconds, self._max_tokens = folder, seconds, max_tokens
         self._turn = threading.Lock()
         self._closed = threading.Event()
         self._model: _Model | None = None
 
     @property
     def model_id(self) -> str:
-        return f"local:{self._settings.folder.name}"
+        return f"local:{self._folder.name}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        deadline = time.monotonic() + self._settings.seconds
-        if not self._turn.acquire(timeout=self._settings.seconds):
+        deadline = time.monotonic() + self._seconds
+        if not self._turn.acquire(timeout=self._seconds):
             raise self._timeout()
         try:
             self._model = self._model or self._load()
@@ -329,7 +330,7 @@ class LocalReranker:
             self._model = None
 
     def _load(self) -> _Model:
-        folder = self._settings.folder
+        folder = self._folder
         missing = [name for name in (MODEL_FILE, TOKENIZER_FILE) if not (folder / name).is_file()]
         if missing:
             raise ProviderError(
@@ -356,12 +357,12 @@ class LocalReranker:
         except Exception as error:  # both libraries raise their own types for a damaged file
             raise self._unusable(f"cannot be loaded ({_first_line(error)})") from error
         tokenizer.no_padding()
-        tokenizer.enable_truncation(self._settings.max_tokens)
+        tokenizer.enable_truncation(self._max_tokens)
         return _Model(session, tokenizer, tuple((one.name, one.type) for one in session.get_inputs()))
 
     def _logit(self, model: _Model, query: str, text: str, deadline: float) -> float:
         if self._closed.is_set():
-            raise ProviderError(f"the model in {self._settings.folder} was closed", code="RERANK_CANCELLED")
+            raise ProviderError(f"the model in {self._folder} was closed", code="RERANK_CANCELLED")
         if time.monotonic() > deadline:
             raise self._timeout()
         try:
@@ -393,14 +394,14 @@ class LocalReranker:
 
     def _unusable(self, why: str) -> ProviderError:
         return ProviderError(
-            f"the model in {self._settings.folder} {why}",
+            f"the model in {self._folder} {why}",
             next_step="Set rerank.model_path to a cross-encoder that was exported to ONNX with its tokenizer",
             code="RERANK_BAD_MODEL",
         )
 
     def _timeout(self) -> ProviderError:
         return ProviderError(
-            f"the model in {self._settings.folder} did not answer within {self._settings.seconds:g} s",
+            f"the model in {self._folder} did not answer within {self._seconds:g} s",
             next_step="Allow more in rerank.timeout_ms, or use a smaller model",
             code="RERANK_TIMEOUT",
         )
