@@ -27,6 +27,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -502,19 +503,18 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     https_request = http_request
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(http.client.HTTPConnection if request.has_proxy() else self._connect_plainly, request)
+        return self.do_open(
+            http.client.HTTPConnection if request.has_proxy() else partial(self._connect, _CheckedConnection), request
+        )
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         tunnel = request.has_proxy() or getattr(request, "_tunnel_host", None)
-        return self.do_open(http.client.HTTPSConnection if tunnel else self._connect_securely, request)
+        return self.do_open(
+            http.client.HTTPSConnection if tunnel else partial(self._connect, _CheckedEncryptedConnection), request
+        )
 
-    def _connect_plainly(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return self._checked(_CheckedConnection(host, **more))
-
-    def _connect_securely(self, host: str, **more: Any) -> http.client.HTTPConnection:
-        return self._checked(_CheckedEncryptedConnection(host, **more))
-
-    def _checked(self, connection: _CheckedConnection) -> http.client.HTTPConnection:
+    def _connect(self, kind: type[_CheckedConnection], host: str, **more: Any) -> http.client.HTTPConnection:
+        connection = kind(host, **more)
         connection.policy = self._policy
         self._connections.append(connection)
         return connection

@@ -67,9 +67,6 @@ class ToolFunctions(Struct, frozen=True):
     references: Callable[[str], str] | None = None
     decision_card: Callable[[str], str] | None = None
 
-    def specs(self, allowed: Sequence[str]) -> tuple[ToolSpec, ...]:
-        return tuple(SPECS[name] for name in allowed if getattr(self, name) is not None)
-
 
 class Toolbox(Struct):
     """The tools of one run, its evidence, and the calls so far."""
@@ -86,7 +83,8 @@ class Toolbox(Struct):
         return len(self.uses) < self.limit
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return self.functions.specs(self.allowed) if self.open else ()
+        offered = (name for name in self.allowed if getattr(self.functions, name) is not None)
+        return tuple(SPECS[name] for name in offered) if self.open else ()
 
     def perform(self, call: ToolCall) -> str:
         """The reply to the model. Failed calls are reported as well, so that the model can correct them."""

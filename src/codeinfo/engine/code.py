@@ -70,13 +70,6 @@ class CodeRequest(Protocol):
     def refresh(self) -> bool: ...
 
 
-class Surroundings(Struct, frozen=True):
-    """The surroundings of search results."""
-
-    files: dict[str, HitContext]  # by path
-    callers: dict[tuple[str, str], list[str]]  # by path and qualified name
-
-
 class CodeOperations:
     """`Engine.code`: one method per operation. Owns the caches of each index; serves one question at a time."""
 
@@ -131,8 +124,11 @@ class CodeOperations:
             graph = names.index.graph
             return {path: relations(graph, path) for path in paths if path in graph.files}
 
-    def around(self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
-        """The surroundings of search results, from one read of the current index."""
+    def around(
+        self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
+    ) -> tuple[dict[str, HitContext], dict[tuple[str, str], list[str]]]:
+        """The context of search results' files by path, and their callers by path and qualified name, from one read of
+        the current index."""
         with self.open(project, store) as names:
             index = names.index
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
@@ -142,7 +138,7 @@ class CodeOperations:
                 (path, symbol): [str(one) for one in near_callers(names, path, symbol, budget)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
-            return Surroundings(files, callers)
+            return files, callers
 
     def callers(
         self, index: IndexManager, targets: Collection[tuple[str, str]]

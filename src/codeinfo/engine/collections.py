@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,7 @@ from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
+from codeinfo.sources.git import fetch_files
 from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import WalkSettings, check_root, judge_document, walk
 from codeinfo.store.layout import IndexFolder
@@ -308,7 +309,9 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         hosts.add(host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        with _fetch_repository(collection, policy, own=own) as (revision, files):
+        pinned = "" if own else policy.pin(collection.url)
+        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+        with fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
             return _store(home, revision, files)
     get = partial(download, policy=policy)
     if collection.remote and not is_archive(collection.url):
@@ -318,20 +321,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
         contents = unpack(data)
         text = contents[MANIFEST]
-        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
+        named = (file for file in read_manifest(text.decode("utf-8", "replace")).files if file.url)
+        contents |= {file.path: get(file.url, MAX_DOCUMENT_BYTES) for file in named}
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
-
-
-def _fetch_repository(
-    collection: Collection, policy: HostPolicy, *, own: bool
-) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
-    from codeinfo.sources.git import fetch_files
-
-    pinned = "" if own else policy.pin(collection.url)
-    wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
-    return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
 
 
 def _read_archive(path: Path) -> bytes:
@@ -348,12 +342,6 @@ def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, b
         raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
     base = manifest.base_url or url
     return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
-
-
-def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
-    for file in manifest.files:
-        if file.url:
-            contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
 
 
 def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:

@@ -166,17 +166,16 @@ class Indexes:
         try:
             row = open_tree(self.team, user, name, at, self._recipe())
         except StoreUnavailable:
-            remembered = self._rows.get((name, at)) if user is None else None
-            if remembered is None:
+            row = self._rows.get((name, at)) if user is None else None
+            if row is None:
                 raise
-            found = self._tree(remembered)
-            self._make_room([found])
-            return Place(found, name[len(remembered.identity) + 1 :])
-        if row is None:
-            raise self._unknown(name, at, user)
-        if user is None:
-            self._rows[name, at] = row
-        found = self._index_of_row(row)
+            found = self._tree(row)
+        else:
+            if row is None:
+                raise self._unknown(name, at, user)
+            if user is None:
+                self._rows[name, at] = row
+            found = self._index_of_row(row)
         self._make_room([found])
         return Place(found, name[len(row.identity) + 1 :])
 

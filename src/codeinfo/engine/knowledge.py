@@ -22,14 +22,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import relations
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import is_registered
-from codeinfo.graph.references import (
-    Lookup,
-    callees,
-    find_uses,
-    look_up_defined,
-    symbol_info,
-    usages,
-)
+from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.line import find_edited
 from codeinfo.index.pool import ParseTask
@@ -373,8 +366,8 @@ class KnowledgeOperations:
     def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:
             return hits
-        near = self._code.around(project.index, store, hits)
-        return add_context(hits, near.files, project.hints(store) or {}, near.callers)
+        files, callers = self._code.around(project.index, store, hits)
+        return add_context(hits, files, project.hints(store) or {}, callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         project = self._project(root)

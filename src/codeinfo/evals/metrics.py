@@ -359,11 +359,7 @@ SAME = 1e-9  # scores closer than this are a tie
 
 
 def compare(
-    name: str,
-    queries: Sequence[Query],
-    old: Mapping[str, Score],
-    new: Mapping[str, Score],
-    metric: str = METRIC,
+    name: str, queries: Sequence[Query], old: Mapping[str, Score], new: Mapping[str, Score], metric: str = METRIC
 ) -> Comparison:
     """`new` against `old` on the queries that both answered."""
     shared = [query for query in queries if query.id in old and query.id in new]

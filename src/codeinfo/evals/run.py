@@ -42,7 +42,7 @@ from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
-from codeinfo.operations.base import Progress, ProgressSink
+from codeinfo.operations.base import ProgressSink
 from codeinfo.sources import git
 
 if TYPE_CHECKING:
@@ -178,12 +178,7 @@ class History(Struct, frozen=True):
 
 
 def evaluate_history(
-    engine: Engine,
-    path: Path,
-    count: int,
-    *,
-    whole: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    engine: Engine, path: Path, count: int, *, whole: bool, progress: ProgressSink | None
 ) -> tuple[Dataset, Run, History]:
     """Ask about `count` commits of the repository at `path`, each on the index of its parent. Unless `whole`, only code
     is searched."""

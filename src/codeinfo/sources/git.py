@@ -351,13 +351,7 @@ _JUST_MADE_S = 2.0
 
 @contextmanager
 def fetch_files(
-    url: str,
-    ref: str,
-    wanted: Callable[[str], bool],
-    limit: int,
-    *,
-    local: bool,
-    pinned: str = "",
+    url: str, ref: str, wanted: Callable[[str], bool], limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
     """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`.
 

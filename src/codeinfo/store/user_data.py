@@ -14,8 +14,9 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -546,12 +547,12 @@ def turn_of(row: tuple[Any, ...]) -> Turn:
     odd = (ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd_calls + odd_searches)
     details: dict[str, Any] = {
         "tool_calls": (*calls, *odd),
-        "citations": _read(citations, lambda entry: _convert(entry, Citation))[0],
-        "usage": next(iter(_read(f"[{usage or ''}]", lambda entry: _convert(entry, AnswerUsage))[0]), None),
+        "citations": _read(citations, partial(_convert, Citation))[0],
+        "usage": next(iter(_read(f"[{usage or ''}]", partial(_convert, AnswerUsage))[0]), None),
         "took_ms": took_ms,
         "error": error,
         "rounds": searches,
-        "notes": _read(notes, lambda entry: _convert(entry, str))[0],
+        "notes": _read(notes, partial(_convert, str))[0],
     }
     return Turn(*plain, **details)
 
@@ -563,8 +564,10 @@ def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Valu
         entries = json.loads(stored or "[]", parse_constant=str)
     except ValueError:
         return (), (stored,)
-    if not isinstance(entries, list):
-        return (), (entries,)
+    return _build_each(entries, build) if isinstance(entries, list) else ((), (entries,))
+
+
+def _build_each(entries: list[Any], build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
     good, odd = [], []
     for entry in entries:
         try:
@@ -574,7 +577,7 @@ def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Valu
     return tuple(good), tuple(odd)
 
 
-def _convert(entry: Any, kind: type[Value]) -> Value:
+def _convert(kind: type[Value], entry: Any) -> Value:
     found = entry.get("distance") if isinstance(entry, dict) else None
     if isinstance(found, dict) and "metric" not in found:
         raise ValueError("a distance without its metric means nothing")
@@ -582,26 +585,18 @@ def _convert(entry: Any, kind: type[Value]) -> Value:
 
 
 def _round(entry: Any) -> Round:
-    items, odd = _readable(entry["items"], GradedItem)
-    dropped, odd_drops = _readable(entry["dropped"], Dropped)
+    items, odd = _build_each(entry["items"], partial(_convert, GradedItem))
+    dropped, odd_drops = _build_each(entry["dropped"], partial(_convert, Dropped))
     found = convert({**entry, "items": items, "dropped": dropped}, Round)
-    lost = odd + odd_drops
+    lost = len(odd) + len(odd_drops)
     if not lost:
         return found
     return replace(found, verdict=f"{found.verdict}, {lost} {MALFORMED if lost == 1 else 'malformed entries'}")
 
 
 def _tool_use(entry: Any) -> ToolUse:
-    return convert({**entry, "items": _readable(entry.get("items", []), GradedItem)[0]}, ToolUse)
-
-
-def _readable(entries: list[Any], kind: type[Value]) -> tuple[list[Value], int]:
-    """The readable entries, and how many are not."""
-    good = []
-    for entry in entries:
-        with suppress(*_UNREADABLE):
-            good.append(_convert(entry, kind))
-    return good, len(entries) - len(good)
+    items, _ = _build_each(entry.get("items", []), partial(_convert, GradedItem))
+    return convert({**entry, "items": items}, ToolUse)
 
 
 # --- tokens that answers saved ----------------------------------------------------------------------------------------
