@@ -75,8 +75,7 @@ class EmbeddingSettings(Struct, frozen=True):
     provider: Annotated[
         str,
         Setting(
-            "Source of vectors; none means keyword search only.",
-            choices=("builtin", "openai", "scripted", "none"),
+            "Source of vectors; none means keyword search only.", choices=("builtin", "openai", "scripted", "none")
         ),
     ] = "builtin"
     model: Annotated[str, Setting("Model to request from an OpenAI-compatible endpoint.")] = ""
@@ -133,8 +132,7 @@ class SearchSettings(Struct, frozen=True):
         ),
     ] = "score"
     results_per_file: Annotated[
-        int,
-        ProjectSetting("Most results from one file; 0 means one, and two for a report.", minimum=0, maximum=10),
+        int, ProjectSetting("Most results from one file; 0 means one, and two for a report.", minimum=0, maximum=10)
     ] = 0
 
 
@@ -156,12 +154,7 @@ class RetrievalSettings(Struct, frozen=True):
         ),
     ] = 5000
     max_chars: Annotated[
-        int,
-        PolicySetting(
-            "Total characters of all chunks in one answer.",
-            env="CODEINFO_TOOL_MAX_CHARS",
-            minimum=1,
-        ),
+        int, PolicySetting("Total characters of all chunks in one answer.", env="CODEINFO_TOOL_MAX_CHARS", minimum=1)
     ] = 40_000
 
 

@@ -47,7 +47,6 @@ OPEN_REVISIONS = 4  # revisions whose stores stay open
 OPEN_TREES = 200  # a team's trees, or folders searched as one
 PULLS = 4  # concurrent pulls of a team's projects
 LEFT_OUT = 5  # projects named in a note
-MAX_ALIASES = 1000  # paths by which callers name folders
 
 
 Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last item: notes for its answers
@@ -72,7 +71,6 @@ class Indexes:
         self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, most recently used last
         self._trees: dict[int, IndexManager] = {}  # a team's trees by their rows, most recently used last
         self._rows: dict[tuple[str, str], TreeRow] = {}  # as named by the local operator
-        self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # by the path a caller used
 
     @cached_property
     def team(self) -> TeamDatabase | None:
@@ -106,7 +104,6 @@ class Indexes:
             self._managers.clear()
             self._revisions.clear()
             self._trees.clear()
-            self._aliases.clear()
         if self.team is not None:
             self.team.close()
         self.models.close()
@@ -356,16 +353,7 @@ class Indexes:
         if self.config.store.url and (name := _team_name("", str(path))):
             return self._in_team(name, "").index
         self._refuse_callers(path)
-        known, identity = self._aliases.get(path), _identity(path)
-        if known is not None and identity is not None and known[0] == identity:
-            return known[1]
-        manager = self._manager(resolve_root(path))
-        if len(self._aliases) >= MAX_ALIASES:
-            self._aliases.clear()
-        self._aliases[path] = identity, manager
-        return manager
-
-    def _manager(self, resolved: str) -> IndexManager:
+        resolved = resolve_root(path)
         with self._lock:
             if resolved not in self._managers:
                 root = Path(resolved)
@@ -460,15 +448,6 @@ def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
     named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)
     return [*named, f"{more:,} more projects were left out, since they could not be opened"] if more else named
-
-
-def _identity(path: str | Path) -> tuple[int, int] | None:
-    """The folder itself, whatever its name: a path that now leads elsewhere is resolved again."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _team_name(root: str, path: str) -> str:

@@ -32,8 +32,8 @@ class BuiltinEmbedder:
         try:
             with open(path, "rb") as file:
                 head, _ = read_head(file)
-            self._dimension = int(head["vectors"]["shape"][1])
-            self._model_id = f"{head['__metadata__']['id']}-{self._dimension}"
+            self.dimension = int(head["vectors"]["shape"][1])
+            self.model_id = f"{head['__metadata__']['id']}-{self.dimension}"
         except (FileNotFoundError, LookupError, TypeError, ValueError, struct.error) as error:
             raise ProviderError(
                 f"the built-in model {path} is damaged: {error}",
@@ -46,15 +46,7 @@ class BuiltinEmbedder:
     def _encoder(self) -> Encoder:
         from codeinfo.models.encoder import Encoder
 
-        return Encoder.of(read_safetensors(self._path)[0])
-
-    @property
-    def model_id(self) -> str:
-        return self._model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._dimension
+        return Encoder(read_safetensors(self._path)[0])
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
         return self._encoder.documents(texts)

@@ -58,20 +58,14 @@ class Vocabulary:
 class Encoder:
     """The table and the arithmetic, independent of files, indexes and cutoffs."""
 
-    def __init__(
-        self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
-    ) -> None:
-        self._vocabulary = Vocabulary(vocabulary)
+    def __init__(self, tensors: dict[str, NDArray[Any]]) -> None:
+        self._vocabulary = Vocabulary(tensors["vocabulary"].tobytes().decode().split("\n"))
         self._ids = Readings(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
-        self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
+        self._vectors, self._scales = tensors["vectors"], tensors["scales"]
+        self._query_weights = tensors["query_weights"]
         self._floats: Floats | None = None
         self._looked_up = 0
-        self.dimension = int(vectors.shape[1])
-
-    @classmethod
-    def of(cls, tensors: dict[str, NDArray[Any]]) -> Encoder:
-        known = tensors["vocabulary"].tobytes().decode().split("\n")
-        return cls(known, tensors["vectors"], tensors["scales"], tensors["query_weights"])
+        self.dimension = int(self._vectors.shape[1])
 
     def knows(self, word: str) -> bool:
         return word in self._vocabulary
@@ -123,13 +117,6 @@ class Encoder:
 
     def stacked(self, rows: Sequence[Floats]) -> Floats:
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
-
-    def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
-        """Unit-length sums of words with weights chosen by the caller."""
-        parts = [[(i, weight) for word, weight in row for i in self._ids[word]] for row in rows]
-        ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
-        weights = np.fromiter((w for row in parts for _, w in row), np.float32)
-        return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
 
     def _nothing(self) -> Floats:
         """The vector of a text without words: the last axis, which words use least, since every row must have unit
