@@ -535,6 +535,19 @@ def test_a_member_is_shown_where_it_is_defined(tmp_path: Path) -> None:
             assert (first.path, first.symbol) == (path, f"{owner}.send")
 
 
+def test_the_chunk_with_most_of_the_words_is_shown_not_the_one_that_repeats_one(tmp_path: Path) -> None:
+    """A sentence that names a class is about what the class does, and a few lines full of one word say little."""
+    names = [f"redirect_{at}" for at in range(8)]
+    repeating = "class Redirects:\n" + "".join(f"    {name} = redirect({at})\n" for at, name in enumerate(names))
+    steps = "".join(f"    step_{at} = prepare_next_step(step_{at}, response.headers)\n" for at in range(24))
+    answer = f"def follow(response):\n    # loop until no redirect is left, and stop at the limit\n{steps}"
+    filler = "".join(f"def unrelated_{at}(value):\n    return value + {at}\n\n\n" for at in range(40))
+    write(tmp_path, {"hops.py": f"{repeating}\n\n{filler}{answer}"})
+    with make_engine(tmp_path, "none") as engine:
+        (hit,) = searcher(engine, tmp_path)("when does the loop of Redirects stop at a limit of redirects").hits
+    assert hit.symbol == "follow"
+
+
 def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
     """As Rust has them: the file is product code, and the chunk that repeats the words of the query is a test."""
     steps = "\n".join(f"    steps.push({number});" for number in range(60))

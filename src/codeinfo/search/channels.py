@@ -97,8 +97,9 @@ class KeywordScores(Struct, frozen=True):
         """Where the entries of each term begin and end."""
         return self.met_term.searchsorted(np.arange(len(self.uses) + 1))
 
-    def rows(self, files: Ints | None = None) -> Floats:
-        """BM25 of every chunk; if the terms have many, at least of the chunks of some files."""
+    def rows(self, files: Ints | None = None, *, in_file: bool = False) -> Floats:
+        """BM25 of every chunk; if the terms have many, at least of the chunks of some files. `in_file`: to compare
+        chunks of one file, where having more of the query's terms says more than repeating one in a few lines."""
         chosen, scores = self.uses, np.zeros(len(self.row_norms))
         if files is not None and sum(len(uses.rows) for uses in chosen) > CHOSEN_FROM:
             wanted = np.zeros(len(self.files), bool)
@@ -108,11 +109,17 @@ class KeywordScores(Struct, frozen=True):
         for part, counts in batches([len(uses.rows) for uses in chosen]):
             columns = zip(*((one.rows, one.uses) for one in chosen[part]), strict=True)
             rows, uses = map(np.concatenate, columns)
-            gains = uses / (uses + self.row_norms.take(rows)) * worths[part].repeat(counts)
+            norms = self.row_norms.take(rows)
+            if in_file:
+                norms = LEAST_NORM_IN_FILE + NORM_IN_FILE * norms
+            gains = uses / (uses + norms) * worths[part].repeat(counts)
             add_at(scores, rows, gains)
         return scores.astype(np.float32)
 
 
+# About k1 = 2, b = .25, measured by the lines that commits changed.
+LEAST_NORM_IN_FILE = np.float32(1.5)
+NORM_IN_FILE = np.float32(0.1)
 CHOSEN_FROM = 250_000  # rows of all terms: scoring fewer is as fast as choosing some of them
 BATCH = 16_000  # entries: as many as fit the processor's cache, and few enough calls for hundreds of short lists
 

@@ -19,7 +19,8 @@ from codeinfo.tokens import terms
 
 MEANING_IN_FILE = 1.0  # weight of a cosine relative to the keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
-NAMED_HERE = 1.0
+OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
+NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
 READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it, best first
 QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
@@ -29,14 +30,14 @@ QUOTED_IN = 5  # files at most: text in more files is a phrase, not a place
 def best_rows(
     view: Snapshot,
     files: Sequence[int],
-    keyword: Floats,
+    keyword: KeywordScores,
     cosines: Floats | None,
     defined: dict[int, float],
     most: int | None,
 ) -> list[list[int]]:
     """Each file's best rows, best first: by words and meaning, and by where a requested name is defined."""
     rows, starts, counts = rows_of(view, files)
-    words = keyword[rows]
+    words = keyword.rows(np.asarray(files), in_file=True)[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
     if cosines is not None:
         score = score + MEANING_IN_FILE * cosines[rows]
@@ -64,7 +65,7 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     requested."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
     if query.names_owner and definition.name.lower() != query.names[0].lower():
-        return NAMED_HERE
+        return OWNER_HERE
     if symbol_kind(definition.kind).ranks_as_type or (query.names_owner and query.asks_for(definition.qualified)):
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
@@ -232,15 +233,15 @@ def _defines(first: str, bare: str, indented: bool) -> bool:
     return opens and "(" in bare and (first.lstrip("}") or "else") not in _CONTROL
 
 
-# The first result is read, the last ones are skimmed: characters by rank, 3,300 for ten results.
-BUDGETS = (900, 500, 350, 300)
-LATER_BUDGET = 200
-HEAD_SHARE = 0.35  # of the query's weight: the start of a definition explains the rest
+# The first result is read, the last ones are skimmed: characters by rank, 3,090 for ten results.
+BUDGETS = (900, 460, 320, 270)
+LATER_BUDGET = 190
+HEAD_SHARE = 0.2  # of the query's weight: the start of a definition explains the rest
 REPEATED = 0.1
 # The weight of a term by its line, 1 elsewhere: imports are no answer, and the line that begins a definition says what
 # those below it are about.
 LINE_WORTHS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
-IN_HEAD = 0.3  # in the comments above the imports: licences, and what a whole file is about
+IN_HEAD = 0.15  # in the comments above the imports: licences, and what a whole file is about
 ABOVE = 0.4  # of the budget, for what lies between the start of a definition and the matching line
 STARTS_TRIED = 4  # heaviest lines
 MOST_STARTS = 7  # including those of terms that are in none of them

@@ -124,15 +124,11 @@ class SearchOptions(Struct, frozen=True):
         return self.roots[file] if self.roots else self.root
 
 
-_NONE = np.zeros(0, np.float32)
-
-
 class Evidence(Struct):
     """What the channels say about every file and row, by name, before anything is decided."""
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
-    rows: Floats = _NONE  # BM25 of every chunk; only of the likely files if those are known
     quoting: Sequence[int] = ()  # rows that contain the query's text verbatim
     likely: Ints | None = None  # files whose chunks were examined; None: all of them
     meant: channels.Meant | None = None
@@ -242,8 +238,7 @@ def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: W
     """What the chunks of every file say by words and meaning."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
-    evidence.rows = evidence.keyword.rows()
-    evidence.files["chunks"] = relative(file_scores(evidence.rows, runs, files, w.chunk_decay))
+    evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows(), runs, files, w.chunk_decay))
     cosines = None if asked is None else view.cosines(asked.weighed)
     if asked is not None and cosines is not None:
         evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
@@ -270,8 +265,8 @@ def _add_likely_chunks(
         asked = _embed(query, evidence.keyword, embedder)
     rows, starts, counts = rows_of(view, evidence.likely)
     own = runs_of(view.row_file.take(rows))
-    evidence.rows = evidence.keyword.rows(evidence.likely)
-    evidence.files["chunks"] = relative(file_scores(evidence.rows.take(rows), own, files, w.chunk_decay))
+    words = evidence.keyword.rows(evidence.likely).take(rows)
+    evidence.files["chunks"] = relative(file_scores(words, own, files, w.chunk_decay))
     if asked is None or signs is None or survey is None:
         return
     differing = signs.take(rows)
@@ -587,7 +582,7 @@ def _candidates(
             cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
         past_tests = not query.wants_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
         read = most if most is None or not past_tests else max(most, READ_PAST_TESTS)
-        rows = best_rows(view, files, evidence.rows, cosines, asked, read)
+        rows = best_rows(view, files, evidence.keyword, cosines, asked, read)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
