@@ -21,7 +21,7 @@ from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, make_service, report_failure
 from codeinfo.shells.mcp_protocol import ProtocolError
-from codeinfo.shells.mcp_tools import Tool, choose_tools, describe_tool, plain_tool
+from codeinfo.shells.mcp_tools import TOOLS, Tool, choose_tools, describe_tool, plain_tool
 from codeinfo.store.layout import IndexFolder
 
 CODE = '''"""Headers."""
@@ -111,6 +111,13 @@ def service(project: Path) -> Iterator[Service]:
 def call(service: Service, tool: str | Tool, **arguments: Any) -> dict[str, Any]:
     (found,) = choose_tools([tool]) if isinstance(tool, str) else (tool,)
     return service.perform(found, arguments, Call()).content
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_defaults_that_a_tool_shows_are_those_of_its_request(tool: Tool) -> None:
+    request = tool.make_request(check(tool.arguments(), ARGUMENTS.get(tool.name, {})), "")
+    shown = {item.name: item.default for item in tool.inputs if item.default not in (None, "", ())}
+    assert shown == {name: getattr(request, tool.renamed.get(name, name)) for name in shown}
 
 
 def test_a_text_of_the_code_is_found_where_it_stands_and_answers_name_the_state(service: Service) -> None:

@@ -41,6 +41,10 @@ class Input(Struct, frozen=True):
     short: str = ""  # an extra one-letter option
     metavar: str = ""
 
+    @property
+    def is_list(self) -> bool:
+        return self.kind.startswith("tuple")
+
 
 # What shells know about a request's field besides its name and type: an `Arg` is positional on a command line, an `Opt`
 # is named.
@@ -131,9 +135,9 @@ class Operation(Struct, frozen=True):
 
     def fields_of(self, step: Step) -> dict[str, Any]:
         """What a step fills in of the request, as in JSON."""
-        known = {item.name: item.kind for item in inputs_of(self.request)}
+        known = {item.name: item for item in inputs_of(self.request)}
         given = dict(zip(known, step.arguments, strict=False)) | step.options
-        return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
+        return {name: [value] if known[name].is_list else value for name, value in given.items()}
 
 
 def registry(**common: Any) -> tuple[list[Operation], Callable[..., Callable[[Request], Request]]]:

@@ -58,17 +58,16 @@ def property_schema(item: Input) -> Schema:
     described = {"description": item.help} if item.help else {}
     if item.kind == "object":
         return {**described, **input_schema(item.fields)}
-    many = item.kind.startswith("tuple")
-    value: Schema = {"type": "string" if many else _TYPES[item.kind][1]}
+    value: Schema = {"type": "string" if item.is_list else _TYPES[item.kind][1]}
     if item.choices:
         value["enum"] = list(item.choices)
     for word, bound in (("minimum", item.minimum), ("maximum", item.maximum)):
         if bound is not None:
             value[word] = bound
-    if many:
+    if item.is_list:
         value = {"type": "array", "items": value}
     if item.default not in (None, "", ()):
-        value["default"] = list(item.default) if many else item.default
+        value["default"] = list(item.default) if item.is_list else item.default
     return {**described, **value}
 
 
@@ -162,7 +161,7 @@ def _check_value(item: Input, value: Any, name: str) -> Any:
         if not isinstance(value, Mapping):
             raise UsageError(f"{name} must be an object", next_step=item.help)
         return check(item.fields, value, where=f"{name}.")
-    if item.kind.startswith("tuple"):
+    if item.is_list:
         if isinstance(value, str) and item.aliases:  # other servers take one where this takes several
             value = [value]
         if not isinstance(value, list):

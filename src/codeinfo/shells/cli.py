@@ -197,23 +197,25 @@ def _help(operation: Operation) -> str:
 
 
 def _argument_name(item: Input) -> str:
-    many = item.kind.startswith("tuple")
-    name = (item.metavar or (item.name.removesuffix("s") if many else item.name).upper()) + "…" * many
+    name = (item.metavar or _singular(item).upper()) + "…" * item.is_list
     return name if item.required else f"[{name}]"
 
 
+def _singular(item: Input) -> str:
+    return item.name.removesuffix("s") if item.is_list else item.name
+
+
 def _parameter(item: Input) -> click.Parameter:
-    many = item.kind.startswith("tuple")
     if item.argument:
-        nargs = -1 if many else 1
+        nargs = -1 if item.is_list else 1
         kind = _type(item) if item.kind == "int" else str
         return click.Argument([item.name], type=kind, nargs=nargs, required=item.required, metavar=_argument_name(item))
-    name = (item.name.removesuffix("s") if many else item.name).replace("_", "-")
+    name = _singular(item).replace("_", "-")
     flags = f"--{name}/--no-{name}" if item.kind == "bool" and item.default else f"--{name}"
     return click.Option(
         [flags, item.name, *([f"-{item.short}"] if item.short else [])],
         type=_type(item),
-        multiple=many,
+        multiple=item.is_list,
         default=None if item.default in ("", ()) else item.default,
         is_flag=item.kind == "bool",
         help=item.help,

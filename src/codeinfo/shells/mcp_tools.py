@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_keys, dumps, jsonable
-from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, documents, inputs_of, search
+from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
 from codeinfo.operations.base import EmptyRequest, folder_field, rename_input
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codeinfo.serve.dispatch import Call
 
 
+Asked = TypeVar("Asked", bound=Struct)
 PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
@@ -98,7 +99,7 @@ class Tool(Struct, frozen=True):
             return self.request(values, project)
         request = OPERATIONS[self.operation].request
         fields = {self.renamed.get(name, name): value for name, value in values.items()}
-        return request(**fields, **place_project(request, project))
+        return fill_request(request, fields, project)
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
@@ -117,13 +118,14 @@ def derive_tool(
     *,
     only: tuple[str, ...],
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    own: Mapping[str, Input] = MappingProxyType({}),
     **more: Any,
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are a
-    field's names, the first one shown."""
-    own = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
-    inputs = tuple(rename_input(item, names) for item in own)
-    field_of = {argument.name: item.name for argument, item in zip(inputs, own, strict=True)}
+    field's names, the first one shown; `own` are arguments that take a field's place."""
+    fields = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
+    inputs = tuple(own.get(item.name) or rename_input(item, names) for item in fields)
+    field_of = {argument.name: item.name for argument, item in zip(inputs, fields, strict=True)}
     return Tool(name, operation, sets, description, inputs, renamed=field_of, **more)
 
 
@@ -140,17 +142,15 @@ def call_of(step: Step, tools: Iterable[Tool]) -> str:
 
 
 def _argument(item: Input, value: Any) -> str:
-    one_of_many = isinstance(value, list) and not item.kind.startswith("tuple")
+    one_of_many = isinstance(value, list) and not item.is_list
     return f"{item.name}={dumps(value[0] if one_of_many else value)}"
 
 
-def place_project(request: type, project: str) -> Values:
-    """The field that names the folder, filled in; empty if no project is given."""
-    folder = folder_field(request)
-    if not project or not folder:
-        return {}
-    many = next(item.kind for item in inputs_of(request) if item.name == folder).startswith("tuple")
-    return {folder: (project,) if many else project}
+def fill_request(request: type[Asked], values: Values, project: str) -> Asked:
+    """A request for a project, "" being the working folder. One value is enough for a list."""
+    given = values | ({folder_field(request): project} if project else {})
+    lists = {item.name for item in inputs_of(request) if item.is_list}
+    return request(**{name: (one,) if name in lists and isinstance(one, str) else one for name, one in given.items()})
 
 
 def plain_tool(one: Operation) -> Tool:
@@ -229,24 +229,14 @@ _MODES = ("ranked", "literal", "regex")
 
 def _search_request(values: Values, project: str) -> search.SearchRequest | search.GrepRequest:
     mode, purpose = values.get("mode", "ranked"), values.get("intent", "explore")
-    if mode != "ranked":
-        if purpose != "explore":
-            raise UsageError(f"intent {purpose} needs mode ranked", next_step="Leave out one of the two")
-        return search.GrepRequest(
-            values["query"],
-            regex=mode == "regex",
-            limit=values.get("limit", 100),
-            **values.get("filters", {}),
-            **place_project(search.GrepRequest, project),
-        )
-    return search.SearchRequest(
-        values["query"],
-        limit=values.get("limit", 10),
-        purpose="" if purpose == "explore" else purpose,
-        context=True,
-        **values.get("filters", {}),
-        **place_project(search.SearchRequest, project),
-    )
+    filters = values.get("filters", {})
+    if mode == "ranked":
+        asked = {"limit": values.get("limit", 10), "purpose": "" if purpose == "explore" else purpose, "context": True}
+        return fill_request(search.SearchRequest, {"query": values["query"], **asked, **filters}, project)
+    if purpose != "explore":
+        raise UsageError(f"intent {purpose} needs mode ranked", next_step="Leave out one of the two")
+    asked = {"limit": values.get("limit", 100), "regex": mode == "regex"}
+    return fill_request(search.GrepRequest, {"pattern": values["query"], **asked, **filters}, project)
 
 
 def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
@@ -344,9 +334,8 @@ CODE_TOOLS: tuple[Tool, ...] = (
             Input("full", "Rebuild everything instead of only what changed.", "bool", False),
             Input("incrementalOnly", "The opposite of full.", "bool", hidden=True),
         ),
-        request=lambda values, project: search.IndexRequest(
-            full=values.get("full", not values.get("incrementalOnly", True)),
-            **place_project(search.IndexRequest, project),
+        request=lambda values, project: fill_request(
+            search.IndexRequest, {"full": values.get("full", not values.get("incrementalOnly", True))}, project
         ),
     ),
 )
@@ -430,15 +419,6 @@ _ANSWER_CODES = {
 }
 
 
-def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
-    return answers.AgentRunRequest(
-        values["agentName"],
-        values["instruction"],
-        working_folder=project or ".",
-        conversation=values.get("conversationId", ""),
-    )
-
-
 _answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
 _asking: dict[str, Any] = {
     "only": ("question", "collections", "conversation", "provider", "model"),
@@ -477,19 +457,15 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         result=shapes.ListedAgents,
         shape=shapes.shape_agents,
     ),
-    Tool(
-        name="run_agent_instruction",
-        operation="agents run",
-        sets=("agents",),
-        description="Have an agent of list_agents look into a folder and answer an instruction. It reads and changes "
-        "nothing.",
-        inputs=(
-            Input("agentName", "The agent's name.", required=True),
-            Input("instruction", "What it should do.", required=True),
-            Input("conversationId", "Continue this conversation."),
-        ),
+    derive_tool(
+        "run_agent_instruction",
+        "agents run",
+        ("agents",),
+        "Have an agent of list_agents look into a folder and answer an instruction. It reads and changes nothing.",
+        only=("agent", "instruction", "conversation"),
+        names={"agent": ("agentName",), "conversation": ("conversationId",)},
+        own={"instruction": Input("instruction", "What it should do.", required=True)},
         project=Input("working_folder", "The folder it works on."),
-        request=_agent_request,
         result=shapes.AgentAnswer,
         shape=shapes.shape_agent_answer,
         **_answering,
@@ -510,33 +486,7 @@ _VECTOR_CODES = {
     "BUSY": 429,
 }
 
-_QUERY = Input("query", "What to look for, in plain words.", required=True)
 _REPOSITORY = Input("repository", "An indexed repository: its name or folder. The working folder unless given.")
-
-
-def _limit(default: int) -> Input:
-    return Input("limit", "At most this many results.", "int", default, minimum=1, maximum=100)
-
-
-# --- documents -----------------------------------------------------------------------------------------------------
-
-
-def _document_search(values: Values, project: str) -> documents.DocsSearchRequest:
-    return documents.DocsSearchRequest(
-        queries=(values["query"],) if "query" in values else values["queries"],
-        collections=values.get("collections", ()),
-        limit=values.get("limit", 10),
-        max_distance=values.get("maxDistance", 2.0),
-        hybrid=values.get("hybridSearch", True),
-        rerank=values.get("rerank", False),
-        **place_project(documents.DocsSearchRequest, project),
-    )
-
-
-_COLLECTIONS = Input("collections", "Only these collections, by name or id.", "tuple[str, ...]")
-_DISTANCE = Input("maxDistance", "Only passages within this cosine distance.", "float", 2.0, minimum=0, maximum=2)
-_HYBRID = Input("hybridSearch", "Use keywords and vectors; false for vectors only.", "bool", True)
-_RERANK = Input("rerank", "Have the reranking model of the settings order the first results.", "bool", False)
 _DOCUMENT = ("collection", "document")
 
 
@@ -544,7 +494,10 @@ def _documents(name: str, operation: str, description: str, only: tuple[str, ...
     return derive_tool(name, operation, ("docs",), description, only=only, **more)
 
 
-# --- compat ---
+def _document_search(name: str, description: str, query: Input, **more: Any) -> Tool:
+    only = ("queries", "collections", "limit", "max_distance", "hybrid", "rerank")
+    names = {"max_distance": ("maxDistance",), "hybrid": ("hybridSearch",)}
+    return _documents(name, "docs search", description, only, names=names, own={"queries": query}, **more)
 
 
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
@@ -556,41 +509,24 @@ def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     # --- documents ---
     _documents("documents_list_collections", "docs list", "The collections of documents.", ()),
-    Tool(
-        name="documents_list_documents",
-        operation="docs list",
-        sets=("docs",),
-        description="The documents of one collection.",
-        inputs=(Input("collection", "A collection, by its name or id.", required=True),),
-        request=lambda values, project: documents.DocsListRequest(
-            (values["collection"],), **place_project(documents.DocsListRequest, project)
-        ),
-        renamed={"collection": "collections"},
+    _documents(
+        "documents_list_documents",
+        "docs list",
+        "The documents of one collection.",
+        ("collections",),
+        own={"collections": Input("collection", "A collection, by its name or id.", required=True)},
     ),
-    Tool(
-        name="documents_search",
-        operation="docs search",
-        sets=("docs",),
-        description="Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
-        inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE, _HYBRID, _RERANK),
-        request=_document_search,
+    _document_search(
+        "documents_search",
+        "Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
+        Input("query", "What to look for, in plain words.", required=True),
         result=shapes.DocumentResults,
         shape=shapes.shape_document_results,
     ),
-    Tool(
-        name="documents_search_batch",
-        operation="docs search",
-        sets=("docs",),
-        description="Up to ten questions to documents at once: use it to look at one matter from several sides.",
-        inputs=(
-            Input("queries", "One to ten questions.", "tuple[str, ...]", required=True),
-            _COLLECTIONS,
-            _limit(5),
-            _DISTANCE,
-            _HYBRID,
-            _RERANK,
-        ),
-        request=_document_search,
+    _document_search(
+        "documents_search_batch",
+        "Up to ten questions to documents at once: use it to look at one matter from several sides.",
+        Input("queries", "One to ten questions.", "tuple[str, ...]", required=True),
     ),
     _documents(
         "documents_find_related",
@@ -612,17 +548,13 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         (*_DOCUMENT, "section"),
     ),
     # --- compat ---
-    Tool(
-        name="VectorSearch",
-        operation="vector-search",
-        sets=("compat",),
-        description="Chunks closest in meaning, cut by the relevance policy. search_codebase is the better one "
-        "where both are offered.",
-        inputs=(
-            _QUERY,
-            Input("repository", "Only this repository: its name or path; all unless named."),
-            Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
-        ),
+    derive_tool(
+        "VectorSearch",
+        "vector-search",
+        ("compat",),
+        "Chunks closest in meaning, cut by the relevance policy. search_codebase is the better one where both are "
+        "offered.",
+        only=("query", "repository", "limit"),
         codes=_VECTOR_CODES,
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
