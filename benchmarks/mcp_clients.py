@@ -92,12 +92,12 @@ def serve(project: Path) -> None:
 
     from codeinfo.config import Config
     from codeinfo.serve.auth import TOKEN_HEADER, Access, hosts_for
-    from codeinfo.shells.http import make_app
+    from codeinfo.shells.http import make_app, make_state
 
     os.chdir(project)
     listener = socket.create_server(("127.0.0.1", 0))
     port, token = listener.getsockname()[1], "t" * 32
-    app = make_app(Config.load(), Access(hosts_for("127.0.0.1", port), token))
+    app = make_app(make_state(Config.load()), Access(hosts_for("127.0.0.1", port), token))
 
     async def with_token(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

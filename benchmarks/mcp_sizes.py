@@ -83,12 +83,12 @@ def served(folder: Path) -> Iterator[str]:
 
     from codeinfo.config import Config
     from codeinfo.serve.auth import Access, hosts_for
-    from codeinfo.shells.http import make_app
+    from codeinfo.shells.http import make_app, make_state
 
     os.chdir(folder)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    app = make_app(Config.load(), Access(hosts_for("127.0.0.1", port), "t" * 32))
+    app = make_app(make_state(Config.load()), Access(hosts_for("127.0.0.1", port), "t" * 32))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

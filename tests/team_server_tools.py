@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from codeinfo.config import Config
 from codeinfo.serve.auth import Access, hosts_for
 from codeinfo.serve.team import TeamGuard
-from codeinfo.shells.http import make_app
+from codeinfo.shells.http import make_app, make_state
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 
@@ -23,7 +23,7 @@ ADDRESS = f"http://127.0.0.1:{PORT}"
 def team_app(url: str, folder: Path, **settings: str) -> TeamGuard:
     flags = {"store.url": url, "llm.discover": "false", "llm.provider": "none"}
     flags |= {key.replace("__", "."): value for key, value in settings.items()}
-    app = make_app(Config.load(flags, folder), Access(hosts_for("127.0.0.1", PORT), "unused"))
+    app = make_app(make_state(Config.load(flags, folder)), Access(hosts_for("127.0.0.1", PORT), "unused"))
     assert isinstance(app, TeamGuard)
     return app
 

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from codeinfo.config import Config
 from codeinfo.serve.auth import Access, Sessions, hosts_for
-from codeinfo.shells.http import make_app
+from codeinfo.shells.http import make_app, make_state
 
 PORT = 5010
 SLOW = "slowly"
@@ -69,7 +69,7 @@ def client(
     flags = {"llm.discover": "false", "llm.provider": "none"} | {k.replace("__", "."): v for k, v in settings.items()}
     sessions = Sessions(TOKEN)
     access = Access(hosts_for("127.0.0.1", PORT), TOKEN, private=private, sessions=sessions)
-    app = make_app(Config.load(flags, folder), access, allowed or (folder.parent,))
+    app = make_app(make_state(Config.load(flags, folder), allowed or (folder.parent,)), access)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as made:
         if entered:
             assert made.get(f"/?code={sessions.code}").status_code == 200

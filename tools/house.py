@@ -128,7 +128,7 @@ def queries() -> dict[str, str]:
     from codeinfo.config import Config
     from codeinfo.serve.auth import Access
     from codeinfo.shells import cli
-    from codeinfo.shells.http import make_app
+    from codeinfo.shells.http import make_app, make_state
     from codeinfo.shells.mcp import make_service
     from codeinfo.shells.mcp_protocol import Exchange, Message
     from codeinfo.shells.mcp_tools import choose_tools
@@ -149,7 +149,7 @@ def queries() -> dict[str, str]:
         exchange = Exchange(Message("2.0", 1, "tools/call", asked), is_stateless=False, notify=lambda message: None)
         found["MCP"] = followed(lambda: asyncio.run(service.call_tool(exchange)))
         service.lease.close()
-        app = make_app(config, Access(frozenset({"testserver"}), "x" * 32), (project,))
+        app = make_app(make_state(config, (project,)), Access(frozenset({"testserver"}), "x" * 32))
         with TestClient(app) as web:
             asked = {"query": "total", "paths": [str(project)]}
             found["HTTP"] = followed(lambda: web.post("/api/v1/search", json=asked).raise_for_status())

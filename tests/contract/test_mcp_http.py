@@ -29,7 +29,7 @@ from codeinfo.config import Config
 from codeinfo.operations import OPERATIONS
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
-from codeinfo.shells.http import make_app
+from codeinfo.shells.http import make_app, make_state
 from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import MCP_PATH, make_service
 from codeinfo.shells.mcp_protocol import (
@@ -139,7 +139,7 @@ def test_the_application_serves_it_for_known_projects_only(
     other = tmp_path_factory.mktemp("other")
     access = Access(frozenset({"testserver"}), "t" * 32)
     headers = {"x-codeinfo-token": access.token, "accept": "application/json, text/event-stream"}
-    with TestClient(make_app(Config.load(), access), headers=headers) as web:
+    with TestClient(make_app(make_state(Config.load()), access), headers=headers) as web:
 
         def call(**arguments: str) -> str:
             params = {"name": "search_codebase", "arguments": {"query": "parse_header", **arguments}}
@@ -384,7 +384,7 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
     by_command("remember Use~tabs", {})
     access = Access(frozenset({"testserver"}), "t" * 32)
     tools = [plain_tool(OPERATIONS[name]) for name in OPERATIONS if OPERATIONS[name].group != "local"]
-    with served(config, *tools) as url, TestClient(make_app(config, access)) as web:
+    with served(config, *tools) as url, TestClient(make_app(make_state(config), access)) as web:
         web.headers["x-codeinfo-token"] = access.token
         anyio.run(session, url, web)
 

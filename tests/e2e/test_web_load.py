@@ -18,6 +18,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -31,7 +33,8 @@ from codeinfo.operations.code import CodeMap, MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.serve.auth import ONLY_ONCE
 from codeinfo.serve.refresh import server_engine
-from codeinfo.shells.http import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
+from codeinfo.serve.runs import State
+from codeinfo.shells.http import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, watch_loop
 
 DESCRIPTORS = 320
 IDLE = 450
@@ -231,14 +234,13 @@ def test_the_server_is_alive_while_requests_burn_time(project: Path, tmp_path: P
 
 
 def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    async def stand_still() -> float:
-        watch = LoopWatch()
-        looking = asyncio.create_task(watch.run())
+    async def stand_still() -> None:
+        state = cast(State, SimpleNamespace(late_s=0.0))
+        looking = asyncio.create_task(watch_loop(state))
         await asyncio.sleep(0.1)
         time.sleep(1.6)
         await asyncio.sleep(0.3)
         looking.cancel()
-        return watch.late_s
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(stand_still())

@@ -169,11 +169,11 @@ def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp
 def test_a_failed_operation_is_counted_by_its_code() -> None:
     from codeinfo.errors import NotFound
 
-    metrics = Metrics(lambda: [("codeinfo_things", "Things.", {"state=new": 2.0, "state=old": 1.0})])
+    metrics = Metrics()
     for error in (NotFound("nothing there"), ZeroDivisionError()):
         with pytest.raises(type(error)), metrics.observe("search", "mcp"):
             raise error
-    text = metrics.text().decode()
+    text = metrics.text([("codeinfo_things", "Things.", {"state=new": 2.0, "state=old": 1.0})]).decode()
     for line in (
         'codeinfo_operation_errors_total{client="mcp",code="NOT_FOUND",operation="search"} 1.0',
         'codeinfo_operation_errors_total{client="mcp",code="INTERNAL",operation="search"} 1.0',

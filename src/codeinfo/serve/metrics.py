@@ -19,6 +19,7 @@ from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.serve.dispatch import Observe, unobserved
 
 Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, its description, its values by label
+Readings = Callable[[], Iterable[Reading]]
 Problem = Callable[[], str]  # why the server is not ready; "" if it is
 
 # Seconds. A search takes milliseconds, a first access to a large project seconds.
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 class Metrics:
     """Counts operations. `shared_folder` is where the processes of one server count together."""
 
-    def __init__(self, readings: Callable[[], Iterable[Reading]], shared_folder: str = "") -> None:
+    def __init__(self, shared_folder: str = "") -> None:
         if shared_folder:  # read by the library on first import
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared_folder
         try:
@@ -43,7 +44,6 @@ class Metrics:
                 next_step="pip install 'codeinfo[server]'",
             ) from error
         self._library = prometheus_client
-        self._readings = readings
         self._registry = prometheus_client.CollectorRegistry()
         self._seconds = prometheus_client.Histogram(
             "codeinfo_operation_seconds",
@@ -84,10 +84,10 @@ class Metrics:
     def count_pull(self, behind: bool) -> None:
         self._pulls.labels("behind" if behind else "hit").inc()
 
-    def text(self) -> bytes:
-        """The Prometheus text format: counters, and gauges as they are now."""
+    def text(self, readings: Iterable[Reading]) -> bytes:
+        """The Prometheus text format: counters, and these gauges."""
         now = self._library.CollectorRegistry()
-        for name, about, values in self._readings():
+        for name, about, values in readings:
             (label, *_) = (*(key.partition("=")[0] for key in values if key), "")
             gauge = self._library.Gauge(name, about, (label,) if label else (), registry=now)
             for key, value in values.items():
@@ -128,50 +128,40 @@ def with_spans(observe: Observe = unobserved) -> Observe:
 # --- the operators' address ----------------------------------------------------------------------------------------
 
 
-class OperatorServer:
+def serve_operators(address: str, metrics: Metrics, readings: Readings, problem: Problem) -> None:
     """`/metrics`, `/health` (the process is alive) and `/ready` (send it requests), without a token: bind it to an
     address that only operators reach."""
 
-    def __init__(self, address: str, metrics: Metrics, problem: Problem) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                status, kind, body = _reply(self.path, metrics, problem)
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = self._reply()
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-            def log_message(self, *_: Any) -> None:
-                """Probes come every few seconds: they are not logged."""
+        def _reply(self) -> tuple[int, str, bytes]:
+            if self.path == "/metrics":
+                return 200, "text/plain; version=0.0.4; charset=utf-8", metrics.text(readings())
+            if self.path in ("/health", "/ready"):
+                why = problem() if self.path == "/ready" else ""
+                return 503 if why else 200, "application/json", probe_body(why).encode()
+            return 404, "text/plain", b"/metrics, /health, /ready\n"
 
-        host, _, port = address.rpartition(":")
-        if not port.isdecimal():
-            raise UsageError(
-                f"{address!r} is not an address", next_step="Set serve.metrics_address as in 127.0.0.1:9464"
-            )
-        try:
-            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
-        except OSError as error:
-            raise UsageError(
-                f"{address} cannot be used: {error.strerror}", next_step="Set serve.metrics_address to another one"
-            ) from error
-        self._server.daemon_threads = True
-        self.address = f"http://{host}:{self._server.server_address[1]}/metrics"
-        threading.Thread(target=self._server.serve_forever, name="codeinfo metrics", daemon=True).start()
+        def log_message(self, *_: Any) -> None:
+            """Probes come every few seconds: they are not logged."""
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def _reply(path: str, metrics: Metrics, problem: Problem) -> tuple[int, str, bytes]:
-    if path == "/metrics":
-        return 200, "text/plain; version=0.0.4; charset=utf-8", metrics.text()
-    if path in ("/health", "/ready"):
-        why = problem() if path == "/ready" else ""
-        return 503 if why else 200, "application/json", probe_body(why).encode()
-    return 404, "text/plain", b"/metrics, /health, /ready\n"
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise UsageError(f"{address!r} is not an address", next_step="Set serve.metrics_address as in 127.0.0.1:9464")
+    try:
+        server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+    except OSError as error:
+        raise UsageError(
+            f"{address} cannot be used: {error.strerror}", next_step="Set serve.metrics_address to another one"
+        ) from error
+    threading.Thread(target=server.serve_forever, name="codeinfo metrics", daemon=True).start()
 
 
 def probe_body(why: str) -> str:

@@ -354,7 +354,8 @@ class LogLines(logging.Handler):
 
 
 class State(Struct):
-    """`allowed` are the folders below which projects may be added; `late_s` is the delay of the event loop."""
+    """`allowed` are the folders below which projects may be added; `late_s` is the event loop's delay, as measured
+    last."""
 
     engine: Engine
     dispatcher: Dispatcher
@@ -363,7 +364,7 @@ class State(Struct):
     logs: LogLines
     allowed: tuple[Path, ...]
     queue_notifier: Notifier
-    late_s: Callable[[], float] = lambda: 0.0
+    late_s: float = 0.0
     draining: bool = False
 
     def drain(self) -> None:

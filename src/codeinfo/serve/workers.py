@@ -24,7 +24,7 @@ from codeinfo.files import private_folder
 from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
 from codeinfo.operations.base import EmptyRequest
-from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, memory_reading
+from codeinfo.serve.metrics import Metrics, Reading, memory_reading, serve_operators
 
 _RESTART_S = (1.0, 30.0)  # from, to: a process that cannot start must not keep the machine busy
 _LOOK_S = 0.1
@@ -156,7 +156,7 @@ def serve_with_workers(config: Config, count: int, listener: socket.socket) -> i
                 down = f"{ended} processes have ended" if ended else database.problem()
                 return ENDING if workers.signal else down
 
-            OperatorServer(config.serve.metrics_address, Metrics(readings, folder), problem)
+            serve_operators(config.serve.metrics_address, Metrics(folder), readings, problem)
         return workers.run()
 
 

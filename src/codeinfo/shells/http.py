@@ -15,14 +15,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
-import anyio
-import anyio.to_thread
 import h11
 import uvicorn
 from msgspec.structs import replace
@@ -38,12 +37,12 @@ from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve import auth, dispatch
 from codeinfo.serve.metrics import (
     Metrics,
-    OperatorServer,
     Problem,
     Reading,
     log_as_json,
     memory_reading,
     probe_body,
+    serve_operators,
     with_spans,
 )
 from codeinfo.serve.refresh import server_engine
@@ -67,6 +66,7 @@ OWN_DESCRIPTORS = 256  # of the process itself: databases, vector files, pipes t
 # Connections accepted before the loop reads from the first; two rounds must fit beside our own open files.
 ACCEPTED_AT_ONCE = 64
 WAITING_TO_BE_ACCEPTED = 1024
+SIDE_THREADS = 32  # for what is no operation, such as signing in: it may wait for the database
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
 HEADER_SECONDS = 10.0  # for the head of a request to arrive, from the start of a connection
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
@@ -104,10 +104,7 @@ def bounded_protocol(most: int) -> type[asyncio.Protocol]:
     """HTTP whose connections must send a request in time. If `most` are open, the one idle longest is closed for a
     new one."""
 
-    class Bounded(_BoundedProtocol):
-        most_connections = most
-
-    return Bounded
+    return type("Bounded", (_BoundedProtocol,), {"most_connections": most})
 
 
 class _BoundedProtocol(H11Protocol):
@@ -211,7 +208,7 @@ class Traffic:
         if self.draining:
             return ENDING
         if time.monotonic() - self._looked > _FRESH_S:
-            self._seen = await anyio.to_thread.run_sync(self._problem)
+            self._seen = await asyncio.to_thread(self._problem)
             self._looked = time.monotonic()
         return self._seen
 
@@ -267,9 +264,9 @@ class Server(uvicorn.Server):
                 server.close()
             for connection in waiting:
                 await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
-            await anyio.sleep(LAST_S)
+            await asyncio.sleep(LAST_S)
             while not self._is_done():  # what was begun at the last moment
-                await anyio.sleep(_LOOK_S)
+                await asyncio.sleep(_LOOK_S)
             dispatch.end_by_deadline(0)
         await super().shutdown(sockets)
 
@@ -295,29 +292,24 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         loop.default_exception_handler(context)
 
 
-class LoopWatch:
-    """Measures the delay of the event loop. Work runs in threads, so it is late only if one of them holds the
+async def watch_loop(state: State) -> None:
+    """Measure the delay of the event loop. Work runs in threads, so it is late only if one of them holds the
     interpreter."""
-
-    def __init__(self) -> None:
-        self.late_s = 0.0  # at the last measurement
-
-    async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        # In a test stderr may have no descriptor, which faulthandler needs.
-        can_dump = sys.stderr is not None and _has_descriptor(sys.stderr)
-        try:
-            while True:
-                if can_dump:
-                    faulthandler.dump_traceback_later(STUCK_SECONDS, repeat=False)
-                before = loop.time()
-                await asyncio.sleep(_LOOK_S)
-                self.late_s = loop.time() - before - _LOOK_S
-                if self.late_s > SLOW_SECONDS:
-                    log.warning("the server did not answer anybody for %.1f s", self.late_s)
-        finally:
+    loop = asyncio.get_running_loop()
+    # In a test stderr may have no descriptor, which faulthandler needs.
+    can_dump = sys.stderr is not None and _has_descriptor(sys.stderr)
+    try:
+        while True:
             if can_dump:
-                faulthandler.cancel_dump_traceback_later()
+                faulthandler.dump_traceback_later(STUCK_SECONDS, repeat=False)
+            before = loop.time()
+            await asyncio.sleep(_LOOK_S)
+            state.late_s = loop.time() - before - _LOOK_S
+            if state.late_s > SLOW_SECONDS:
+                log.warning("the server did not answer anybody for %.1f s", state.late_s)
+    finally:
+        if can_dump:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def _has_descriptor(stream: Any) -> bool:
@@ -330,21 +322,11 @@ def _has_descriptor(stream: Any) -> bool:
 # --- the application -----------------------------------------------------------------------------------------------
 
 
-def make_app(
-    config: Config,
-    access: auth.Access,
-    allowed: tuple[Path, ...] = (),
-    *,
-    observe: dispatch.Observe = dispatch.unobserved,
-    started: Callable[[State], None] = lambda state: None,
-) -> auth.App:
-    """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe`
-    is entered for each operation; `started` receives the state shared by all routes."""
+def make_app(state: State, access: auth.Access) -> auth.App:
+    """The whole application behind its guard."""
+    config = state.engine.config
     editor_template(config.web.editor)  # refuse a wrong one at the start, not on every page
-    watch = LoopWatch()
-    state = _state(config, allowed, watch, observe)
-    started(state)
-    agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=observe)
+    agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=state.dispatcher.observe)
     mcp = HttpEndpoint(Service(agents, choose_tools(()), config.mcp.reply_tokens).methods, MCP_PATH)
     rows = http_api.API_ROUTES
 
@@ -358,7 +340,8 @@ def make_app(
         if gate is None:  # a team's server has no queue of its own
             state.ingest.start()
         asyncio.get_running_loop().set_exception_handler(report_quietly)
-        watching = asyncio.create_task(watch.run())
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(SIDE_THREADS, "side"))
+        watching = asyncio.create_task(watch_loop(state))
         try:
             with require_callers() if gate is not None else contextlib.nullcontext():
                 yield
@@ -384,7 +367,11 @@ def make_app(
     return guard_app(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)
 
 
-def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: dispatch.Observe) -> State:
+def make_state(
+    config: Config, allowed: tuple[Path, ...] = (), observe: dispatch.Observe = dispatch.unobserved
+) -> State:
+    """What all routes share. `allowed` are the folders below which projects may be added; `observe` is entered for
+    each operation."""
     engine = server_engine(config)
     notifier = Notifier()
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
@@ -399,7 +386,6 @@ def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe:
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
         queue_notifier=notifier,
-        late_s=lambda: watch.late_s,
     )
 
 
@@ -475,17 +461,20 @@ def _existing_folder(name: str) -> Path:
 
 def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
     """The application with its probes and metrics; in a child, the parent process serves the metrics."""
-    states: list[State] = []
-    metrics = _metrics(states) if config.serve.metrics_address or is_child else None
+    metrics = Metrics() if config.serve.metrics_address or is_child else None
     observe = with_spans(metrics.observe if metrics is not None else dispatch.unobserved)
-    app = make_app(config, access, allowed, observe=observe, started=states.append)
-    team, logs_json = states[0].engine.indexes.team, config.serve.log == "json"
+    state = make_state(config, allowed, observe)
+    team, logs_json = state.engine.indexes.team, config.serve.log == "json"
     if team is not None and metrics is not None:
         team.on_pull = metrics.count_pull
     problem = team.problem if team is not None else lambda: ""
-    traffic = Traffic(app, problem, health=team is not None, log_requests=logs_json)
+    traffic = Traffic(make_app(state, access), problem, health=team is not None, log_requests=logs_json)
+
+    def readings() -> list[Reading]:
+        return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]
+
     if metrics is not None and not is_child:
-        OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
+        serve_operators(config.serve.metrics_address, metrics, readings, traffic.problem_now)
     settings = uvicorn.Config(
         traffic,
         log_level="warning",
@@ -498,7 +487,7 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )
-    return Server(settings, traffic, states[0], config.serve.drain_s)
+    return Server(settings, traffic, state, config.serve.drain_s)
 
 
 def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, public: str) -> None:
@@ -520,14 +509,6 @@ def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, p
         )
     if of_team and token_file:
         raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
-
-
-def _metrics(states: list[State]) -> Metrics:
-    def readings() -> list[Reading]:
-        team = states[0].engine.indexes.team
-        return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]
-
-    return Metrics(readings)
 
 
 def _listener(host: str, port: int) -> socket.socket:

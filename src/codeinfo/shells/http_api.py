@@ -389,7 +389,7 @@ def _renamed_route(
 def _health(state: State, values: Values, call: Call) -> Any:
     report = state.engine.doctor(DoctorRequest(checksums=False))  # polled every few seconds, also under load
     status = "degraded" if any(check.state == "fail" for check in report.checks) else "ok"
-    late_ms = round(1000 * state.late_s())
+    late_ms = round(1000 * state.late_s)
     return {"status": status, "version": __version__, "late_ms": late_ms, "checks": report.checks}
 
 

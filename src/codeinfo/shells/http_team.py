@@ -4,13 +4,13 @@ administrators and for a caller's own tokens."""
 from __future__ import annotations
 
 import logging
+from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
@@ -107,16 +107,16 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         given = await form_fields(request)
         back = local_address(given.get("back", "/"))
         token = given.get("token", "").strip()
-        caller = await _in_thread(lambda: gate.by_token(token, personal=True))
+        caller = await to_thread(gate.by_token, token, personal=True)
         if caller is None:
             return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
-        return session_response(back, await _in_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await to_thread(gate.begin_session, caller), secure=secure)
 
     async def start(request: Request) -> Response:
         """Redirect to the sign-in service."""
         if gate.service is None:
             raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
-        begun = await _in_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
+        begun = await to_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
         cookie = f"{BROWSER}={begun.browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
         headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": begun.address}
         return Response(status_code=303, headers=headers)
@@ -127,16 +127,16 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
             raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
         browser = request.cookies.get(BROWSER, "")
         try:
-            caller, back = await _in_thread(gate.service.finish, dict(request.query_params), browser)
+            caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
         except CodeInfoError as error:
             log.warning("a sign-in failed: %s", error)
             return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
-        return session_response(back, await _in_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await to_thread(gate.begin_session, caller), secure=secure)
 
     async def sign_out(request: Request) -> Response:
         caller = current_user.get()
         assert caller is not None  # the guard lets nobody else through
-        await _in_thread(end_sessions, gate.database, caller)
+        await to_thread(end_sessions, gate.database, caller)
         return Response(status_code=204, headers={"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0", "hx-redirect": "/"})
 
     async def resource(request: Request) -> Response:
@@ -179,10 +179,6 @@ def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int =
     )
     # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
     return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html + form), status)
-
-
-async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-    return await anyio.to_thread.run_sync(work, *arguments)
 
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------
