@@ -335,9 +335,10 @@ def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_every_result_can_be_shown_to_people(row: Operation) -> None:
     from codeinfo.shells import render_answers  # noqa: F401  (it registers)
+    from codeinfo.shells.cli import LIVE
     from codeinfo.shells.render import render
 
-    assert render.dispatch(row.result) is not render.dispatch(object)
+    assert row.request in LIVE or render.dispatch(row.result) is not render.dispatch(object)
 
 
 def test_every_field_of_a_request_is_read_somewhere() -> None:

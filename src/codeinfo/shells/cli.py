@@ -76,7 +76,7 @@ class WholeNumber(click.IntRange):
 # --- answers as they arrive ----------------------------------------------------------------------------------------
 
 
-def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, out: Output) -> int:
+def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, out: Output) -> None:
     from codeinfo.shells.render_answers import Prose, write_sources
 
     with show_progress(sys.stderr) as sink, Prose(out) as prose:
@@ -87,10 +87,9 @@ def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, 
             written = (engine.answers.ask(request, listener),)
     for answer in written:
         write_sources(answer, out, trace=request.trace)
-    return 0
 
 
-def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
+def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
     """One question after another; an error or Ctrl-C ends the answer, not the conversation."""
     from codeinfo.shells.render_answers import Prose, write_sources
 
@@ -114,7 +113,6 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
         conversation = answer.conversation_id
         write_sources(answer, out)
         out.line()
-    return 0
 
 
 def _after(line: ProgressLine | None, write: Callable[Written, None]) -> Callable[Written, None]:
@@ -150,7 +148,7 @@ def _show_step(stage: str, detail: str) -> None:
 
 
 # Streamed to people; with `--json` the operation runs as usual.
-LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
+LIVE: dict[type, Callable[[Any, Any, Output], None]] = {
     AskRequest: ask,
     DocsAskRequest: ask,
     AgentRunRequest: ask,
@@ -268,7 +266,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
         if not as_json and (live := LIVE.get(operation.request)):
             _print_notes(config.notes)
             with _quiet_pipe():
-                return live(engine, request, _output(request))
+                live(engine, request, _output(request))
             return 0
         with show_progress(sys.stderr) as progress:
             result = operation.run(engine, request, Listener(progress=progress))
@@ -339,12 +337,9 @@ def _is_place(path: str) -> bool:
 
 def _place_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
     """The values with their folders relative to `root`."""
-    for item in inputs_of(operation.request):
-        if item.name == "paths":
-            return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
-        if item.name == "path":
-            return given | {"path": os.path.join(root, given.get("path", ""))}
-    return given
+    if folder_field(operation.request) == "paths":
+        return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
+    return given | {"path": os.path.join(root, given.get("path", ""))}
 
 
 def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:

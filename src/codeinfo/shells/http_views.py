@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -41,14 +41,13 @@ from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import PolicyItem, apply_policy
-from codeinfo.search.query import read_query
 from codeinfo.serve.dispatch import Call, check_length, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
+from codeinfo.shells.render import query_words, word_spans
 from codeinfo.shells.terminal import quantity
-from codeinfo.tokens import stem
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
@@ -358,7 +357,7 @@ class ResultView(Struct, frozen=True):
 
 def result_view(hit: Hit, query: str) -> ResultView:
     """A result with its text coloured, the query's words marked, and cut to the lines with most of them."""
-    words = {form for word in read_query(query).words for form in (word, stem(word))}
+    words = query_words(query)
     plain = hit.text.split("\n") if hit.text else []
     shown = clip(plain, words)
     lines = tuple(
@@ -398,22 +397,14 @@ def _view_matches(root: str, path: str, own: list[Match]) -> MatchedFile:
     return MatchedFile(root, path, tuple(lines), max(0, len(own) - CLIPPED_LINES - 1))
 
 
-def clip(lines: Sequence[str], words: Collection[str]) -> range:
+def clip(lines: Sequence[str], words: set[str]) -> range:
     """The few lines shown of a longer text: those with most of the query's words."""
     if len(lines) <= CLIPPED_LINES + 1:
         return range(len(lines))
-    counts = [sum(word in line.lower() for word in words) for line in lines]
+    counts = [len(word_spans(line, words)) for line in lines]
     starts = range(len(lines) - CLIPPED_LINES + 1)
     first = max(starts, key=lambda at: (sum(counts[at : at + CLIPPED_LINES]), -at))
     return range(first, first + CLIPPED_LINES)
-
-
-def word_spans(line: str, words: Collection[str]) -> list[tuple[int, int]]:
-    """Where words with these stems occur in a line, as words of their own or as parts of names."""
-    if not words:
-        return []
-    stems = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    return [found.span() for found in re.finditer(rf"(?:{stems})(?-i:[a-z]*)", line, re.IGNORECASE)]
 
 
 def editor_template(setting: str) -> str:

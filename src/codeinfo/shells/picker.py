@@ -152,7 +152,7 @@ class Picker:
         sys.stderr.flush()
 
     def _row(self, hit: Hit, out: Output, *, chosen: bool) -> None:
-        place = f"{near_path(os.path.join(hit.root, hit.path))}:{hit.start_line}"
+        place = f"{near_path(hit.root, hit.path)}:{hit.start_line}"
         label = title_of(hit)
         spans = out.fit_spans([(place, "bold cyan"), f"  {label}" if label else ""], 2)
         out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)

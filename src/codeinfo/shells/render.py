@@ -12,6 +12,7 @@ from typing import Any
 from codeinfo.config import Config
 from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult, dumps
 from codeinfo.operations import code, knowledge, search
+from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
@@ -25,7 +26,11 @@ LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one col
 MARK = "bold red"  # a word of the query
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
 METRICS = {"squared_l2": "squared L2, lower is closer"}
-STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
+STATES = {
+    **dict.fromkeys(("ok", "ready", "done", "valid"), "green"),
+    **dict.fromkeys(("warn", "stale", "active", "expired", "revoked"), "yellow"),
+    **dict.fromkeys(("fail", "failed", "missing"), "bold red"),
+}
 
 
 @singledispatch
@@ -52,7 +57,7 @@ def _search(result: SearchResult, out: Output) -> None:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
         out.line()
-        rows = [(f"{_path_of(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
+        rows = [(near_lines(one), one.rule, one.detail) for one in result.dropped]
         out.table(rows, title="Left out")
     memories(result.memories, out)
     if result.preflight is not None:
@@ -65,7 +70,7 @@ def _search(result: SearchResult, out: Output) -> None:
 @render.register
 def _grep(result: search.GrepResult, out: Output) -> None:
     for (root, path), of_file in groupby(result.matches, key=lambda match: (match.root, match.path)):
-        out.line((near_path(os.path.join(root, path)), "bold cyan"))
+        out.line((near_path(root, path), "bold cyan"))
         symbol = ""
         for match in of_file:
             if match.symbol != symbol:
@@ -99,9 +104,12 @@ def title_of(hit: Hit) -> str:
     return (hit.breadcrumb if hit.kind is FileKind.DOCS else "") or hit.symbol
 
 
+def near_lines(found: Hit | Dropped | Citation) -> str:
+    return f"{near_path(found.root, found.path)}:{found.start_line}-{found.end_line}"
+
+
 def _heading(number: int, hit: Hit, out: Output) -> None:
-    place = f"{_path_of(hit)}:{hit.start_line}-{hit.end_line}"
-    spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (near_lines(hit), "bold cyan")]
     if label := title_of(hit):
         spans += ["  ", (label, "magenta")]
     out.line(*spans)
@@ -135,10 +143,6 @@ def _context_lines(context: HitContext, out: Output) -> None:
             out.wrap("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
     if context.pattern_warning:
         out.wrap("    ", (context.pattern_warning, "yellow"), hang=4)
-
-
-def _path_of(hit: Hit | Dropped) -> str:
-    return near_path(os.path.join(hit.root, hit.path))
 
 
 def _explain(hit: Hit, out: Output) -> None:
@@ -197,19 +201,22 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
 
 
-def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
-    """The line with the query's words marked, in any form: `parses` matches `parse`."""
+def word_spans(line: str, wanted: set[str]) -> list[tuple[int, int]]:
+    """Where the query's words stand, in any form: `parses` matches `parse`."""
     from codeinfo.tokens import stem
 
     stems = set(map(stem, wanted))
+    return [match.span() for match in _WORD.finditer(line) if stem(match[0].lower()) in stems]
+
+
+def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
     spans: list[Span] = []
     for text, style in pairs_of(line):
-        end = 0
-        for match in _WORD.finditer(text):
-            if stem(match[0].lower()) in stems:
-                spans += [(text[end : match.start()], style), (match[0], MARK)]
-                end = match.end()
-        spans.append((text[end:], style))
+        rest = 0
+        for start, end in word_spans(text, wanted):
+            spans += [(text[rest:start], style), (text[start:end], MARK)]
+            rest = end
+        spans.append((text[rest:], style))
     return spans
 
 

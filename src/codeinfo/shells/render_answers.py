@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import LINE_DIGITS, megabytes, render
+from codeinfo.shells.render import LINE_DIGITS, STATES, megabytes, near_lines, render
 from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 QUESTION_SHOWN = 100  # characters of a question in a table
-STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_BROKEN": "breaks off", "LLM_TIMEOUT": "does not answer in time"}
+PROVIDER_STATES = {
+    "LLM_UNAVAILABLE": "does not answer",
+    "LLM_BROKEN": "breaks off",
+    "LLM_TIMEOUT": "does not answer in time",
+}
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
-
-
-@render.register
-def _answer(answer: answers.Answer, out: Output) -> None:
-    with Prose(out) as prose:
-        prose.write(answer.text)
-    write_sources(answer, out)
 
 
 _PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage quoted below
@@ -56,11 +52,8 @@ class Prose:
             self._line += line
             self._end_line()
         self._line += rest
-        if not self._fence and self._line.lstrip()[:1] not in (
-            "`",
-            "~",
-            "[",
-        ):  # which may start a block
+        may_start_block = self._line.lstrip()[:1] in ("`", "~", "[")
+        if not self._fence and not may_start_block:
             self._out.partly(self._line[self._written :])
             self._written = len(self._line)
 
@@ -96,7 +89,7 @@ class Prose:
 
 def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -> None:
     """What follows the text of an answer: sources, unless it quotes them with places that open here, notes, figures."""
-    open_here = all(not one.opens and _near(one.root, one.path) == one.path for one in answer.citations)
+    open_here = all(not one.opens and near_path(one.root, one.path) == one.path for one in answer.citations)
     if answer.citations and (answer.kind != "extractive" or not open_here):
         out.line()
         out.table([_source(one) for one in answer.citations], title="Sources")
@@ -110,7 +103,7 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
 
 
 def _source(one: answers.Citation) -> tuple[Span, ...]:
-    place = _near("", one.opens) if one.opens else f"{_near(one.root, one.path)}:{one.start_line}-{one.end_line}"
+    place = near_path(one.opens) if one.opens else near_lines(one)
     problem = one.problem and f"unverified: {one.problem}"
     return (f"[{one.number}]", "dim"), (place, "cyan"), (one.section, "magenta"), (problem, "yellow")
 
@@ -146,17 +139,6 @@ def _row_of_graded(item: answers.GradedItem) -> tuple[Span, ...]:
     return f"{item.path}:{item.start_line}-{item.end_line}", score, distance
 
 
-def _near(root: str, path: str) -> str:
-    return near_path(os.path.join(root, path))
-
-
-@render.register
-def _run(run: answers.AgentRun, out: Output) -> None:
-    for one in run.answers:
-        _answer(one, out)
-        out.line()
-
-
 # --- providers and agents ------------------------------------------------------------------------------------------
 
 
@@ -165,7 +147,7 @@ def _providers(found: answers.ProviderList, out: Output) -> None:
     width = max((len(one.name) for one in found.providers), default=0)
     room = max((len(one.base_url) for one in found.providers), default=0)
     for one in found.providers:
-        words = STATES.get(one.state, one.state)
+        words = PROVIDER_STATES.get(one.state, one.state)
         state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
         used: Span = ("  used by ask", "magenta") if one.chosen else ""
         out.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url.ljust(room)}  ", state, used)
@@ -251,7 +233,6 @@ def _evaluation(report: AnswerEvalReport, out: Output) -> None:
 
 LINES_SHOWN = 6  # of a passage
 PATHS_SHOWN = 10
-COLLECTION_STATES = {"ready": "green", "stale": "yellow", "missing": "bold red"}
 
 
 @render.register
@@ -293,9 +274,8 @@ def _list(response: documents.DocsListResponse, out: Output) -> None:
     if not response.collections:
         out.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
     for item in response.collections:
-        out.line(
-            (item.name, "bold cyan"), "  ", (item.state, COLLECTION_STATES.get(item.state, "")), "  ", (item.id, "dim")
-        )
+        state = (item.state, STATES.get(item.state, ""))
+        out.line((item.name, "bold cyan"), "  ", state, "  ", (item.id, "dim"))
         content = _size(item.documents, item.passages)
         out.table([("from", f"{item.url} ({item.kind}, {item.origin})"), ("content", content)])
         out.table([(doc.document, doc.format, quantity(doc.passages, "passage")) for doc in item.listing], indent=4)
@@ -411,12 +391,9 @@ def _grants(found: team.TeamGrants, out: Output) -> None:
 def _tokens(found: team.TeamTokens, out: Output) -> None:
     rows: list[tuple[Span, ...]] = []
     for one in found.tokens:
-        state: Span = (one.state, "green" if one.state == "valid" else "yellow")
         used = f"used {one.used_at[:10]}" if one.used_at else "never used"
-        scopes = ",".join(one.scopes)
-        rows.append(
-            ((str(one.id), "bold cyan"), one.user, scopes, state, f"until {one.expires_at[:10]}", used, one.name)
-        )
+        scopes, state, until = ",".join(one.scopes), (one.state, STATES[one.state]), f"until {one.expires_at[:10]}"
+        rows.append(((str(one.id), "bold cyan"), one.user, scopes, state, until, used, one.name))
     out.table(rows, indent=0, empty="No tokens.")
 
 
@@ -462,12 +439,11 @@ def _removed_project(found: team.RemovedTeamProject, out: Output) -> None:
 def _jobs(found: team.TeamJobs, out: Output) -> None:
     waiting, workers = quantity(found.waiting, "job"), quantity(found.workers, "worker")
     out.line(f"{workers}, {quantity(found.running, 'job')} running, {waiting} waiting")
-    colours = {"active": "yellow", "done": "green", "failed": "bold red"}
     rows: list[tuple[Span, ...]] = []
     for run in found.runs:
         part = f"{run.parsed} of {run.to_parse} parsed" if run.state == "active" else run.problem
         at = (run.finished_at or run.started_at)[:19].replace("T", " ")
-        state, files = (run.state, colours[run.state]), quantity(run.files, "file")
+        state, files = (run.state, STATES[run.state]), quantity(run.files, "file")
         rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
     out.table(rows, indent=0)
     for label, colour, failed in (("given up", "bold red", found.failed), ("tried again", "yellow", found.retried)):

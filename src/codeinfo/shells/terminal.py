@@ -49,8 +49,9 @@ def shown_root(root: str) -> str:
     return root.removeprefix(TEAM)
 
 
-def near_path(full: str) -> str:
+def near_path(*parts: str) -> str:
     """A path as typed from here, so that terminals and editors can open it, unless that is longer."""
+    full = os.path.join(*parts)
     if full.startswith(TEAM):
         return shown_root(full)
     try:
@@ -97,7 +98,7 @@ class Output:
 
     def near(self, place: str) -> str:
         """A path of the project, or text that begins with one, relative to the current folder."""
-        return near_path(os.path.join(self._root, place)) if self._root else place
+        return near_path(self._root, place) if self._root else place
 
     @cached_property
     def _root(self) -> str:
@@ -150,26 +151,18 @@ class Output:
 
     def cut(self, text: str, used: int) -> str:
         """A text cut to the rest of a line, in a terminal or a file."""
-        text = text.replace("\t", _CONTROLS[ord("\t")])
-        end = self.cut_at(text, used)
-        return text if end == len(text) else text[:end] + "…"
-
-    def cut_at(self, text: str, used: int) -> int:
-        """How much of a text fits into the rest of a line, ending between words."""
-        room = max(20, self.width - used)
-        if len(text) <= room:
-            return len(text)
-        end = room - 1
-        while end > room // 2 and _in_word(text[end - 1]) and _in_word(text[end]):
-            end -= 1
-        return end if end > room // 2 else room - 1
+        return text_of(self.fit_spans([text], used))
 
     def fit_spans(self, spans: Sequence[Span], used: int) -> list[Span]:
-        """Spans cut to the rest of a line."""
+        """Spans cut to the rest of a line, between words."""
         pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs_of(spans)]
-        whole = text_of(pairs)
-        end = self.cut_at(whole, used)
-        return [*pairs] if end == len(whole) else [*slice_spans(pairs, 0, end), "…"]
+        whole, room = text_of(pairs), max(20, self.width - used)
+        if len(whole) <= room:
+            return [*pairs]
+        end = room - 1
+        while end > room // 2 and _in_word(whole[end - 1]) and _in_word(whole[end]):
+            end -= 1
+        return [*slice_spans(pairs, 0, end if end > room // 2 else room - 1), "…"]
 
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with its language's colours if there are any to show."""
