@@ -71,7 +71,7 @@ def property_schema(item: Input) -> Schema:
     return {**described, **value}
 
 
-State = Values | list[Values] | None  # of the project or the collections a reply is based on
+Reflected = Values | list[Values] | None  # the state of the project or the collections that a reply is based on
 
 
 def describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
@@ -492,12 +492,12 @@ class Dispatcher:
         with self.observe(name or operation, client), self.lease.use() as engine:
             yield engine
 
-    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, State]:
+    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, Reflected]:
         """The result, and the current state of the project or collections it is based on, if any."""
         with self.performing(operation.name, values, "http") as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.listener("REST"))
-            state: State = None
+            state: Reflected = None
             if operation.shows_project:
                 state = self._state(engine, request, result)
             elif operation.shows_documents:

@@ -593,8 +593,8 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
     PROJECT: The folder that tools work on unless they name another; the current one by default.
 
-    Sets: search (default, small), edit, docs, answers, agents, compat, all. An agent's program starts this by itself:
-    see `codeinfo install`.
+    Sets: search (default, small), code, edit, docs, answers, agents, compat, all. An agent's program starts this by
+    itself: see `codeinfo install`.
     """
     import logging
 

@@ -7,7 +7,6 @@ Errors have one shape, `{"error": {"code", "message", "next"}}`, and one status 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -134,17 +133,11 @@ async def json_body(request: Request) -> Mapping[str, Any]:
     if kind != "application/json":
         raise UsageError("the body must be application/json", next_step="Set Content-Type", code="MEDIA_TYPE")
     try:
-        value = json.loads(await request.body() or b"{}", parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise UsageError("the body is not JSON", next_step="Send one JSON object") from None
-    if not isinstance(value, dict):
-        raise UsageError("the body is not a JSON object", next_step="Send one JSON object")
+        value = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the body is not a JSON object: {error}", next_step="Send one JSON object") from None
     check_text(value)
     return value
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def check_text(value: object) -> None:

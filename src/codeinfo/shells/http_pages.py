@@ -348,10 +348,7 @@ def _document_panel(visit: Visit) -> str:
         if not section:
             raise
         shown = documents.section(docs.DocsSectionRequest(collection, name, "", here))  # the heading is gone
-    try:
-        related = documents.related(docs.DocsRelatedRequest(collection, name, RELATED, here)).related
-    except CodeInfoError:  # without vectors only links relate documents
-        related = ()
+    related = docs.DocsRelatedRequest(collection, name, RELATED, here)  # without vectors only links relate documents
     return visit.render(
         "document.html",
         shown=shown,
@@ -359,7 +356,7 @@ def _document_panel(visit: Visit) -> str:
         is_cut=len(shown.content) > SHOWN_CHARS,
         outline=outline.entries,
         section=section,
-        related=related,
+        related=_or_none(lambda: documents.related(related).related) or (),
         scope=f"{DOCUMENTS}{collection}",
     )
 

@@ -31,6 +31,7 @@ from codeinfo.serve.dispatch import (
     Dispatcher,
     EngineLease,
     Projects,
+    Reflected,
     check,
     describe_collections,
     describe_state,
@@ -52,7 +53,6 @@ from codeinfo.shells.mcp_tools import Tool, call_of, choose_tools, describe_tool
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.operations.code import CodeMap
 
 IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # how long a shared server waits for another client
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 class Performed(Struct, frozen=True):
     content: Reply
     text: str
-    reflects: Reply | list[Reply] | None
+    reflects: Reflected
 
 
 class ToolCall(Struct):
@@ -180,7 +180,7 @@ class Service:
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))
-            reflects: Reply | list[Reply] | None = None
+            reflects: Reflected = None
             if tool.shows_project:
                 reflects = describe_state(engine.reflects(root, files))
             elif tool.shows_documents:
@@ -431,7 +431,14 @@ def codebase_context(engine: Engine, call: Call) -> str:
     from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 
     found = engine.code.map(MapRequest(), call.progress)
-    parts = [_overview(found), *_parts(found)]
+    languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])
+    parts = [
+        f"# {found.root.rpartition('/')[2]}\n\n{found.files} files ({languages}), {found.cycles} import cycles.",
+        *_section("Entry points", [file.path for file in found.entry_points]),
+        *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in found.hubs]),
+        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in found.interfaces]),
+        *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in found.hotspots]),
+    ]
     try:
         report = engine.knowledge.patterns(PatternsRequest(), call.progress)
         memories = engine.knowledge.memory_list(MemoryListRequest(limit=LISTED)).memories
@@ -441,20 +448,6 @@ def codebase_context(engine: Engine, call: Call) -> str:
     parts += _section("How this team writes code", ways)
     parts += _section("What the team wrote down", [f"{one.type}: {one.memory} ({one.label})" for one in memories])
     return "\n\n".join(parts)
-
-
-def _overview(found: CodeMap) -> str:
-    languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])
-    return f"# {found.root.rpartition('/')[2]}\n\n{found.files} files ({languages}), {found.cycles} import cycles."
-
-
-def _parts(found: CodeMap) -> list[str]:
-    return [
-        *_section("Entry points", [file.path for file in found.entry_points]),
-        *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in found.hubs]),
-        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in found.interfaces]),
-        *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in found.hotspots]),
-    ]
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:

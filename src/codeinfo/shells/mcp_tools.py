@@ -201,16 +201,7 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
     return engine.index(search.IndexRequest((root,)), call.progress)
 
 
-SETS = {
-    "search": "find code and look around it; two tools, and the default",
-    "code": "references, the map of the code, the index itself",
-    "edit": "what to know before a change: patterns, memories, style, impact, review",
-    "docs": "collections of documents",
-    "answers": "questions answered by a model, with checked citations",
-    "agents": "agents that ship or are your own",
-    "compat": "VectorSearch, the Ast tools and their like, as clients of other servers know them",
-    "all": "these, and every other operation under its own name",
-}
+SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
 DEFAULT_SETS = ("search",)
 
 

@@ -628,11 +628,7 @@ class _Target(IndexTarget):
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT path, sha256, id, skip, brought_back FROM files
                    WHERE family = %s AND recipe = %s AND path = ANY(%s)"""
-        found: dict[tuple[str, str], list[StoredFile]] = {}
-        rows = self._database.rows(query, (*self._key, list(paths)))
-        for path, sha256, *stored in rows:
-            found.setdefault((path, sha256), []).append(StoredFile(*stored))
-        return found
+        return team_store.group_stored(self._database.rows(query, (*self._key, list(paths))))
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         query = (

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from codeinfo.collections import HostPolicy
 from codeinfo.errors import NotFound, ProviderError
-from codeinfo.files import open_private, private_folder, read_secret, try_lock, wait_for_lock
+from codeinfo.files import LOCK_PATIENCE_S, open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git
 from codeinfo.store.layout import bytes_under
 from codeinfo.team.identity import identity_of
@@ -84,17 +84,14 @@ class Mirror(Struct, frozen=True):
     @contextmanager
     def used(self) -> Iterator[None]:
         """Keeps the mirror from being removed during the block."""
-        private_folder(self.folder, self.mirrors.folder)
-        handle = open_private(self.folder / _USE, os.O_RDWR)
-        with closing(os.fdopen(handle, "rb")):
-            wait_for_lock(handle, self.folder, shared=True)
+        with self._lock(_USE, shared=True) as handle:
             os.utime(handle)
             yield
 
     def fetch(self) -> None:
         """Fetch all branches and tags. A mirror that cannot be updated although its remote answers is damaged, and
         is recreated."""
-        with self._lock() as lock:
+        with self._lock(_LOCK, git.FETCH_TIMEOUT_S) as lock:  # the workers of one machine share a mirror
             try:
                 remote = self.mirrors.remote(self.url)
                 try:
@@ -133,12 +130,11 @@ class Mirror(Struct, frozen=True):
         return git.remote_head(self.mirrors.remote(self.url))
 
     @contextmanager
-    def _lock(self) -> Iterator[int]:
-        """The workers of one machine share a mirror and fetch one after the other."""
+    def _lock(self, name: str, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False) -> Iterator[int]:
         private_folder(self.folder, self.mirrors.folder)
-        handle = open_private(self.folder / _LOCK, os.O_RDWR)
+        handle = open_private(self.folder / name, os.O_RDWR)
         with closing(os.fdopen(handle, "rb")):
-            wait_for_lock(handle, self.folder, git.FETCH_TIMEOUT_S)
+            wait_for_lock(handle, self.folder, patience_s, shared=shared)
             yield handle
 
 

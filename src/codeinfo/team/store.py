@@ -238,6 +238,14 @@ def _file_ids(
     return {(row[1], row[2], row[3]): row[0] for row in db.execute(query, (*columns, family, recipe))}
 
 
+def group_stored(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], list[StoredFile]]:
+    """Stored files by path and hash, from rows that begin with these."""
+    found: dict[tuple[str, str], list[StoredFile]] = {}
+    for path, sha256, *stored in rows:
+        found.setdefault((path, sha256), []).append(StoredFile(*stored))
+    return found
+
+
 def set_entries(
     db: Connection,
     tree: int,
@@ -481,11 +489,9 @@ class TeamStore(SqliteStore):
                    WHERE f.family = %s AND f.recipe = %s AND f.path = ANY(%s) AND f.id NOT IN (
                      SELECT e.file FROM entries e JOIN trees t ON t.id = e.tree JOIN projects p ON p.id = t.project
                      WHERE p.identity = %s AND t.name = %s AND t.recipe = %s AND e.file IS NOT NULL)"""
-        place, found = self.place, dict[tuple[str, str], list[StoredFile]]()
+        place = self.place
         asked = (self.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
-        for path, sha256, *stored in place.database.rows(query, asked):
-            found.setdefault((path, sha256), []).append(StoredFile(*stored))
-        return found
+        return group_stored(place.database.rows(query, asked))
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
         found = super().vectors_by_hash(sha256)
