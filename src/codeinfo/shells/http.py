@@ -175,7 +175,7 @@ class Traffic:
             await self._app(scope, receive, send)
             return
         if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
-            why = await self.problem() if scope["path"] == "/ready" else ""
+            why = await asyncio.to_thread(self.problem) if scope["path"] == "/ready" else ""
             await auth.send_body(send, 503 if why else 200, "application/json", probe_body(why))
             return
         status, started = 0, time.perf_counter()
@@ -203,17 +203,13 @@ class Traffic:
                 fields = {"method": scope["method"], "path": scope["path"], "status": status, "took_ms": took_ms}
                 log.info("request", extra={"fields": fields})
 
-    async def problem(self) -> str:
+    def problem(self) -> str:
         """Why no requests should be sent here; "" if there is no reason."""
         if self.draining:
             return ENDING
         if time.monotonic() - self._looked > _FRESH_S:
-            self._seen = await asyncio.to_thread(self._problem)
-            self._looked = time.monotonic()
+            self._seen, self._looked = self._problem(), time.monotonic()
         return self._seen
-
-    def problem_now(self) -> str:
-        return ENDING if self.draining else self._problem()
 
 
 class Server(uvicorn.Server):
@@ -297,7 +293,7 @@ async def watch_loop(state: State) -> None:
     interpreter."""
     loop = asyncio.get_running_loop()
     # In a test stderr may have no descriptor, which faulthandler needs.
-    can_dump = sys.stderr is not None and _has_descriptor(sys.stderr)
+    can_dump = _has_descriptor(sys.stderr)
     try:
         while True:
             if can_dump:
@@ -474,7 +470,7 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
         return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]
 
     if metrics is not None and not is_child:
-        serve_operators(config.serve.metrics_address, metrics, readings, traffic.problem_now)
+        serve_operators(config.serve.metrics_address, metrics, readings, traffic.problem)
     settings = uvicorn.Config(
         traffic,
         log_level="warning",

@@ -295,7 +295,7 @@ def _file_lines(visit: Visit) -> str:
     state, asked, root = visit.state, visit.given, visit.root
     path = file_within(root, asked.get("path", ""))
     text = state.engine.answers.read_whole(root, path)
-    return visit.render("file_lines.html", root=root, path=path, lines=code_lines(text, path))
+    return visit.render("file_lines.html", path=path, lines=code_lines(text, path))
 
 
 # --- documents -----------------------------------------------------------------------------------------------------
