@@ -77,7 +77,7 @@ def _grep(result: search.GrepResult, out: Output) -> None:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
             gutter = f"{match.line:>7}:{match.column:<4} │ "
-            out.exactly((gutter, "dim"), *out.fit_spans(_line_of(match), len(gutter)))
+            out.numbered(gutter, _line_of(match))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line has it.", "bold"))
     out.notes(result.notes)
@@ -168,10 +168,7 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
         if index != previous + 1:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
-        if hit.kind is FileKind.DOCS:  # text to read
-            out.wrap((gutter, "dim"), *mark_words(coloured[index], wanted), hang=len(gutter))
-        else:
-            out.exactly((gutter, "dim"), *mark_words(out.fit_spans(coloured[index], len(gutter)), wanted))
+        out.numbered(gutter, mark_words(coloured[index], wanted), wraps=hit.kind is FileKind.DOCS)
         previous = index
     out.line()
 

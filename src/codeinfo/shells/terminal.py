@@ -164,6 +164,13 @@ class Output:
             end -= 1
         return [*slice_spans(pairs, 0, end if end > room // 2 else room - 1), "…"]
 
+    def numbered(self, gutter: str, spans: Sequence[Span], *, wraps: bool = False) -> None:
+        """A line of a file behind its number: cut to the terminal's width or, if it `wraps`, broken between words."""
+        if wraps:
+            self.wrap((gutter, "dim"), *spans, hang=len(gutter))
+        else:
+            self.exactly((gutter, "dim"), *self.fit_spans(spans, len(gutter)))
+
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with its language's colours if there are any to show."""
         if self._console is None:
