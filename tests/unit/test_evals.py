@@ -26,7 +26,7 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
-from codeinfo.evals.run import Point, chart
+from codeinfo.evals.run import chart
 from codeinfo.operations.search import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
@@ -350,7 +350,7 @@ def test_what_is_no_gate_says_so(text: str) -> None:
 def test_chart_is_well_formed_and_escapes_names() -> None:
     ours = summarise([one(0.9, chars=2000, took_ms=4.0)])
     theirs = summarise([one(0.85, chars=7000)])
-    svg = chart("<bench> & co", [Point("codeinfo", ours), Point("a<b", theirs)])
+    svg = chart("<bench> & co", {"codeinfo": ours, "a<b": theirs})
     tree = ET.fromstring(svg)
     texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
     assert "Search quality against cost: <bench> & co" in texts
@@ -360,6 +360,6 @@ def test_chart_is_well_formed_and_escapes_names() -> None:
 
 
 def test_chart_of_one_run_without_times_or_texts() -> None:
-    svg = chart("d", [Point("codeinfo", summarise([one(0.0)]))])
+    svg = chart("d", {"codeinfo": summarise([one(0.0)])})
     assert svg.count("not measured") == 2
     ET.fromstring(svg)

@@ -97,6 +97,7 @@ class CollectionList:
 
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
         """The collection if it is already known; refuses one with the name or source of another."""
+        same = None
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
@@ -110,7 +111,9 @@ class CollectionList:
                         to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"
                     ),
                 )
-        return next((known for known in self.all(project)[0] if known.id == collection.id), None)
+            if known.id == collection.id:
+                same = same or known
+        return same
 
     def add(self, collection: Collection, project: Path) -> None:
         with self._edit_list() as write:

@@ -469,9 +469,8 @@ class IndexManager:
 
     def standing_notes(self) -> tuple[str, ...]:
         """Notes that every answer from this index must carry."""
-        if self._embedder is None:
-            return (KEYWORD_ONLY, *self._lacking_note(), *self.config.notes)
-        return (*(() if self.embedder else (OTHER_MODEL,)), *self._lacking_note(), *self.config.notes)
+        on_model = (KEYWORD_ONLY,) if self._embedder is None else () if self.embedder else (OTHER_MODEL,)
+        return (*on_model, *self._lacking_note(), *self.config.notes)
 
     def _lacking_note(self) -> tuple[str, ...]:
         if not self.source.fixed or self._store is None or (count := self._store.meta().get("lacking", "0")) == "0":
@@ -660,7 +659,13 @@ class IndexManager:
         for tree in self._stale_trees(store):
             self.folder.remove_tree(tree.name)
         lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
-        meta = {**self._meta(lacking), "revision": commit}
+        meta = {
+            "lacking": str(lacking),
+            "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "root": str(self.root),
+            "revision": commit,
+            **model_meta(self._embedder),
+        }
         store.finish(meta, self._retention(), [tree.name for tree in self.folder.trees()])
         self._adopt(store)
         return outcome
@@ -746,14 +751,6 @@ class IndexManager:
                 return f"{damage.what}; it was rebuilt"
             aside = self.folder.set_aside(damage.folder)
         return f"{damage.what}; it was set aside as {aside.name} and rebuilt"
-
-    def _meta(self, lacking: int) -> dict[str, str]:
-        return {
-            "lacking": str(lacking),
-            "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "root": str(self.root),
-            **model_meta(self._embedder),
-        }
 
     def _fresh(
         self,

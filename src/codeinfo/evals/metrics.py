@@ -253,7 +253,7 @@ _MEANS = tuple(name for name in Figures.__struct_fields__ if name != "shown")  #
 
 
 def summarise(scores: Sequence[Score]) -> Summary:
-    times = sorted(score.took_ms for score in scores if score.took_ms is not None)
+    times = [score.took_ms for score in scores if score.took_ms is not None]
     functions = sum(score.functions for score in scores)
     return Summary(
         n=len(scores),
@@ -287,14 +287,11 @@ def _mean_or_none(values: Iterable[float]) -> float | None:
     return mean(collected) if collected else None
 
 
-def percentile(ordered: Sequence[float], share: float) -> float | None:
+def percentile(values: Sequence[float], share: float) -> float | None:
     """By linear interpolation; None without values."""
-    if not ordered:
-        return None
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    import numpy as np
+
+    return float(np.quantile(values, share)) if values else None
 
 
 def is_test(path: str) -> bool:

@@ -439,8 +439,8 @@ def _write_chart(
     path: Path, dataset: Dataset, answers: Mapping[str, Answer], older: Mapping[str, Mapping[str, Answer]]
 ) -> None:
     runs = {"codeinfo": answers, **older}
-    points = [Point(name, summarise(list(scores_of(dataset, found).values()))) for name, found in runs.items()]
-    path.write_text(chart(dataset.name, points), encoding="utf-8")
+    summaries = {name: summarise(list(scores_of(dataset, found).values())) for name, found in runs.items()}
+    path.write_text(chart(dataset.name, summaries), encoding="utf-8")
 
 
 Row = tuple[str, ...]
@@ -573,11 +573,6 @@ STYLE = """
 """
 
 
-class Point(Struct, frozen=True):
-    name: str
-    summary: ops.Summary
-
-
 class Scale(Struct, frozen=True):
     """From values to pixels; `log` where a cost spans orders of magnitude."""
 
@@ -592,14 +587,14 @@ class Scale(Struct, frozen=True):
         return self.start + self.length * (value - low) / (high - low)
 
 
-def chart(title: str, points: Sequence[Point]) -> str:
-    """Two panels with a shared quality axis: latency on the left, tokens on the right. The first point is ours."""
-    low, high, step = _quality_range([point.summary.ndcg10 for point in points])
+def chart(title: str, summaries: Mapping[str, ops.Summary]) -> str:
+    """Two panels with a shared quality axis: latency on the left, tokens on the right. The first run is ours."""
+    low, high, step = _quality_range([summary.ndcg10 for summary in summaries.values()])
     quality = Scale(low, high, TOP + PANEL_HEIGHT, -PANEL_HEIGHT)
     parts = [
         f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
         _text(LEFT, 34, f"Search quality against cost: {title}", "title"),
-        _text(LEFT, 56, f"{points[0].summary.n} queries. Up and to the left is better.", "soft"),
+        _text(LEFT, 56, f"{next(iter(summaries.values())).n} queries. Up and to the left is better.", "soft"),
     ]
     panels: list[tuple[str, Callable[[ops.Summary], float | None]]] = [
         ("median latency, ms (log scale)", lambda summary: summary.p50_ms),
@@ -607,23 +602,25 @@ def chart(title: str, points: Sequence[Point]) -> str:
     ]
     for place, (label, cost) in enumerate(panels):
         left = LEFT + place * (PANEL_WIDTH + GAP)
-        parts += _panel(left, label, quality, step, [(point, cost(point.summary)) for point in points])
+        costs = [(name, summary.ndcg10, cost(summary)) for name, summary in summaries.items()]
+        parts += _panel(left, label, quality, step, costs)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
     label = escape(f"Quality against latency and tokens: {title}", quote=True)
     return "\n".join([f'{head} aria-label="{label}">', f"<style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
 def _panel(
-    left: float, label: str, quality: Scale, step: float, costs: Sequence[tuple[Point, float | None]]
+    left: float, label: str, quality: Scale, step: float, costs: Sequence[tuple[str, float, float | None]]
 ) -> list[str]:
+    """`costs` are runs by name, each with its quality and its cost."""
     right, bottom = left + PANEL_WIDTH, TOP + PANEL_HEIGHT
     parts = []
     for tick in range(round(quality.low / step), round(quality.high / step) + 1):
         y = quality.at(tick * step)
         parts.append(_line(left, y, right, y, "grid"))
         parts.append(_text(left - 8, y + 4, f"{tick * step:.2f}", "soft", "end"))
-    known = [(number, point, cost) for number, (point, cost) in enumerate(costs) if cost]
-    scale = _cost_scale([cost for _, _, cost in known], left)
+    known = [(number, name, ndcg10, cost) for number, (name, ndcg10, cost) in enumerate(costs) if cost]
+    scale = _cost_scale([cost for *_, cost in known], left)
     for value in _ticks(scale):
         parts.append(_line(scale.at(value), TOP, scale.at(value), bottom, "grid"))
         parts.append(_text(scale.at(value), bottom + 18, f"{value:,.10g}", "soft", "middle"))
@@ -632,18 +629,17 @@ def _panel(
     parts.append(_text((left + right) / 2, bottom + 42, label, "soft", "middle"))
     if not known:
         parts.append(_text((left + right) / 2, TOP + PANEL_HEIGHT / 2, "not measured", "soft", "middle"))
-    parts += [
-        _mark(scale.at(cost), quality.at(point.summary.ndcg10), number, point, right) for number, point, cost in known
-    ]
+    for number, name, ndcg10, cost in known:
+        parts.append(_mark(scale.at(cost), quality.at(ndcg10), f"{name} {ndcg10:.3f}", right, is_own=number == 0))
     return parts
 
 
-def _mark(x: float, y: float, number: int, point: Point, right: float) -> str:
-    """A disc for ours, a ring for the others, with the name on the side that has room."""
-    kind = "other" if number else "own"
+def _mark(x: float, y: float, label: str, right: float, *, is_own: bool) -> str:
+    """A disc for ours, a ring for the others, with the label on the side that has room."""
+    kind, radius = ("own", 7) if is_own else ("other", 5)
     anchor, shift = ("end", -12) if x > right - LABEL_ROOM else ("start", 12)
-    label = _text(x + shift, y - 8, f"{point.name} {point.summary.ndcg10:.3f}", "", anchor)
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if number else 7}"/>' + label
+    circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+    return circle + _text(x + shift, y - 8, label, "", anchor)
 
 
 def _quality_range(values: Sequence[float]) -> tuple[float, float, float]:

@@ -106,9 +106,6 @@ class OpenAIEmbedder:
         row: Vectors = self._embed([self._cut(self._query_prefix + text)])[0]
         return row
 
-    def close(self) -> None:
-        self._client.close()
-
     def _cut(self, text: str) -> str:
         return text[:_TEXT_CHARS] or " "  # endpoints refuse the empty string
 
