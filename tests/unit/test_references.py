@@ -357,6 +357,30 @@ def test_what_a_namespace_holds_may_be_unused_and_what_is_used_without_its_name_
         assert uses(engine, tmp_path, "mine") == {("two.c", 1, "syntactic")}
 
 
+def test_includes_lead_to_the_types_of_c_plus_plus(tmp_path: Path) -> None:
+    sources = {
+        "core/Merger.h": "class Database;\nclass Merger {\npublic:\n    Merger(Database* db);\n    int merge();\n};\n",
+        "core/Merger.cpp": '#include "core/Merger.h"\nMerger::Merger(Database* db) {}\n'
+        "int Merger::merge() { return 1; }\n",
+        "core/Database.h": "class Database {\npublic:\n    int root();\n};\nDatabase* database();\n"
+        "inline Database* opened() { return database(); }\n",
+        "core/All.h": '#include "core/Merger.h"\n#include "core/Database.h"\n',
+        "cli/Merge.cpp": '#include "core/All.h"\nint run() {\n    Merger merger(1);\n'
+        "    opened()->root();\n    return merger.merge();\n}\n",
+        "other/Merger.cpp": "#include <lib.h>\nint run(lib::Merger* merger) { return merger->merge(); }\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        merger = uses(engine, tmp_path, "core/Merger.h::Merger")
+        assert ("cli/Merge.cpp", 3, "resolved") in merger  # through another header
+        assert not any(path.startswith("other/") for path, _, _ in merger)
+        assert ("core/Merger.h", 4, "resolved") in uses(engine, tmp_path, "Database")  # declared there, not included
+        assert ("cli/Merge.cpp", 4, "resolved") in uses(engine, tmp_path, "Database.root")
+        assert ("cli/Merge.cpp", 5, "resolved") in uses(engine, tmp_path, "Merger.merge")
+
+
 def test_other_languages(tmp_path: Path) -> None:
     for path, text in OTHERS.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)

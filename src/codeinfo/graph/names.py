@@ -624,9 +624,11 @@ class NameResolver:
         return unit.facts.rules.names if unit else NameRules()
 
     def _closed(self, owner: SymbolId) -> bool:
-        """Whether all members of a type are known: each of its bases was found."""
+        """Whether all members of a type are known: each of its bases was found. In C++ aliases and macros add some."""
         definition = self._binder.definition(owner)
-        if definition is None or (definition.kind == "trait" and self._rules(owner.path).open_traits):
+        if definition is None or self.index.graph.files[owner.path].rules.imports.headers:
+            return False
+        if definition.kind == "trait" and self._rules(owner.path).open_traits:
             return False
         found = self._binder.bases(owner)
         return len(found) >= len(definition.bases) and all(self._closed(base) for base in found[:4] if base != owner)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from codeinfo.cache import Cache
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.uses import EMBEDS, Bindings, Row, written_types
@@ -19,6 +20,7 @@ from codeinfo.ports import FileLines
 _MAX_BASES = 12
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MODULES = 4  # that re-export macros, nested
+_MOST_INCLUDED = 1_000_000  # paths kept for files of C and C++: some 60 MB
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
 
@@ -56,6 +58,7 @@ class Binder:
         self._bound: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
+        self._includes: Cache[str, frozenset[str]] = Cache(_MOST_INCLUDED, len)
         self._bases: dict[SymbolId, list[SymbolId]] = {}
         self._unfinished = 0  # answers found inside a cycle may be incomplete and are not cached
 
@@ -203,7 +206,30 @@ class Binder:
                 for target in outcome.targets:
                     if not outcome.package or target.path in defining:
                         found += self.top_level(target.path, name)
+        if unit.facts.rules.imports.headers and defining:
+            headers = defining & self._included(unit.facts.path)
+            if not headers and re.search(rf"\b(?:class|struct) +{name};", self.lines(unit).joined()):
+                headers = defining
+            found += [one for path in sorted(headers) for one in self.top_level(path, name) if not self._declares(one)]
         return list(dict.fromkeys(found))
+
+    def _included(self, path: str) -> frozenset[str]:
+        """The files that a file of C or C++ includes, directly or through others."""
+        known = self._includes.get(path)
+        if known is not None:
+            return known
+        found: set[str] = set()
+        waiting = [path]
+        while waiting:
+            targets = {edge.target for edge in self._index.graph.edges_from(waiting.pop())} - found
+            found |= targets
+            waiting += targets
+        return self._includes.add(path, frozenset(found))
+
+    def _declares(self, symbol: SymbolId | ModuleId) -> bool:
+        """Whether a function is only declared there: its definition may be in any file."""
+        found = self.definition(symbol) if isinstance(symbol, SymbolId) else None
+        return found is not None and found.kind == "prototype"
 
     def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         inner = f"{scope}.{name}"

@@ -268,6 +268,7 @@ _WRAPPERS = {
         "Optional Awaitable Promise PromiseLike Readonly Partial Required Type type Annotated Final ClassVar "
         "NotRequired Box Arc Rc Option Result RefCell Mutex RwLock Cow Ref Signal WritableSignal Task ValueTask Lazy "
         "Future CompletableFuture unique_ptr shared_ptr NonNullable Awaited Unpack ContextManager "
+        "QSharedPointer QPointer QScopedPointer "
         "AbstractContextManager AsyncContextManager AbstractAsyncContextManager Pin Weak MutexGuard "
         "Omit Pick Exclude".split(),
         0,
