@@ -241,6 +241,13 @@ class Overrides:
     def decide(self, path: str) -> Match | None:
         return decide(self.files, path)
 
+    def brings_back(self, path: str) -> bool:
+        match = self.decide(path)
+        return match is not None and match.negated
+
+
+NO_OVERRIDES = Overrides(())
+
 
 def overrides_above(root: str, path: str, read: dict[str, IgnoreFile | None]) -> Overrides:
     """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it. `read` caches

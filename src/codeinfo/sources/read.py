@@ -91,8 +91,7 @@ class FolderFiles(Struct, frozen=True):
         return SourceFile(path, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
     def brings_back(self, path: str) -> bool:
-        match = overrides_above(str(self.root), path, self._overrides).decide(path)
-        return match is not None and match.negated
+        return overrides_above(str(self.root), path, self._overrides).brings_back(path)
 
 
 def read_text(contents: Files, file: SourceFile) -> Text | Skip:

@@ -32,6 +32,7 @@ from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.ignore import (
+    NO_OVERRIDES,
     OVERRIDES_NAME,
     IgnoreFile,
     Match,
@@ -128,7 +129,7 @@ class KnownWalk(Walk, frozen=True):
 def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     """What `walk` would find now. If all names and ignore files equal those of `memo`, only file states are checked."""
     base = str(check_root(root))
-    rules, judge = _rules(settings), Judge(base, settings, None)
+    rules, judge = _rules(settings), Judge(base, settings)
     known = memo if memo is not None and memo.rules == rules else None
     is_plain = git.work_tree_of(base) is None
     if known is None or not is_plain or not _is_listed_alike(base, known):
@@ -181,7 +182,7 @@ def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: Walk
 
     Each comes with whether it may have been created or deleted: a new file has to pass rules that only git knows.
     """
-    files, judge = list(before.files), Judge(str(root), settings, None)
+    files, judge = list(before.files), Judge(str(root), settings)
     for path, is_new in changed.items():
         if path.rpartition("/")[2] in IGNORE_FILES:
             return None
@@ -202,7 +203,7 @@ _path_of = attrgetter("path")
 class Judge:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
-    def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
+    def __init__(self, root: str, settings: WalkSettings, overrides: Overrides = NO_OVERRIDES) -> None:
         self._root = root
         self._settings = settings
         self._small_bytes = min(MAX_UNKNOWN_BYTES, settings.max_file_bytes)  # any text this small is accepted
@@ -217,7 +218,7 @@ class Judge:
         folder, _, name = path.rpartition("/")
         if not name:
             return None
-        match = self._overrides.decide(path) if self._overrides else None
+        match = self._overrides.decide(path)
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
         link, left_out = self._folders.get(folder) or self._judge_folder(folder)
@@ -335,10 +336,10 @@ def judge_document(path: str, status: os.stat_result, max_bytes: int) -> SourceF
     return SourceFile(path, status.st_size, status.st_mtime_ns)
 
 
-def _list_refused(overrides: Overrides | None) -> list[Skip]:
+def _list_refused(overrides: Overrides) -> list[Skip]:
     return [
         Skip(f"{file.folder}{file.name}", "ignore-line", f"line {line} was not understood", matters=True)
-        for file in (overrides.files if overrides else ())
+        for file in overrides.files
         for line in file.refused_lines
     ]
 
@@ -363,7 +364,7 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     if relative not in listed.paths:
         return _why_not_listed(base, relative, listed, judge)
     verdict = judge.judge(relative)
-    match = listed.overrides.decide(relative) if listed.overrides else None
+    match = listed.overrides.decide(relative)
     if isinstance(verdict, Skip):
         source = match.source if match and not match.negated else _SETTING_OF_RULE.get(verdict.rule, _BUILT_IN)
         return Decision(False, verdict.rule, verdict.detail, source)
@@ -403,7 +404,7 @@ def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Deci
     verdict = judge.judge(path)
     if isinstance(verdict, Skip) and verdict.rule == "special-file":  # git does not list them at all
         return Decision(False, verdict.rule, verdict.detail, _BUILT_IN)
-    override = listed.overrides.decide(path) if listed.overrides else None
+    override = listed.overrides.decide(path)
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
     match = find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path)
@@ -486,7 +487,7 @@ class Listing(Struct):
 
     paths: list[str] = field(default_factory=list)
     skipped: list[Skip] = field(default_factory=list)
-    overrides: Overrides | None = None
+    overrides: Overrides = NO_OVERRIDES
     by_git: bool = False
     read: dict[str, bytes | None] = field(default_factory=dict)  # contents that affect the decision
     folders: dict[str, list[str]] | None = None  # with the names in them, without git
@@ -520,11 +521,11 @@ def list_by_git(root: str, *, submodules: bool) -> Listing:
         paths += _submodule_paths(root, "", excludes)
     read: dict[str, bytes | None] = {}
     overrides = _load_overrides(root, paths, read)
-    if overrides and overrides.has_negation:
+    if overrides.has_negation:
         ignored = _split(
             git.run(root, (*_LIST_FILES[:2], "--others", "--ignored", "--exclude-standard"), settings=(excludes,))
         )
-        paths += [path for path in ignored if (match := overrides.decide(path)) and match.negated]
+        paths += filter(overrides.brings_back, ignored)
     return Listing(paths, [], overrides, by_git=True, read=read)
 
 
@@ -543,15 +544,14 @@ def _split(output: bytes) -> list[str]:
     return os.fsdecode(output).split("\0")[:-1]
 
 
-def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) -> Overrides | None:
+def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) -> Overrides:
     """Those git lists, and the root's own even if git ignores it."""
     found = {path for path in paths if path.endswith(OVERRIDES_NAME)}
     if os.path.lexists(f"{root}/{OVERRIDES_NAME}"):
         found.add(OVERRIDES_NAME)
     folders = (path.removesuffix(OVERRIDES_NAME) for path in found)
     named = (folder for folder in folders if folder[-1:] in ("", "/"))
-    files = [file for folder in named if (file := load(root, folder, OVERRIDES_NAME, read))]
-    return Overrides(files) if files else None
+    return Overrides(file for folder in named if (file := load(root, folder, OVERRIDES_NAME, read)))
 
 
 def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
@@ -624,7 +624,7 @@ def list_plainly(root: str) -> Listing:
                 _consider_folder(folder, name[:-1], listing, waiting)
             elif not _is_ignored(folder, folder.path + name):
                 listing.paths.append(folder.path + name)
-    listing.overrides = Overrides(overrides) if overrides else None
+    listing.overrides = Overrides(overrides)
     return listing
 
 
@@ -720,14 +720,13 @@ class RevisionFiles:
             ) from error
 
     @cached_property
-    def overrides(self) -> Overrides | None:
+    def overrides(self) -> Overrides:
         named = [blob for blob in self.blobs.values() if blob.path.rpartition("/")[2] == OVERRIDES_NAME]
-        files = [
+        return Overrides(
             ignore.parse_bytes(blob.path.removesuffix(OVERRIDES_NAME), OVERRIDES_NAME, data)
             for blob, data in git.read_blobs(self.root, named)
             if data is not None
-        ]
-        return Overrides(files) if files else None
+        )
 
     def walk(self, settings: WalkSettings) -> Walk:
         """The same each time: a commit does not change."""
@@ -754,8 +753,7 @@ class RevisionFiles:
                 yield wanted[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
 
     def brings_back(self, path: str) -> bool:
-        match = self.overrides.decide(path) if self.overrides else None
-        return match is not None and match.negated
+        return self.overrides.brings_back(path)
 
 
 class RevisionReader:
