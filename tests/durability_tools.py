@@ -62,7 +62,7 @@ def cli(*arguments: str | Path) -> Done:
     with redirect_stdout(out), redirect_stderr(err):
         code = run([str(argument) for argument in arguments])
     assert "Traceback" not in err.getvalue(), err.getvalue()
-    assert code != 1, err.getvalue()  # 1 is a fault of CodeInfo
+    assert code != 1, err.getvalue()  # 1 is a bug in CodeInfo
     return Done(code, out.getvalue(), err.getvalue())
 
 

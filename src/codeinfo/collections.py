@@ -90,7 +90,7 @@ class Collection(Struct, frozen=True, omit_defaults=True):
 
 def make_written_collection(name: str) -> Collection:
     if not name.strip():
-        raise UsageError("the collection has no name", next_step="Name one; a new name makes one")
+        raise UsageError("the collection has no name", next_step="Give a name; a new name creates a collection")
     return Collection(name, Kind.WRITTEN, f"written:{name}")
 
 
@@ -103,7 +103,7 @@ def collection_of(
 ) -> Collection:
     """Parse what was typed; relative paths are resolved against `base`. Reads the disk, never the network."""
     if not sources:
-        raise UsageError("no source is named", next_step="Name a folder, files, a package or a git repository")
+        raise UsageError("no source was given", next_step="Give a folder, files, a package or a git repository")
     check_globs(globs, "globs")
     if len(sources) > 1:
         return _files(sources, name, globs, base)
@@ -115,7 +115,7 @@ def collection_of(
     else:
         url = os.path.abspath(os.path.join(base, os.path.expanduser(source.removeprefix("file://"))))
         if not os.path.exists(url):
-            raise UsageError(f"{source} does not exist", next_step="Name an existing folder, file or address")
+            raise UsageError(f"{source} does not exist", next_step="Give an existing folder, file or address")
         if os.path.isdir(url):
             is_package = os.path.isfile(os.path.join(url, MANIFEST))
             kind = Kind.GIT if ref else Kind.PACKAGE if is_package else Kind.FOLDER
@@ -130,7 +130,7 @@ def _files(sources: Sequence[str], name: str, globs: Sequence[str], base: str) -
     paths = [os.path.abspath(os.path.join(base, os.path.expanduser(source))) for source in sources]
     for path, source in zip(paths, sources, strict=True):
         if not os.path.isfile(path):
-            raise UsageError(f"{source} is not a file", next_step="Name one folder, or several files")
+            raise UsageError(f"{source} is not a file", next_step="Give one folder, or several files")
     folder = os.path.commonpath([os.path.dirname(path) for path in paths])
     default = _stem(paths[0]) if len(paths) == 1 else os.path.basename(folder)
     return Collection(name or default, Kind.FILES, folder, files=tuple(sorted(set(paths))), globs=tuple(globs))
@@ -158,7 +158,7 @@ def read_user_list(text: str, where: str) -> list[Collection]:
         raise UsageError(f"{where} has an entry that is not a collection: {error}", next_step=_CORRECT_FILE) from error
     for entry, collection in zip(value["collections"], found, strict=True):
         if entry.get("id", collection.id) != collection.id:  # a flipped bit would point it at something else
-            raise UsageError(f"{where}: the id of {collection.name!r} is another's", next_step=_CORRECT_FILE)
+            raise UsageError(f"{where}: {collection.name!r} has the id of another collection", next_step=_CORRECT_FILE)
     return found
 
 
@@ -181,7 +181,7 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
         try:
             collection = _in_project(str(alias), url, str(entry.get("ref", "")), folder)
         except UsageError as error:
-            notes.append(NextStep(f"{CONTEXT_FILE}: {alias} is not taken: {error.what}. ", error.next_step))
+            notes.append(NextStep(f"{CONTEXT_FILE}: {alias} is not used: {error.what}. ", error.next_step))
         else:
             found.append(collection)
     return found, notes
@@ -192,10 +192,10 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
     collection = collection_of([plain], name=alias, ref=ref, base=folder)
     if not collection.remote:
         if collection.kind is Kind.GIT:  # a repository may point outside through links and alternates
-            raise UsageError(f"{url} is a repository of this machine", next_step=_ADD_YOURSELF)
+            raise UsageError(f"{url} is a repository on this machine", next_step=_ADD_YOURSELF)
         inside = os.path.realpath(collection.url)
         if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
-            raise UsageError(f"{url} lies outside of the project", next_step=_ADD_YOURSELF)
+            raise UsageError(f"{url} is outside the project", next_step=_ADD_YOURSELF)
     return replace(collection, globs=(), origin="project")
 
 
@@ -392,7 +392,7 @@ class HostPolicy(Struct, frozen=True):
             for address in addresses:
                 if not is_public(address):
                     raise AddressRefused(
-                        f"{host.name} ({address}) is not public: only you can have it asked",
+                        f"{host.name} ({address}) is not a public address, which needs your permission",
                         next_step=f"If you trust it, add the host to {SETTING} in your own settings",
                     )
         return addresses
@@ -473,7 +473,7 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
             raise TimeoutError(f"it took more than {TOTAL_S:g} s")
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if type(error) is urllib.error.URLError else error
-        step = "Check the address and the network; what was synced before stays"
+        step = "Check the address and the network; what was synced before is kept"
         raise DownloadFailed(f"{url} could not be fetched: {reason}", next_step=step) from error
     finally:
         watchdog.cancel()
@@ -587,7 +587,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
                 if member.isdir():
                     continue
                 if not member.isreg():
-                    raise UsageError(f"the package holds a link or a special file: {member.name!r}")
+                    raise UsageError(f"the package contains a link or a special file: {member.name!r}")
                 total += member.size
                 if total > MAX_UNPACKED_BYTES:
                     raise UsageError(f"the package unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")

@@ -275,11 +275,11 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
                 if not row.lenient:
                     raise UsageError(
                         f"{key} = {raw!r} is refused: {error} ({origin}{_line(layer.text, key)})",
-                        next_step=f"It says: {row.help}",
+                        next_step=f"The setting means: {row.help}",
                     ) from None
                 values.pop(key, None)
                 origins[key] = "default"
-                notes.append(f"{key} = {raw!r} from {origin} is not used ({error}); {row.default} holds instead.")
+                notes.append(f"{key} = {raw!r} from {origin} is not used ({error}); {row.default} is used instead.")
     sections = {
         name: kind(**{key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")})
         for name, kind in SECTIONS.items()
@@ -373,7 +373,7 @@ def _texts(raw: Any) -> tuple[str, ...]:
     if isinstance(raw, str):
         return tuple(part for part in raw.split(os.pathsep) if part)
     if not isinstance(raw, list | tuple) or not all(isinstance(item, str) for item in raw):
-        raise ValueError("it must be a list of texts")
+        raise ValueError("it must be a list of strings")
     return tuple(raw)
 
 

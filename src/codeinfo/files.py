@@ -87,7 +87,7 @@ def read_secret(path: Path, next_step: str) -> str:
                 raise UsageError(f"{path} is not a plain file", next_step=next_step)
             is_posix = os.name == "posix"  # elsewhere owner and mode do not say who can read the file
             if is_posix and status.st_uid not in (os.geteuid(), 0):
-                raise UsageError(f"{path} belongs to someone else", next_step="Use a file of your own")
+                raise UsageError(f"{path} belongs to another user", next_step="Use a file of your own")
             if is_posix and status.st_mode & 0o077:
                 raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
             return source.read(_LARGEST_SECRET)
@@ -160,7 +160,7 @@ def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIEN
         if time.monotonic() >= until:
             raise Busy(
                 f"{path} is locked by another process",
-                next_step="Try again; if it stays locked, end the process that holds it, which may be a stopped one",
+                next_step="Try again; if it stays locked, end the process that holds the lock",
             )
         time.sleep(_LOCK_RETRY_S)
 

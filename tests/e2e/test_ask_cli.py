@@ -71,8 +71,8 @@ QUICK = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
         (Trouble.UNAUTHORIZED, "does not accept the key"),
         (Trouble.HANG, "did not answer in time"),
         (Trouble.SILENT, "did not answer in time"),
-        (Trouble.MALFORMED, "makes no sense"),
-        (Trouble.NOT_HTTP, "makes no sense"),
+        (Trouble.MALFORMED, "an invalid reply"),
+        (Trouble.NOT_HTTP, "an invalid reply"),
     ],
 )
 def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
@@ -127,7 +127,7 @@ def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble
     with ScriptedServer(script, troubles=[trouble]) as server:
         answer = ask(tree, server.url, heard, **QUICK)
     assert answer.status == "partial"
-    assert any("broke off" in note for note in answer.notes)
+    assert any("incomplete" in note for note in answer.notes)
     assert ANSWER.startswith(answer.text.partition("\n\n")[0].split(" [")[0])
     assert "".join(heard).split() == answer.text.split()
 
@@ -205,7 +205,7 @@ def test_a_follow_up_goes_on_and_a_stranger_may_not(tree: Path) -> None:
         assert engine.answers.ask(again).conversation_id == first.conversation_id
         last = server.requests[-1].body["messages"]
         assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
-        with pytest.raises(UsageError, match="was held with no agent"):
+        with pytest.raises(UsageError, match="belongs to no agent"):
             engine.answers.run_agent(
                 AgentRunRequest("explainer", "explain", str(tree), conversation=first.conversation_id)
             )
@@ -252,7 +252,7 @@ def test_an_unknown_model_is_refused_at_once(tree: Path) -> None:
 
 def test_an_instruction_is_not_a_word_of_the_question(plain: Any, tree: Path) -> None:
     done = plain("ask", "explain transfer", cwd=tree)
-    assert "No language model was asked" in done.stdout
+    assert "No language model was used" in done.stdout
     assert "def transfer(self, other, amount):" in done.stdout
 
 
@@ -266,7 +266,7 @@ def test_searches_of_answers_log_their_score_source(tree: Path, caplog: pytest.L
 def test_without_a_model_the_best_passages_are_quoted(plain: Any, tree: Path) -> None:
     done = plain("ask", QUESTION, cwd=tree)
     assert done.returncode == 0, done.stderr
-    assert "No language model was asked" in done.stdout
+    assert "No language model was used" in done.stdout
     assert "def transfer(self, other, amount):" in done.stdout
     assert "bank.py:" in done.stdout
     answer = json.loads(plain("ask", QUESTION, "--json", cwd=tree).stdout)

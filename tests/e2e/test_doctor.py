@@ -86,7 +86,7 @@ def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: py
     assert 'collections.json has no "collections"' in codeinfo("doctor", cwd=project).stdout
     entry = {"id": "file:0123456789ab", "name": "guide", "kind": "folder", "url": "/guide"}
     (data / "collections.json").write_text(json.dumps({"collections": [entry]}))
-    assert "the id of 'guide' is another's" in codeinfo("doctor", cwd=project).stdout
+    assert "'guide' has the id of another collection" in codeinfo("doctor", cwd=project).stdout
 
 
 def test_it_works_where_there_is_no_project(codeinfo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

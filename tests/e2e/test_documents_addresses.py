@@ -123,7 +123,7 @@ def test_a_project_cannot_have_repositories_of_this_machine_fetched(
     with engine() as facade:
         listed = facade.documents.list(DocsListRequest(path=str(project)))
         assert listed.collections == ()
-        assert "docs is not taken" in listed.notes[0]
+        assert "docs is not used" in listed.notes[0]
         assert facade.documents.sync(DocsSyncRequest(path=str(project))).reports == ()
 
 
@@ -135,7 +135,7 @@ def test_a_repository_inside_a_project_that_points_outside_is_not_fetched(tmp_pa
     with engine() as facade:
         listed = facade.documents.list(DocsListRequest(path=str(project)))
         assert listed.collections == ()
-        assert "a repository of this machine" in listed.notes[0]
+        assert "a repository on this machine" in listed.notes[0]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0"])
@@ -143,7 +143,7 @@ def test_a_repository_inside_a_project_that_points_outside_is_not_fetched(tmp_pa
 def test_a_project_cannot_have_this_machine_asked(web: Web, project: Path, host: str, path: str) -> None:
     with engine() as facade:
         name_collection(project, web.url(path, host))
-        with pytest.raises(AddressRefused, match="not public") as refused:
+        with pytest.raises(AddressRefused, match="not a public address") as refused:
             sync(facade, project)
     assert "trust.private_hosts" in refused.value.next_step
     assert web.asked() == []
@@ -185,7 +185,7 @@ def test_each_hop_of_a_redirect_is_checked(web: Web, project: Path, target: str)
     with engine("127.0.0.1") as facade:
         pack(facade, web)
         name_collection(project, web.url(f"to?{target.format(web.port)}#.tar.gz"))
-        with pytest.raises(AddressRefused, match="not public"):
+        with pytest.raises(AddressRefused, match="not a public address"):
             sync(facade, project)
     assert len(web.asked()) == 1  # the redirect itself
 

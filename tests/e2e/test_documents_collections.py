@@ -186,12 +186,12 @@ def test_a_collection_is_never_replaced_silently(facade: Engine, tmp_path: Path,
     other = tmp_path / "other" / notes.name
     other.mkdir(parents=True)
     (other / "a.md").write_text("# Another\n\nOther words.\n")
-    with pytest.raises(UsageError, match=r"names .* already"):
+    with pytest.raises(UsageError, match=r"already exists, for .*"):
         add(facade, other)
-    with pytest.raises(UsageError, match=f"is the collection '{notes.name}' already"):
+    with pytest.raises(UsageError, match=f"is already the collection '{notes.name}'"):
         add(facade, notes, name="renamed")
     (tmp_path / "project").mkdir()
-    with pytest.raises(UsageError, match=r"names .* already"):
+    with pytest.raises(UsageError, match=r"already exists, for .*"):
         add(facade, other, project=True, path=str(tmp_path / "project"))
     again = add(facade, notes, globs=("*.md",))
     assert "its patterns were none before" in again.notes
@@ -207,7 +207,7 @@ def test_what_cannot_be_added_is_not_listed(facade: Engine, tmp_path: Path, note
     add(facade, notes)
     other = tmp_path / "other"
     other.mkdir()
-    with pytest.raises(UsageError, match="names"):
+    with pytest.raises(UsageError, match="already exists"):
         add(facade, other, name="notes")
     assert len(facade.documents.list(DocsListRequest()).collections) == 1
 

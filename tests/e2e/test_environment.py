@@ -1,4 +1,4 @@
-"""Faults of the machine: each has an error of its own with an exit code, and none is called a fault of CodeInfo."""
+"""Faults of the machine: each has an error of its own with an exit code, and none is called a bug in CodeInfo."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def injected(calls: str, fault: str, *arguments: str | Path) -> subprocess.Compl
 def check_error(done: subprocess.CompletedProcess[str], exit_code: int, code: str) -> None:
     assert done.returncode == exit_code, done
     assert "Traceback" not in done.stderr
-    assert "fault of CodeInfo" not in done.stderr
+    assert "bug in CodeInfo" not in done.stderr
     if code:
         error = json.loads(done.stderr.splitlines()[-1])["error"]
         assert error["code"] == code

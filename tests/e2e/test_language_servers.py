@@ -297,10 +297,10 @@ def test_a_use_that_only_may_mean_a_definition_is_not_claimed(
         ("sys.exit(3)", "ended"),
         ("raw(b'Content-Length: 1000\\r\\n\\r\\n{\"id\"'); sys.exit()", "ended"),
         ("raw(b'Content-Length: 900000000\\r\\n\\r\\n')", "sent a message of 858 MB"),
-        ("raw(b'Content-Length: many\\r\\n\\r\\n')", "sent something else than the protocol"),
-        ("raw(b'Content-Length: 4\\r\\n\\r\\nnone')", "sent something else than the protocol"),
-        ("raw(b'a traceback' * 1000)", "sent something else than the protocol"),
-        ('write({"id": number, "result": {"uri": 5}})', "sent something else than the protocol"),
+        ("raw(b'Content-Length: many\\r\\n\\r\\n')", "did not follow the protocol"),
+        ("raw(b'Content-Length: 4\\r\\n\\r\\nnone')", "did not follow the protocol"),
+        ("raw(b'a traceback' * 1000)", "did not follow the protocol"),
+        ('write({"id": number, "result": {"uri": 5}})', "did not follow the protocol"),
         ('write({"id": number, "error": {"code": -32603, "message": "no package"}})', "says: no package"),
         (
             """write({"method": "experimental/serverStatus", "params": {"quiescent": True, "message": "no crates"}})
@@ -311,7 +311,7 @@ def test_a_use_that_only_may_mean_a_definition_is_not_claimed(
         ('while True: raw(b\'Content-Length: 22\\r\\n\\r\\n{"method":"x","a": 12}\')', "did not answer within 2 s"),
         (
             'write({"id": 99, "method": "workspace/configuration", "params": 5})',
-            "sent something else than the protocol",
+            "did not follow the protocol",
         ),
     ],
 )

@@ -358,7 +358,7 @@ def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
     expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ lines? since \w+ \d{4}"))
     check_accessible(page)
     page.get_by_role("link", name="Memories").click()
-    expect(page.locator("#content")).to_contain_text("Nothing was written down yet")
+    expect(page.locator("#content")).to_contain_text("Nothing is recorded yet")
     headers = {"content-type": "application/json", "x-codeinfo-token": page.evaluate("token")}
     for memory in ("Money is counted in cents", "Desks open at nine"):
         reply = page.request.post("/api/v1/remember", data={"memory": memory}, headers=headers)

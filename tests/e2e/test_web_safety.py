@@ -189,7 +189,7 @@ def test_a_link_works_once_and_says_so(project: Path) -> None:
     with client(project, entered=False) as web:
         used = web.get(f"/?code={first}", headers={"accept": "text/html"})
         assert used.status_code == 401
-        assert "used already" in used.text
+        assert "already been used" in used.text
 
 
 def test_sessions_end_and_cannot_be_made_up() -> None:
@@ -239,7 +239,7 @@ def test_the_link_is_printed_and_no_command_line_holds_it(project: Path, tmp_pat
 
 def test_a_chosen_token_is_long_and_its_file_private(tmp_path: Path) -> None:
     chosen = tmp_path / "token"
-    for text, mode, words in (("short", 0o600, "holds no token"), ("x" * 20, 0o644, "others can read")):
+    for text, mode, words in (("short", 0o600, "contains no token"), ("x" * 20, 0o644, "others can read")):
         chosen.write_text(text)
         chosen.chmod(mode)
         with pytest.raises(UsageError, match=words):

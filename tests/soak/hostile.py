@@ -40,7 +40,7 @@ def check_text(shown: str, what: str) -> None:
     if OUTSIDE in shown:
         raise Failed(f"{what} shows a file from outside: {shown[:300]}")
     if "Traceback (most recent" in shown or '"INTERNAL"' in shown:
-        raise Failed(f"{what} is a fault of CodeInfo: {shown[:600]}")
+        raise Failed(f"{what} is a bug in CodeInfo: {shown[:600]}")
 
 
 def check_time(started: float, what: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from durability_tools import STEADY, Done, cli, make_project, shown_texts_are_true
 
 FORK = multiprocessing.get_context("fork")
-DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 7, 130})  # docs/cli.md; 1 is a fault of CodeInfo
+DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 7, 130})  # docs/cli.md; 1 is a bug in CodeInfo
 ENDLESS_S = 60.0  # whatever takes longer is killed and counted as a hang
 SLOW_S = 5.0
 LINGERING_S = 6.0  # the server that `doctor` starts ends five seconds after its last client
@@ -234,7 +234,7 @@ def checked(*arguments: str) -> Done:
     try:
         done = cli(*arguments)
     except AssertionError as error:
-        raise Failed(f"a fault of CodeInfo: {error}"[:3000]) from None
+        raise Failed(f"a bug in CodeInfo: {error}"[:3000]) from None
     check_end(done)
     return done
 
@@ -243,7 +243,7 @@ def check_end(done: Done, *others: int) -> None:
     """A documented exit code, a reason where it is not 0, and no traceback."""
     if done.code not in DOCUMENTED and done.code not in others:
         raise Failed(f"exit {done.code}: {done.err[-1500:]}")
-    if "Traceback" in done.err or "fault of CodeInfo" in done.err:
+    if "Traceback" in done.err or "bug in CodeInfo" in done.err:
         raise Failed(f"exit {done.code} with a traceback: {done.err[-1500:]}")
     if done.code in (2, 4, 5, 6, 7) and not done.err.strip():
         raise Failed(f"exit {done.code} without a reason")

@@ -57,7 +57,7 @@ def test_a_token_is_its_users_until_it_is_revoked(database: TeamDatabase) -> Non
     assert (caller.name, caller.admin, sorted(caller.scopes)) == ("ann", False, ["read", "write"])
     access.revoke_token(database, caller.token_id)
     assert caller_of(database, token) is None
-    with pytest.raises(NotFound, match="no token"):
+    with pytest.raises(NotFound, match="no valid token"):
         access.revoke_token(database, caller.token_id)
 
 

@@ -290,7 +290,7 @@ def test_own_tokens_are_for_browsers_and_give_no_more_than_one_has(web: TestClie
     other = caller_of(database, person(database, "bob")["Authorization"].removeprefix("Bearer "))
     assert other is not None
     stolen = {"action": "revoke", "token": str(other.token_id)}
-    assert "There is no token" in web.post("/ui/account", headers=own, data=stolen).text
+    assert "There is no valid token" in web.post("/ui/account", headers=own, data=stolen).text
     with database.transaction() as db:
         parent = db.execute("SELECT made_with FROM tokens WHERE made_with IS NOT NULL").fetchall()[0][0]
     access.revoke_token(database, parent)

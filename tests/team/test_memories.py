@@ -63,7 +63,7 @@ def test_a_team_shares_memories_by_project(people: dict[str, int], postgres: str
             remember(two, "transfers are atomic")
         with called_by(people["bob"]):
             assert texts(one) == texts(two) == ["amounts are in cents", "transfers are atomic"]
-            with pytest.raises(CodeInfoError, match="not change what is remembered"):
+            with pytest.raises(CodeInfoError, match="not change its memories"):
                 remember(two, "Bob was here")
         with called_by(people["eve"]), pytest.raises(NotFound):
             texts(one)

@@ -63,7 +63,7 @@ def test_branches_and_tags_are_followed(tmp_path: Path, upstream: Repository, se
 
 
 def test_a_private_address_needs_a_setting(tmp_path: Path, server: GitServer) -> None:
-    with pytest.raises(AddressRefused, match=r"127\.0\.0\.1.*not public"):
+    with pytest.raises(AddressRefused, match=r"127\.0\.0\.1.*not a public address"):
         Mirrors(tmp_path, HostPolicy()).of(server.url("shop")).fetch()
     assert server.requests == []
     for address in ("file:///etc", "/etc", "ext::sh -c id", "--upload-pack=id", "host:../x"):

@@ -196,7 +196,7 @@ def test_a_sign_in_is_finished_once_and_by_the_browser_that_began_it(
     for replayed in (again, back, "/auth/callback?code=x&state=x", "/auth/callback"):
         reply = web.get(replayed, headers={"Cookie": f"{BROWSER}={browser}"})
         assert reply.status_code == 403
-        assert "finished already" in reply.text
+        assert "already finished" in reply.text
     late = sent_back(begin(web))
     with database.transaction() as db:
         db.execute("UPDATE sign_ins SET expires_at = now()")

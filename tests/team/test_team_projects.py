@@ -380,11 +380,11 @@ def test_all_projects_are_searched_as_one(two_projects: str, engine: MakeEngine,
     )
     assert {hit.root for hit in found.hits[:2]} == {f"//{IDENTITY}", f"//{two_projects}"}
     assert [(hit.path, hit.score) for hit in found.hits] == [(hit.path, hit.score) for hit in both.hits]
-    assert "2 projects were searched, every file of them" in found.notes
+    assert "2 projects were searched completely" in found.notes
     assert f"//{IDENTITY} (" in found.notes[-1]
     lines = server.grep(GrepRequest("check_amount", all_projects=True))
     assert {match.root for match in lines.matches} == {f"//{IDENTITY}", f"//{two_projects}"}
-    with pytest.raises(UsageError, match="Leave out paths"):
+    with pytest.raises(UsageError, match="takes no paths"):
         server.search(SearchRequest("check", (IDENTITY,), all_projects=True))
 
 
@@ -396,7 +396,7 @@ def test_a_project_that_cannot_be_opened_is_left_out(two_projects: str, engine: 
     for _ in range(2):
         found = server.search(SearchRequest("check amount", all_projects=True))
         assert {hit.root for hit in found.hits} == {f"//{IDENTITY}"}
-        assert "1 project was searched, every file of them" in found.notes
+        assert "1 project was searched completely" in found.notes
         (said,) = [note for note in found.notes if "left out" in note]
         assert said.startswith(f"//{two_projects} was left out: ")
         assert "cart.py" in said
@@ -437,7 +437,7 @@ def test_a_caller_searches_what_they_may_see(two_projects: str, engine: MakeEngi
     try:
         found = server.search(SearchRequest("check amount", all_projects=True))
         assert {hit.root for hit in found.hits} == {f"//{two_projects}"}
-        assert "1 project was searched, every file of them" in found.notes
+        assert "1 project was searched completely" in found.notes
         assert [project.root for project in server.searches.projects(EmptyRequest()).projects] == [f"//{two_projects}"]
         unknown = {}
         for name in (IDENTITY, "git.example/team/none", str(Path.cwd())):

@@ -264,7 +264,7 @@ def test_a_project_that_is_removed_while_it_is_indexed_does_not_come_back(
         number = project_id(db, project)
     with pytest.raises(NotFound, match="was removed from the team"):
         Removing(tools, defer).plan(number, MAIN)
-    assert Indexing(tools, defer).plan(number, MAIN) == "the project is gone"
+    assert Indexing(tools, defer).plan(number, MAIN) == "the project was removed"
     project = team.add(server, "shop")
     with team.database.transaction() as db:
         number = project_id(db, project)
@@ -319,7 +319,7 @@ def test_a_job_that_too_many_workers_were_lost_at_is_given_up(team: Team, server
         db.execute("UPDATE procrastinate_jobs SET status = 'doing', attempts = %s", (MOST_LOSSES,))
     assert rescue_jobs(team.database, 30) == 1
     state = jobs(team)
-    assert [failure.problem for failure in state.failed] == ["50 workers were lost at it"]
+    assert [failure.problem for failure in state.failed] == ["50 workers died while running it"]
     assert (state.runs[0].project, state.runs[0].state) == (project, "failed")
     push(team, project)  # begins another run
     assert jobs(team).runs[0].state == "done"

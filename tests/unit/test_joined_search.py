@@ -76,7 +76,7 @@ def ask(engine: Engine, query: str, *roots: Path, **options: Any) -> SearchResul
 def test_all_that_is_indexed_here_is_one_search(tmp_path: Path, roots: dict[str, Path]) -> None:
     config = Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)
     with Engine(config) as engine:
-        with pytest.raises(UsageError, match="no project is indexed"):
+        with pytest.raises(UsageError, match="no indexed project"):
             engine.search(SearchRequest("request", all_projects=True))
         some = tuple(str(roots[name]) for name in ("billing", "tests"))
         engine.index(IndexRequest(some))
@@ -86,10 +86,10 @@ def test_all_that_is_indexed_here_is_one_search(tmp_path: Path, roots: dict[str,
         assert [(hit.root, hit.path, hit.score) for hit in found.hits] == [
             (hit.root, hit.path, hit.score) for hit in named.hits
         ]
-        assert found.notes[0] == "2 projects were searched, every file of them"
+        assert found.notes[0] == "2 projects were searched completely"
         lines = engine.grep(GrepRequest("request", all_projects=True))
         assert {match.root for match in lines.matches} == set(some)
-        with pytest.raises(UsageError, match="Leave out paths"):
+        with pytest.raises(UsageError, match="takes no paths"):
             engine.search(SearchRequest("request", some, all_projects=True))
     words_only = Config.load({"paths.cache_dir": str(tmp_path / "cache"), "embedding.provider": "none"}, tmp_path)
     with Engine(words_only) as engine:

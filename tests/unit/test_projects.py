@@ -175,7 +175,7 @@ def test_on_the_command_line(repository: Path, codeinfo: Any) -> None:
     narrowed = codeinfo("search", "pause", "the", "waiter", "main.py", cwd=here)
     assert "main.py:1" in narrowed.stdout
     assert "wait.py" not in narrowed.stdout
-    assert "looking in main.py only" in narrowed.stderr
+    assert "searching only in main.py" in narrowed.stderr
     alone = codeinfo("map", "--root", "../lib", cwd=here)
     assert alone.stdout.startswith(f"{repository / 'lib'}  4 files")
     assert codeinfo("-V").stdout == codeinfo("--version").stdout

@@ -78,7 +78,7 @@ def test_key_files(tmp_path: Path) -> None:
     assert SECRET not in str(caught.value)
     path.chmod(0o600)
     path.write_text("two words")
-    with pytest.raises(UsageError, match="does not hold one key"):
+    with pytest.raises(UsageError, match="does not contain one key"):
         key_from_file(path)
     with pytest.raises(UsageError, match="cannot be read"):
         key_from_file(tmp_path / "none")

@@ -143,12 +143,12 @@ def test_a_reranker_out_of_time_leaves_the_order(close_call: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        ({"base_url": ""}, "failed: no reranking endpoint is named"),
+        ({"base_url": ""}, "failed: no reranking endpoint is set"),
         ({"base_url": "nowhere"}, "failed: the address of an endpoint must look like"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "failed: http://127.0.0.1:9/v1 refuses the connection"),
         ({"model": "another"}, "failed: "),
         ({"api_key_env": "NO_SUCH_KEY"}, "failed: the environment variable NO_SUCH_KEY"),
-        ({"provider": "local"}, "failed: no folder of a reranking model is named"),
+        ({"provider": "local"}, "failed: no folder of a reranking model is set"),
         ({"provider": "local", "model_path": "/nowhere"}, "failed: /nowhere has no model.onnx"),
     ],
 )

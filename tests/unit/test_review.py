@@ -277,7 +277,7 @@ def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
         (
             "unused",
             "pkg/adapter.py:5",
-            "Adapter.connect is called nowhere any more; pkg/adapter.py was the last to do so",
+            "Adapter.connect is no longer called anywhere; pkg/adapter.py was the last caller",
         )
     ]
 
@@ -523,7 +523,7 @@ def test_a_file_that_could_not_be_parsed_as_it_was_has_nothing_new(
         ]
         monkeypatch.setattr(pool, "time_limit_s", lambda text, settings: 0.0)  # a machine that is too busy
         found = engine.knowledge.review(request)
-    assert found.notes == ("pkg/adapter.py was not parsed as it was: what it defined before is unknown",)
+    assert found.notes == ("the old pkg/adapter.py could not be parsed: what it defined before is unknown",)
     assert [one.message for one in found.findings] == ["more was changed, and no test was"]
 
 

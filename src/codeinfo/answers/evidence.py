@@ -234,7 +234,7 @@ JUDGED = 3  # top results in which the question's words are looked up
 NAME_WEIGHT = 0.7  # of words in a file's or definition's name, relative to words in its text
 LEAST_SUPPORT = 0.7  # words and confidence combined
 
-EXTRACTIVE = "No language model was asked. These passages fit the question best:"
+EXTRACTIVE = "No language model was used. These passages match the question best:"
 
 
 class Support(Struct, frozen=True):
@@ -334,7 +334,7 @@ def _build_refusal(question: str, items: Sequence[Item], support: Support, quali
     text = "The indexed files do not seem to answer this"
     text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if support.absent:
-        text += f" Not found{' where the rest is' if items else ''}: {', '.join(support.absent[:5])}."
+        text += f" Not found{' near the rest' if items else ''}: {', '.join(support.absent[:5])}."
     if items:
         text += "\n\nThe nearest places:\n" + "\n".join(f"- {item.place}" for item in items[:PASSAGES])
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))

@@ -138,7 +138,7 @@ def _research(
         found.evidence.kept += kept
         average, verdict = decide(graded, kept, number, resources.settings.rounds)
         if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
-            found.notes.append("the model could not grade every passage: those are used as they are")
+            found.notes.append("the model could not grade every passage: ungraded ones are used as they are")
         shown = tuple(item.to_graded() for item in graded)
         found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):

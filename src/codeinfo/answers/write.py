@@ -316,8 +316,8 @@ _PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|result|end)\b[^<>\n]{0,300}
 _LONG_LINE = 200  # characters: in longer lines, finished sentences are shown before the line ends
 
 _ENDINGS = {
-    "cut": "the answer broke off: the endpoint stopped in the middle of it",
-    "length": "the answer broke off: it reached its largest size",
+    "cut": "the answer is incomplete: the endpoint stopped in the middle of it",
+    "length": "the answer is incomplete: it reached its size limit",
 }
 
 
@@ -362,13 +362,13 @@ def write(
             if not delta.tool_calls:
                 break
             if not tools:
-                written.notes.append("the model went on asking for tools instead of answering")
+                written.notes.append("the model kept asking for tools instead of answering")
                 break
             messages += [Message("assistant", text, delta.tool_calls), *_results(delta.tool_calls, toolbox)]
         if note := _ENDINGS.get(delta.finish):
             written.notes.append(note)
     except Spent as limit:
-        written.notes.append(f"the answer broke off: {limit}")
+        written.notes.append(f"the answer is incomplete: {limit}")
     live.finish()
     written.text = live.text
     return written

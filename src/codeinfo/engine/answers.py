@@ -127,7 +127,7 @@ class Lookup(ABC):
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
         """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
         if end_line < start_line:
-            raise UsageError("end_line lies before start_line")
+            raise UsageError("end_line is before start_line")
         index, found = self._find(path)
         lines = self._lines(index, found)
         if start_line > len(lines):
@@ -448,7 +448,8 @@ class AnswerOperations:
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
         raise UsageError(
-            "chat talks to people", next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
+            "chat is for people at a terminal",
+            next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID")),
         )
 
     def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None, listener: Listener) -> Resources:
@@ -486,7 +487,7 @@ class AnswerOperations:
         if known.agent_name != (agent.name if agent else ""):
             whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
             raise UsageError(
-                f"conversation {known.id} was held with {whose}", next_step="Go on with the same, or start a new one"
+                f"conversation {known.id} belongs to {whose}", next_step="Continue it with the same, or start a new one"
             )
         return known
 
@@ -561,7 +562,7 @@ class AnswerOperations:
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
         if not os.path.isdir(folder):
-            raise UsageError(f"{folder} is not a folder", next_step="Name the folder that the agent is to work on")
+            raise UsageError(f"{folder} is not a folder", next_step="Give the folder that the agent should work on")
         instructions: Sequence[str] = (request.instruction,)
         if request.command:
             instructions = profile.command(request.command).instructions(request.instruction)

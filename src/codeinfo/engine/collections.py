@@ -87,7 +87,7 @@ class CollectionList:
             match = next((item for item in known if name in (item.id, item.name)), None)
             if match is None:
                 listed = ", ".join(item.name for item in known) or "none yet"
-                raise NotFound(f"there is no collection {name!r}", next_step=f"Known are: {listed}")
+                raise NotFound(f"there is no collection {name!r}", next_step=f"Known collections: {listed}")
             chosen.append(match)
         return chosen, notes
 
@@ -101,12 +101,12 @@ class CollectionList:
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
-                    f"{collection.name!r} names {known.url} already",
+                    f"{collection.name!r} already exists, for {known.url}",
                     next_step=NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
                 )
             if known.id == collection.id and known.name != collection.name:
                 raise UsageError(
-                    f"{known.url} is the collection {known.name!r} already",
+                    f"{known.url} is already the collection {known.name!r}",
                     next_step=NextStep(
                         to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"
                     ),
@@ -255,7 +255,11 @@ def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> W
     present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
     for path, wanted in listed.items():
         if path not in present:
-            where = "a folder's package holds no addresses: add the manifest's own" if wanted.url else "not there"
+            where = (
+                "a package in a folder does not fetch addresses: add the address of its manifest"
+                if wanted.url
+                else "it does not exist"
+            )
             skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
     return Walk(tuple(files), tuple(skipped))
 
@@ -378,7 +382,7 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
         else:
             files[file.path] = loaded.data
     if not files:
-        raise UsageError(f"{request.source} has no documents", next_step="Name a folder that holds some")
+        raise UsageError(f"{request.source} has no documents", next_step="Give a folder that contains some")
     name = request.name or found.root.name
     data, manifest = pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")

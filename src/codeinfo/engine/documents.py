@@ -45,7 +45,7 @@ from codeinfo.tokens import terms, words
 
 FARTHEST = 2.0
 SECOND = 0.5  # score of a document's second passage relative to its first
-NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
+NO_RERANKER = "no reranking model is configured, so results keep their order; set rerank.provider to use one"
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
 LINK_WORTH = 0.15  # of a link in either direction, relative to the cosine of two documents
@@ -88,7 +88,7 @@ def search_documents(
 def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
     if not 1 <= len(request.queries) <= operations.MAX_QUERIES or not all(query.strip() for query in request.queries):
         raise UsageError(
-            f"1 to {operations.MAX_QUERIES} queries that say something are needed", next_step="Quote each question"
+            f"1 to {operations.MAX_QUERIES} queries that are not empty are needed", next_step="Quote each question"
         )
     if not collections and not request.code:
         raise no_collection()
@@ -400,8 +400,8 @@ class DocumentOperations:
         if request.project:
             if len(request.sources) > 1 or request.globs:
                 raise UsageError(
-                    "context.json names one folder, package or repository a collection",
-                    next_step="Keep it in your own list, or name one source without patterns",
+                    "a collection in context.json has one folder, package or repository",
+                    next_step="Keep it in your own list, or give one source without patterns",
                 )
             collection = replace(collection, origin="project")
         before = self.collections.check_free(collection, project)
@@ -490,7 +490,7 @@ class DocumentOperations:
 
     def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
         if not request.collections:
-            raise UsageError("no collection is named", next_step=NextStep(to_run("docs list"), " shows them"))
+            raise UsageError("no collection was given", next_step=NextStep(to_run("docs list"), " shows them"))
         chosen, _ = self.collections.find(Path(request.path), request.collections)
         return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
@@ -519,7 +519,7 @@ class DocumentOperations:
         tree = ensure_written_tree(index.source.home)
         target = tree / path
         if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
-            raise UsageError(f"{path} is a folder here, or lies in a document", next_step="Choose another name")
+            raise UsageError(f"{path} is a folder here, or inside a document", next_step="Choose another name")
         before = target.read_bytes() if target.is_file() else None
         if before != data:
             replace_file(private_folder(target.parent, index.source.home) / target.name, data)
@@ -533,7 +533,9 @@ class DocumentOperations:
             else:
                 replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
-            raise UsageError(f"{path} is not taken: {why}", next_step="Name it like a text, as in guides/start.md")
+            raise UsageError(
+                f"{path} cannot be a document: {why}", next_step="Use the name of a text file, as in guides/start.md"
+            )
         if not known:
             self.collections.add(collection, project)
         return operations.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
@@ -567,7 +569,7 @@ class DocumentOperations:
         """Pack a folder's documents into one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
-            raise UsageError(f"{request.source} is not a folder", next_step="Name the folder to pack")
+            raise UsageError(f"{request.source} is not a folder", next_step="Give the folder to pack")
         return pack_folder(request, self.index_of(source).source)
 
     # --- search and reading ---

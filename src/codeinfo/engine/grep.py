@@ -171,7 +171,8 @@ class GrepOperations:
         )
         if request.at and request.changed_since:
             raise UsageError(
-                "what changed since is about the work tree, not about a revision", next_step="Leave out one"
+                "changed files are those of the work tree, so this does not work with a revision",
+                next_step="Leave out one of the two",
             )
         places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
@@ -181,7 +182,7 @@ class GrepOperations:
             shown, all_lines = len(found.matches), found.total
             notes.insert(
                 0,
-                f"the first {shown:,} of {all_lines:,} lines are shown: a higher limit shows more, filters leave fewer",
+                f"the first {shown:,} of {all_lines:,} lines are shown: raise the limit, or add filters",
             )
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)

@@ -297,9 +297,9 @@ def chunk_settings(index: IndexSettings) -> ChunkSettings:
 TOKENS_VERSION = 10  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/masking masks more: what older rules missed must not stay in an index
 KEYWORD_ONLY = (
-    "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
+    "no embedding model is configured, so this is keyword search only; set embedding.provider to search by meaning too"
 )
-OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is rebuilt"
+OTHER_MODEL = "the index was built with another embedding model, so this is keyword search only until it is rebuilt"
 MEMO = "walk"  # beside the index: the result of the last walk
 READ_RATHER = 100  # with fewer files than this, reading them is faster than asking git for their blobs
 MOST_COMPARED = 3  # siblings checked for the same blobs

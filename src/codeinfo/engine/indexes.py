@@ -120,7 +120,7 @@ class Indexes:
         target = resolve_existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
-            raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
+            raise NotFound(f"{path} is not in {index.root}", next_step="Give a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
         return Place(self._revision(index, at) if at else index, below)
 
@@ -200,13 +200,13 @@ class Indexes:
         if not everywhere:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
-            raise UsageError("all projects are searched as they are", next_step="Leave out paths and revisions")
+            raise UsageError("a search of all projects takes no paths or revisions", next_step="Leave them out")
         found, old, others = self._local_projects() if self.team is None else self._projects_of_team()
         if not found:
-            raise UsageError("no project is indexed that you may see", next_step="`projects` lists what there is")
+            raise UsageError("no indexed project is visible to you", next_step="`projects` lists what there is")
         notes = []
         if old:
-            notes.append(f"{old:,} projects that were indexed less recently were left out: name them")
+            notes.append(f"{old:,} projects that were indexed less recently were left out; name them to search them")
         if others:
             notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
         return [Place(index, "") for index in found], notes
@@ -409,9 +409,7 @@ class Indexes:
                 failed[index] = error
         if failed and not opened:
             raise next(iter(failed.values()))
-        searched = (
-            f"{len(opened):,} {'project was' if len(opened) == 1 else 'projects were'} searched, every file of them"
-        )
+        searched = f"{len(opened):,} {'project was' if len(opened) == 1 else 'projects were'} searched completely"
         return opened, [searched, *_left_out(failed)]
 
     def open(
@@ -447,7 +445,7 @@ def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
     """The first ones by name, each with its reason: there may be hundreds."""
     named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)
-    return [*named, f"{more:,} more projects were left out, since they could not be opened"] if more else named
+    return [*named, f"{more:,} more projects were left out, because they could not be opened"] if more else named
 
 
 def _team_name(root: str, path: str) -> str:

@@ -279,7 +279,7 @@ class KnowledgeOperations:
         try:
             data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
         except OSError as error:
-            raise NotFound(f"{file} cannot be read: {error.strerror}", next_step="Name a file of memories") from error
+            raise NotFound(f"{file} cannot be read: {error.strerror}", next_step="Give a file of memories") from error
         given = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
         added = 0
@@ -490,7 +490,7 @@ def _base(history: History, wanted: str) -> str:
     first, dots, last = wanted.partition("..")
     if dots:
         raise UsageError(
-            f"{wanted!r} is a range, and a review compares the files as they are with one revision",
+            f"{wanted!r} is a range; a review compares the current files with one revision",
             next_step=NextStep(
                 f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")
             ),
@@ -527,7 +527,7 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
         if path in unread:  # then nothing counts as new or gone
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
-    notes = [f"{path} was not parsed as it was: what it defined before is unknown" for path in sorted(unread)]
+    notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
@@ -698,7 +698,7 @@ def _find_unused(
             is_hook = file is not None and is_registered(names.index, file.file_id, defined[0].start_line)
         if not is_hook:
             place = f"{defined[0].path}:{defined[0].start_line}"
-            message = f"{defined[0].qualified} is called nowhere any more; {path} was the last to do so"
+            message = f"{defined[0].qualified} is no longer called anywhere; {path} was the last caller"
             found.append(Finding("unused", place, message))
     return found
 

@@ -37,7 +37,7 @@ _MOST_QUOTED = 200  # characters of its stderr in a message
 _MOST_TIMEOUTS = 2  # in a row; then it counts as stuck
 _STATUS = "experimental/serverStatus"
 _LOADING = frozenset({"window/logMessage", _STATUS})
-_NO_PROTOCOL = "sent something else than the protocol"
+_NO_PROTOCOL = "did not follow the protocol"
 _RETRIED = frozenset({-32801, -32802, -32800})  # the content changed during the request: it is still loading
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -439,7 +439,7 @@ class LanguageServers:
             if name not in SERVERS:
                 answers.update(dict.fromkeys(asked, ()))
             elif why := self._ask((root.resolve(), name), settings, files, asked, deadline, answers):
-                notes.append(f"{why}: what it would prove is resolved without it")
+                notes.append(f"{why}: references are resolved without it")
         return answers, tuple(notes)
 
     def _ask(

@@ -198,7 +198,7 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     if not is_here and indexes.config.store.url and names_repository(str(path)):
         return _why_in_team(indexes.find(str(path)), indexes)
     if not is_here:
-        raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
+        raise NotFound(f"{path} does not exist", next_step="Give one that exists")
     folder, here = os.path.realpath(target.parent), indexes.locate("")
     index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
     relative = (Path(folder) / target.name).relative_to(index.root)
@@ -352,7 +352,7 @@ def _index(index: IndexManager, name: str, checksums: bool) -> Check:
             store.verify()
         counts = store.counts()
         found = f"{index.root}: {counts.files:,} files, {counts.chunks:,} chunks"
-        return f"{found}, every checksum right" if checksums else found
+        return f"{found}, all checksums match" if checksums else found
 
     check = _run_check(name, str(index.root), look)
     damaged = check.state == "fail" and name == "collection"

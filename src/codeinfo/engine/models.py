@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 NONE = "none"
 LOOK_S = 2.0  # for an endpoint's list of models: a slower one is used without the list
-NO_CHAT_MODEL = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
+NO_CHAT_MODEL = (
+    "no chat model is configured and none was found on this machine, so the best passages are quoted instead"
+)
 
 
 class Models:
@@ -87,13 +89,13 @@ class Models:
         if settings.provider == "local":
             if not settings.model_path:
                 raise UsageError(
-                    "no folder of a reranking model is named",
+                    "no folder of a reranking model is set",
                     next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
                 )
             return LocalReranker(Path(settings.model_path).expanduser(), seconds)
         if not settings.base_url:
             raise UsageError(
-                "no reranking endpoint is named",
+                "no reranking endpoint is set",
                 next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
             )
         name = settings.api_key_env
@@ -155,9 +157,9 @@ def list_providers(config: Config) -> ProviderList:
         own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
         found.insert(0, replace(own, configured=True))
     listed = [replace(one, models=chat_models(one.models)) for one in found]
-    notes = [] if config.llm.discover else ["local ports are not looked at (llm.discover is off)"]
+    notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]
     if config.llm.provider == NONE:
-        notes.append("llm.provider is none: passages are quoted and no model is asked")
+        notes.append("llm.provider is none: passages are quoted and no model is used")
     else:
         usable = (at for at, one in enumerate(listed) if one.configured or (one.state == "ok" and one.models))
         first = next(usable, None)

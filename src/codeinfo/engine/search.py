@@ -81,8 +81,8 @@ class SearchOperations:
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         if request.at and (request.changed_since or request.context or request.purpose):
             raise UsageError(
-                "what changed since, context and cards are about the work tree, not about a revision",
-                next_step="Leave out --at, or what asks for them",
+                "changed files, context and cards are those of the work tree, so they do not work with a revision",
+                next_step="Leave out the revision, or those options",
             )
         places, notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
@@ -197,7 +197,7 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
         return []  # all with the same model, or all without one, which each root reports itself
     return [
         NextStep(
-            f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of "
+            f"only words were compared in all {len(indexes)} folders, because {' and '.join(missing)} has vectors of "
             "another embedding model: ",
             to_run("index"),
             " rebuilds it",
@@ -315,7 +315,7 @@ class Reranking(Struct, frozen=True):
         except CodeInfoError as error:
             late = error.code == "RERANK_TIMEOUT"
             status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
-            return Relevance(status, next_step=error.next_step or NextStep(to_run("doctor"), " looks at the reranker"))
+            return Relevance(status, next_step=error.next_step or NextStep(to_run("doctor"), " checks the reranker"))
         return Relevance(f"applied: {reranker.model_id}", tuple(scores))
 
 
@@ -431,7 +431,7 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
     embedder = indexes.models.embedder()
     if embedder is None:
         raise ProviderError(
-            "no embedding model is set up",
+            "no embedding model is configured",
             next_step=NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
             code="EMBEDDING_MODEL_MISSING",
         )

@@ -127,7 +127,7 @@ class TeamOperations:
         """The store, for those who may manage it."""
         caller = access.current_user.get()
         if access.request_user() is not None and (caller is None or not caller.admin):
-            raise access.Refused("this is for administrators", next_step="Ask one")
+            raise access.Refused("only administrators may do this", next_step="Ask an administrator")
         return self.store
 
     def _rows(self, query: str, kind: type[Row], **values: Any) -> tuple[Row, ...]:
@@ -217,7 +217,8 @@ class TeamOperations:
         caller = self._caller()
         if missing := sorted(set(scopes) - caller.scopes):
             raise access.Refused(
-                f"you do not have the scope {missing[0]} here", next_step="Sign in with more, or leave it out"
+                f"you do not have the scope {missing[0]} here",
+                next_step="Sign in with a token that has it, or leave it out",
             )
         token = access.create_token(self.store, caller.name, name, scopes, days, made_with=caller.token_id)
         return ops.NewTeamToken(caller.name, token, days)
@@ -486,13 +487,13 @@ class Server:
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise UsageError(
-                f"{address!r} is not the address of a server" if address else "no server is named",
+                f"{address!r} is not the address of a server" if address else "no server is set",
                 next_step="Name it with --to https://code.example.com, or set store.server",
             )
         known = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
         if parts.scheme == "http" and parts.hostname not in known:
             raise UsageError(
-                f"{address} would be sent your token in the clear",
+                f"your token would be sent to {address} unencrypted",
                 next_step="Use https, or add the host to trust.private_hosts if its network is safe",
             )
         if not config.store.token_file:

@@ -149,7 +149,7 @@ def read_results(path: Path) -> dict[str, Answer]:
         lines = msgspec.json.Decoder(_Line).decode_lines(path.read_bytes())
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{path} is not a results file: {error}", next_step="It has one JSON object a line."
+            f"{path} is not a results file: {error}", next_step="It must have one JSON object per line."
         ) from error
     return {str(line.id): Answer(str(line.id), line.results, line.took_ms, line.status) for line in lines}
 
@@ -694,13 +694,13 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.must_abstain and (self.must_cite or self.must_mention or self.must_not_mention):
-            raise ValueError("must_abstain stands alone")
+            raise ValueError("must_abstain cannot be combined with other requirements")
 
 
 def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
     """Ask every question of every suite, as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
-        raise UsageError("no suite is named", next_step="Name a YAML file with questions")
+        raise UsageError("no suite was given", next_step="Name a YAML file with questions")
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
     checks = []
     for suite, case in cases:

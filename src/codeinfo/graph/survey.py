@@ -70,7 +70,7 @@ def area_files(graph: Graph, request: MapRequest) -> tuple[MapFile, ...]:
     """The files of the requested area, the most central first."""
     area = next((area for area in _cut(graph, request) if area.name == request.area), None)
     if area is None:
-        raise NotFound(f"the map has no area {request.area}", next_step="Name one as the map does; it may have changed")
+        raise NotFound(f"the map has no area {request.area}", next_step="Use a name from the map; it may have changed")
     files = sorted(area.files, key=lambda path: (-graph.centrality.get(path, 0.0), path))
     return tuple(_file(graph, path) for path in files)
 

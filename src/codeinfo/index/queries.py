@@ -107,9 +107,9 @@ class OwnPatterns:
             return f"longer than {MOST_CHARACTERS} characters"
         for match in _PREDICATE.finditer(query):
             if match.group(1) and match.group(1) not in _KNOWN_PREDICATES:
-                return f"{_where(query, match.start())}: #{match.group(1)} is no predicate that is known"
+                return f"{_where(query, match.start())}: unknown predicate #{match.group(1)}"
         if not re.search(r"@[\w.-]", query):
-            return "nothing is captured: put @use behind what counts as a use"
+            return "nothing is captured: put @use after what counts as a use"
         return self._try(("", "", name, "code", (query,)))
 
     def _try(self, request: tuple[Any, ...]) -> str:

@@ -327,11 +327,11 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
     if found.vague:
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
     elif share < RELEVANT:
-        reason = f"the results are hardly about the task ({share:.0%}){_describe_lacking(found)}"
+        reason = f"the results have little to do with the task ({share:.0%}){_describe_lacking(found)}"
         yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is no basis for a change
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
-        yield _Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))
+        yield _Doubt("low search quality", f"the search has low confidence ({why})", _broader(evidence, code))
     if evidence.changed_since_index:
         reason = f"{evidence.changed_since_index} files changed since they were indexed"
         yield _Doubt("stale index", reason, (NextStep("run ", to_run("index"), " and search again"),))
@@ -362,7 +362,11 @@ def _doubts_around(
     for memory in evidence.memories:
         if memory.stale:
             step = NextStep("run ", to_run("memory show", memory.id), " and remember it again if it still holds")
-            yield _Doubt("stale memory", f"memory {memory.id} counts only {memory.confidence:.0%} by now", (step,))
+            yield _Doubt(
+                "stale memory",
+                f"memory {memory.id} has decayed to a confidence of {memory.confidence:.0%}",
+                (step,),
+            )
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def find_by_id(memories: Sequence[Memory], prefix: str) -> Memory:
         return (exact or found)[0]
     if not found or not prefix:
         raise NotFound(f"no memory {prefix!r}", next_step=NextStep(to_run("memory list"), " shows their ids"))
-    raise UsageError(f"{prefix!r} begins {len(found)} ids", next_step="Write more of the id")
+    raise UsageError(f"{len(found)} ids begin with {prefix!r}", next_step="Write more of the id")
 
 
 # --- age -----------------------------------------------------------------------------------------------------------

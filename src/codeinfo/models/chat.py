@@ -43,7 +43,7 @@ class OpenAIChat:
 
     def __init__(self, endpoint: ChatEndpoint) -> None:
         if not endpoint.model:
-            raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
+            raise UsageError("no chat model is set", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
         self._target = parse_target(endpoint.base_url)
         self._refused: set[str] = set()  # response formats that the endpoint does not support
@@ -153,7 +153,7 @@ def _event(event: Any) -> dict[str, Any]:
     if event.get("error"):
         error = event["error"]
         words = error.get("message") if isinstance(error, dict) else error
-        raise Fault(status_kind(500, str(words)), str(words or "an error without words"))
+        raise Fault(status_kind(500, str(words)), str(words or "an error without a message"))
     return event
 
 

@@ -132,15 +132,15 @@ def key_from_environment(name: str, value: str) -> Key:
     origin = f"environment variable {name}"
     if not value.strip():
         raise UsageError(
-            f"the {origin} should hold a key and is empty or unset",
-            next_step=f"Set {name}, or remove the setting that names it.",
+            f"the {origin} should contain a key, but is empty or unset",
+            next_step=f"Set {name}, or remove the setting that refers to it.",
         )
     return Key(_check_key(value.strip(), origin), origin)
 
 
 def key_from_file(path: Path) -> Key:
     origin = f"key file {path}"
-    text = read_secret(path, "Name a file that holds only the key in the settings")
+    text = read_secret(path, "Set it to a file that contains only the key")
     return Key(_check_key(text.strip(), origin), origin)
 
 
@@ -148,7 +148,7 @@ def _check_key(value: str, origin: str) -> str:
     """A header carries only visible ASCII; anything else is the wrong file or a paste error."""
     if not value or not all("!" <= char <= "~" for char in value):
         raise UsageError(
-            f"the {origin} does not hold one key: it is empty, or has spaces, line breaks or other characters in it",
+            f"the {origin} does not contain one key: it is empty, or has spaces, line breaks or other characters in it",
             next_step="Put the bare key there, on one line.",
         )
     return value
@@ -172,9 +172,9 @@ _START = NextStep("Start the server, or set another address; ", to_run("provider
 class Kind(Enum):
     REFUSED = _Row("UNAVAILABLE", "{where} refuses the connection", _START)
     UNREACHABLE = _Row("UNAVAILABLE", "{where} cannot be reached", _START)
-    BROKEN = _Row("UNAVAILABLE", "{where} broke the connection off", "Look at the server's own log.", retry=True)
+    BROKEN = _Row("UNAVAILABLE", "{where} closed the connection", "Look at the server's own log.", retry=True)
     # A chat model that accepted a prompt and says nothing: some servers do that when it is too large.
-    SILENCED = _Row("BROKEN", "{where} broke the connection off", "Look at the server's own log.")
+    SILENCED = _Row("BROKEN", "{where} closed the connection", "Look at the server's own log.")
     TLS = _Row(
         "UNAVAILABLE",
         "no secure connection to {where}",
@@ -182,20 +182,22 @@ class Kind(Enum):
         "(SSL_CERT_FILE names further authorities).",
     )
     UNAUTHORIZED = _Row(
-        "UNAUTHORIZED", "{where} does not accept the key", "Check which key the settings name, and what it may do."
+        "UNAUTHORIZED", "{where} does not accept the key", "Check which key the settings use, and what it permits."
     )
     MISSING = _Row(
         "MODEL_MISSING",
         "{where} has no model {model!r}, or nothing at this path",
         NextStep("Load the model or set another (", to_run("providers"), " lists them); most addresses end in /v1."),
     )
-    RATE_LIMITED = _Row("RATE_LIMITED", "{where} allows no more requests now", "Wait, or use another endpoint.", True)
+    RATE_LIMITED = _Row(
+        "RATE_LIMITED", "{where} accepts no more requests for now", "Wait, or use another endpoint.", True
+    )
     SERVER = _Row("UNAVAILABLE", "{where} failed", "Look at the server's own log, then try again.", retry=True)
     REJECTED = _Row(
         "REJECTED", "{where} rejects the request for model {model!r}", "Check the model and the settings sent to it."
     )
     CONTEXT = _Row(
-        "CONTEXT", "the request is larger than the context of model {model!r} at {where}", "Allow it a larger context."
+        "CONTEXT", "the request is larger than the context of model {model!r} at {where}", "Configure a larger context."
     )
     TIMEOUT = _Row(
         "TIMEOUT",
@@ -204,8 +206,8 @@ class Kind(Enum):
     )
     BAD_REPLY = _Row(
         "BAD_REPLY",
-        "{where} sent a reply that makes no sense",
-        "Check that the address is that of an endpoint for this task, and that the model fits it.",
+        "{where} sent an invalid reply",
+        "Check that the address belongs to an endpoint for this task, and that the model supports it.",
     )
     CANCELLED = _Row("CANCELLED", "the request to {where} was cancelled", "")
 

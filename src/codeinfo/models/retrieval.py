@@ -72,7 +72,7 @@ class OpenAIEmbedder:
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
             raise UsageError(
-                "no embedding model is named",
+                "no embedding model is set",
                 next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
             )
         self._endpoint = endpoint

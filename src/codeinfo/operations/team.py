@@ -118,8 +118,8 @@ class TeamUserAddRequest(Struct, frozen=True):
     Who signs in with the team's sign-in service is added then.
     """
 
-    name: Annotated[str, Arg("The name to call the user by.")]
-    email: Annotated[str, Opt("Where to write to.")] = ""
+    name: Annotated[str, Arg("The user's name.")]
+    email: Annotated[str, Opt("The user's e-mail address.")] = ""
     admin: Annotated[bool, Opt("May manage users, grants and tokens.")] = False
 
 
@@ -131,7 +131,7 @@ _operation(
     "team user disable",
     TeamUsers,
     "team.disable_user",
-    "Lock a user out, at once.",
+    "Lock a user out immediately.",
     help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
     read_only=False,
 )(TeamUserRequest)
@@ -157,7 +157,7 @@ class TeamGroupRequest(Struct, frozen=True):
 _operation("team group list", TeamGroups, "team.groups", "List the groups and who is in them.")(EmptyRequest)
 
 
-_operation("team group add", TeamGroups, "team.add_members", "Make a group, or add users to it.", read_only=False)(
+_operation("team group add", TeamGroups, "team.add_members", "Create a group, or add users to it.", read_only=False)(
     TeamGroupRequest
 )
 
@@ -167,7 +167,7 @@ _operation(
     TeamGroups,
     "team.remove_members",
     "Remove users from a group.",
-    help="Without users the group itself, and what was granted to it.",
+    help="Without users, remove the group itself and its grants.",
     read_only=False,
 )(TeamGroupRequest)
 
@@ -247,7 +247,7 @@ class TeamTokenAddRequest(Struct, frozen=True):
     user: Annotated[str, Arg("Whose token it is.")]
     name: Annotated[str, Opt("What it is for.")] = ""
     scopes: Annotated[tuple[str, ...], Opt("read, write or admin; may be given several times, read by default.")] = ()
-    days: Annotated[int, Opt("It ends after this many days.", minimum=1, maximum=366)] = 90
+    days: Annotated[int, Opt("It expires after this many days.", minimum=1, maximum=366)] = 90
 
 
 @_operation("team token revoke", TeamTokens, "team.revoke_token", read_only=False)
@@ -269,7 +269,7 @@ class TeamProjectAddRequest(Struct, frozen=True):
     follow: Annotated[
         tuple[str, ...], Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")
     ] = ()
-    fork_of: Annotated[str, Opt("The project it was forked from, with which it shares what is alike.")] = ""
+    fork_of: Annotated[str, Opt("The project it was forked from, with which it shares identical files.")] = ""
 
 
 @_operation("team project index", TeamJobs, "team.index_project", read_only=False)
@@ -297,15 +297,15 @@ class TeamHookRotateRequest(Struct, frozen=True):
     """
 
     project: Annotated[str, Arg(_PROJECT)]
-    hours: Annotated[int, Opt("The secret before is accepted for so long.", minimum=0, maximum=720)] = 24
+    hours: Annotated[int, Opt("The old secret is accepted for this many hours.", minimum=0, maximum=720)] = 24
 
 
 _operation(
     "team project remove",
     RemovedTeamProject,
     "team.remove_project",
-    "Remove a project with all that is indexed of it.",
-    help="Servers drop their copies at once, workers their mirrors within some minutes.",
+    "Remove a project with everything that is indexed of it.",
+    help="Servers drop their copies at once, workers their mirrors within minutes.",
     read_only=False,
     confirm="Remove {project}, its index, memories, grants and work trees from the team?",
 )(TeamProjectRequest)

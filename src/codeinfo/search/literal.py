@@ -124,7 +124,7 @@ def _check(text: str, regex: bool) -> None:
         raise UsageError("the pattern is empty", next_step="Say what to look for")
     if len(text) > MAX_PATTERN_CHARS:
         what = f"the pattern has {len(text):,} characters"
-        raise UsageError(what, next_step=f"Use at most {MAX_PATTERN_CHARS:,}: one telling part of it is enough")
+        raise UsageError(what, next_step=f"Use at most {MAX_PATTERN_CHARS:,}: a distinctive part of it is enough")
     if "\n" in text or "\r" in text:
         raise UsageError("the pattern has several lines, and a match is within one", next_step="Search for one line")
     if regex:
@@ -173,7 +173,7 @@ def _syntax_error(text: str, error: Exception) -> UsageError:
     shown = f": {part[:40]}" if part and part != text else ""
     return UsageError(
         f"the regular expression is not valid {where}: {reason}{shown}",
-        next_step="Put a backslash before what is meant as it is, or search for it as plain text",
+        next_step="Escape special characters with a backslash, or search for it as plain text",
     )
 
 
@@ -274,7 +274,7 @@ class _Reader:
 
     def alternatives(self, depth: int) -> _Part:
         if depth > MAX_DEPTH:
-            raise UsageError(f"more than {MAX_DEPTH} groups lie within each other", next_step="Use fewer groups")
+            raise UsageError(f"more than {MAX_DEPTH} groups are nested in each other", next_step="Use fewer groups")
         branches = [self._sequence(depth)]
         while self._at < len(self._tokens) and self._take()[0] == "|":
             branches.append(self._sequence(depth))

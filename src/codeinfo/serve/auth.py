@@ -134,9 +134,9 @@ def own_token(data_dir: Path) -> str:
 
 def read_token_file(path: Path) -> str:
     """The token in a file that only its owner can read."""
-    token = read_secret(path, "Name a file that holds a token").strip()
+    token = read_secret(path, "Give a file that contains a token").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
-        raise UsageError(f"{path} holds no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
+        raise UsageError(f"{path} contains no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
     return token
 
 
@@ -188,7 +188,7 @@ class Guard:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
         names = Counter(name.lower() for name, _ in scope["headers"])
         if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
-            what = f"{twice.decode()} is there {names[twice]} times, and only one of them could count"
+            what = f"the header {twice.decode()} was sent {names[twice]} times"
             return 400, "DUPLICATE_HEADER", what, "Send it once"
         if names[b"content-length"] and names[b"transfer-encoding"]:
             # A proxy that goes by the other one takes a part of this body for the next request, or the reverse.
@@ -200,7 +200,7 @@ class Guard:
             return 403, "ORIGIN_REFUSED", "other sites cannot embed what is served here", "Use this server's own pages"
         length, most = headers.get("content-length", "0"), most_bytes(scope["path"])
         if not length.isdecimal() or int(length) > most:
-            return 413, "BODY_TOO_LARGE", f"a body may have {most} bytes", "Send less"
+            return 413, "BODY_TOO_LARGE", f"the body may have at most {most} bytes", "Send less"
         return None
 
     def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
@@ -214,14 +214,14 @@ class Guard:
         if self._is_write(scope):
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
             if self._access.private:
-                next_step = f"Send what the token file holds as {TOKEN_HEADER}"
+                next_step = f"Send the content of the token file as {TOKEN_HEADER}"
             what = "that is not the server's token" if any(given) else "this needs the server's token"
             return 401, "TOKEN_REQUIRED", what, next_step
         if page_token or not (self._access.private or _is_page(scope)):
             return None
         next_step = f"Open the link that `codeinfo serve` printed; programs send the server's token as {TOKEN_HEADER}"
         if self._access.private:
-            next_step += ". Or open the first page with ?token= and what the token file holds"
+            next_step += ". Or open the first page with ?token= and the content of the token file"
         return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
 
     def _is_write(self, scope: Scope) -> bool:
@@ -285,7 +285,7 @@ def _limit_body(receive: Receive, most: int) -> Receive:
         seen += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if seen > most:
-            what = f"a body may have {most} bytes"
+            what = f"the body may have at most {most} bytes"
             raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
         return message
 
@@ -405,14 +405,14 @@ def continue_page(address: str) -> str:
     """Forwards to an address. A redirect would not do: a browser coming from another site would follow it without
     the cookie, which is same-site."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
-    return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Go on to the pages</a></p>')
+    return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Continue to the pages</a></p>')
 
 
 def no_session_page(address: str, *, used: bool) -> str:
     """For a browser without a session; `address` is what it requested, `used` whether its link was already used."""
-    first = "<p>This link has been used already, and works once only.</p>" if used else ""
-    again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
-    advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
+    first = "<p>This link has already been used; it works only once.</p>" if used else ""
+    again = f'<p>If you already did: <a href="{escape(address)}">continue</a>.</p>'
+    advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, each time a new one.</p>"
     return plain_page(
         "These pages are for the person who started the server", "", first + advice + ("" if used else again)
     )

@@ -36,7 +36,7 @@ Schema = dict[str, Any]
 Values = dict[str, Any]
 LONGEST_NUMBER = 20  # digits of a number repeated in an error
 _TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, name in JSON, name in an error
-    "str": (str, "string", "a text"),
+    "str": (str, "string", "a string"),
     "int": (int, "integer", "a whole number"),
     "float": (int | float, "number", "a number"),
     "bool": (bool, "boolean", "true or false"),
@@ -165,7 +165,7 @@ def _check_value(item: Input, value: Any, name: str) -> Any:
         if isinstance(value, str) and item.aliases:  # other servers take one where this takes several
             value = [value]
         if not isinstance(value, list):
-            raise UsageError(f"{name} must be a list of texts", next_step=item.help)
+            raise UsageError(f"{name} must be a list of strings", next_step=item.help)
         return tuple(_check_scalar(item, "str", element, name) for element in value)
     return _check_scalar(item, item.kind, value, name)
 
@@ -193,7 +193,8 @@ def check_length(text: str, name: str) -> str:
     """Return the text; raise UsageError if it is too long for HTTP and MCP."""
     if len(text) > MAX_TEXT_CHARS:
         raise UsageError(
-            f"{name} has {len(text):,} characters", next_step=f"Send at most {MAX_TEXT_CHARS:,}: its most telling part"
+            f"{name} has {len(text):,} characters",
+            next_step=f"Send at most {MAX_TEXT_CHARS:,}: its most important part",
         )
     return text
 
@@ -360,7 +361,7 @@ class Projects:
             self.forget()  # it may have been indexed since
         names = ", ".join(sorted(f"{project.name} ({project.root})" for project in known)) or "none yet"
         what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
-        start = "Name a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
+        start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
 
     def anchor(self, request: Asked) -> Asked:
@@ -437,7 +438,7 @@ def file_within(root: str, given: str) -> str:
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
     except (ValueError, OSError, RuntimeError):
         raise CodeInfoError(
-            f"{given!r} does not lie in the project", next_step="Name a file of the project", code="FOLDER_REFUSED"
+            f"{given!r} is not in the project", next_step="Give a file of the project", code="FOLDER_REFUSED"
         ) from None
 
 
@@ -451,7 +452,7 @@ class Limiter:
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
         if self._waiting >= MOST_WAITING:
-            raise Busy("too many requests are waiting already", next_step="Try again in a moment", code="OVERLOADED")
+            raise Busy("too many requests are already waiting", next_step="Try again in a moment", code="OVERLOADED")
         self._waiting += 1
         try:
             await self._free.acquire()
@@ -567,7 +568,7 @@ def fault(error: Exception, log_place: str) -> CodeInfoError:
     if known := environment_error(error):
         return known
     log.error("unexpected error", exc_info=error)
-    next_step = f"This is a fault of CodeInfo; {log_place} shows where"
+    next_step = f"This is a bug in CodeInfo; {log_place} has the details"
     return CodeInfoError(f"{type(error).__name__}: {error}", next_step=next_step)
 
 

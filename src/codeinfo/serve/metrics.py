@@ -54,13 +54,13 @@ class Metrics:
         )
         self._errors = prometheus_client.Counter(
             "codeinfo_operation_errors",
-            "Operations that failed, by the code of their error.",
+            "Operations that failed, by error code.",
             ("operation", "client", "code"),
             registry=self._registry,
         )
         self._pulls = prometheus_client.Counter(
             "codeinfo_cache_lookups",
-            "Looks whether a local copy of a tree is the team's: a hit, or behind.",
+            "Checks whether a local copy of a tree is up to date: hit or behind.",
             ("result",),
             registry=self._registry,
         )

@@ -169,7 +169,7 @@ class Runs:
         run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
         with self._lock:
             if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
-                what = f"{MOST_RUNNING} answers are being written already"
+                what = f"{MOST_RUNNING} answers are already being written"
                 raise Busy(what, next_step="Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
             finished = [one.id for one in self._runs.values() if one.finished]
@@ -471,7 +471,9 @@ class IndexQueue:
     def add(self, root: Path, *, full: bool = False) -> IngestRun:
         identity = self._store.add(str(root), full=full, most=MOST_WAITING)
         if identity is None:
-            raise Busy(f"{MOST_WAITING} folders wait to be indexed already", next_step="Try again when some are done")
+            raise Busy(
+                f"{MOST_WAITING} folders are already waiting to be indexed", next_step="Try again when some are done"
+            )
         self._wake.set()
         self._changed()
         return self.run(identity)

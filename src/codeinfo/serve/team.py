@@ -119,8 +119,8 @@ def team_project(database: TeamDatabase, name: str) -> str:
     name = name.removeprefix("//")
     if not name and len(known) != 1:
         raise UsageError(
-            "no project is named" if known else "no project is visible to you",
-            next_step="Name one; `projects` lists what you may see",
+            "no project was given" if known else "no project is visible to you",
+            next_step="Give one; `projects` lists what you may see",
         )
     found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
     if not found:
@@ -136,7 +136,7 @@ def team_file(given: str) -> str:
     path = posixpath.normpath(given)
     if path.startswith(("/", "../")) or path == "..":
         raise CodeInfoError(
-            f"{given!r} does not lie in the project", next_step="Name a file of the project", code="FOLDER_REFUSED"
+            f"{given!r} is not in the project", next_step="Give a file of the project", code="FOLDER_REFUSED"
         )
     return path
 
@@ -282,8 +282,8 @@ class TeamGuard(auth.Guard):
             return
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
         if given:
-            what = "that token is not valid: it never was, expired, was revoked, or its user is disabled"
-            next_step = "Make another one on /ui/account, or ask an administrator"
+            what = "that token is not valid: it is unknown, expired or revoked, or its user is disabled"
+            next_step = "Create another one on /ui/account, or ask an administrator"
         await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
     def _check_scope(

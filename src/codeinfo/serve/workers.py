@@ -28,7 +28,7 @@ from codeinfo.serve.metrics import Metrics, Reading, memory_reading, serve_opera
 
 _RESTART_S = (1.0, 30.0)  # from, to: a process that cannot start must not keep the machine busy
 _LOOK_S = 0.1
-ENDING = "the server is about to end"
+ENDING = "the server is shutting down"
 
 log = logging.getLogger(__name__)
 Start = Callable[[], subprocess.Popen[bytes]]

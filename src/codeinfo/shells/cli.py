@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 
-EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
+EPILOG = "Exit codes: 0 ok, 1 a bug in CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
 LEAST_ADDRESS_SPACE = 256 << 20  # bytes: with less, OpenBLAS may end the process in the middle of an index run
 SHELLS = ("bash", "zsh", "fish")
@@ -169,9 +169,11 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--interactive", "-I"], is_flag=True, help="Search while you type, open a result."))
         params[0].required = False  # an interactive search may begin with nothing
     if operation.request is IndexRequest:
-        params.append(click.Option(["--verbose", "-v"], is_flag=True, help="List all that was skipped or masked."))
+        params.append(
+            click.Option(["--verbose", "-v"], is_flag=True, help="List everything that was skipped or masked.")
+        )
     if operation.confirm:
-        params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
+        params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask for confirmation."))
     return click.Command(
         operation.name.split()[-1],
         params=[*params, *common_options()],
@@ -319,11 +321,14 @@ def _join_words(operation: Operation, given: dict[str, Any], root: str) -> dict[
     last_word = max((at for at, path in enumerate(paths, 1) if not _is_place(os.path.join(root, path))), default=0)
     missing = paths[last_word - 1] if last_word else ""
     if missing and ("/" in missing or " " in given[field]):
-        hint = f"If it is a part of the {field}, put all of that in quotes"
+        hint = f"If it is part of the {field}, put the whole {field} in quotes"
         raise UsageError(f"{missing} does not exist", next_step=hint)
     words, paths = [*words, *paths[:last_word]], paths[last_word:]
     if paths and len(words) > 1 and "/" not in paths[0]:
-        click.echo(f"note: looking in {', '.join(paths)} only; put the words in quotes if that is one", err=True)
+        click.echo(
+            f"note: searching only in {', '.join(paths)}; if that is a word of the query, put the query in quotes",
+            err=True,
+        )
     return given | {field: " ".join(words), "paths": tuple(paths)}
 
 
@@ -543,7 +548,7 @@ def config() -> None:
 def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> None:
     """Every setting with its value and its origin: flag, environment, project file, user file or default."""
     if not os.path.exists(path):
-        raise UsageError(f"{path} does not exist", next_step="Name the folder of a project.")
+        raise UsageError(f"{path} does not exist", next_step="Give the folder of a project.")
     loaded = Config.load(parse_settings(settings), Path(path))
     if as_json:
         rows = [
@@ -599,7 +604,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     import logging
 
     if not os.path.isdir(project):
-        raise UsageError(f"{project} is not a folder", next_step="Name the folder of a project.")
+        raise UsageError(f"{project} is not a folder", next_step="Give the folder of a project.")
     os.chdir(project)
     logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     flags = parse_settings(settings)
@@ -624,7 +629,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 @click.option(
     "--allow", multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
 )
-@click.option("--token-file", metavar="FILE", default="", help="Holds the token that every request must carry.")
+@click.option("--token-file", metavar="FILE", default="", help="File with the token that every request must send.")
 @click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
 @click.option(
     "--workers",
@@ -652,9 +657,9 @@ def serve(settings: tuple[str, ...], **how: Any) -> None:
     default=1,
     show_default=True,
     metavar="N",
-    help="As many workers; one that dies is replaced.",
+    help="Number of worker processes; one that dies is replaced.",
 )
-@click.option("--until-idle", is_flag=True, help="End when no job is left.")
+@click.option("--until-idle", is_flag=True, help="Exit when no job is left.")
 @click.option("--set", "settings", **OVERRIDE)
 def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     """Do the jobs of a team's store, such as indexing what was pushed, until interrupted: the job in hand is finished
@@ -715,7 +720,7 @@ def prepare_streams() -> bool:
 
 
 def _no_stdout() -> UsageError:
-    step = "Redirect it to a file, or to /dev/null where the result does not matter"
+    step = "Redirect it to a file, or to /dev/null if the result does not matter"
     return UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
 
 

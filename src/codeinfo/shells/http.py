@@ -451,7 +451,7 @@ def serve(
 
 def _existing_folder(name: str) -> Path:
     if not (folder := Path(name).expanduser()).is_dir():
-        raise UsageError(f"{name} is not a folder", next_step="Name an existing one with --allow")
+        raise UsageError(f"{name} is not a folder", next_step="Give an existing one with --allow")
     return folder
 
 
@@ -496,12 +496,12 @@ def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, p
     if host not in LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
-            next_step="Put a token into a file and name it with --token-file: every request must then carry it",
+            next_step="Put a token into a file and pass it with --token-file: every request must then send it",
         )
     if host in EVERY_ADDRESS and not (of_team and public):
         raise UsageError(
             f"{host} means every address of this machine",
-            next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
+            next_step="Give the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
     if of_team and token_file:
         raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")

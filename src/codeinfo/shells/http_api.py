@@ -147,7 +147,9 @@ def check_text(value: object) -> None:
         deeper: list[object] = []
         for one in texts:
             if isinstance(one, str) and ("\0" in one or any("\ud800" <= char <= "\udfff" for char in one)):
-                raise UsageError("a text holds a character that cannot be used", next_step="Send plain Unicode text")
+                raise UsageError(
+                    "a string contains a character that cannot be used", next_step="Send plain Unicode text"
+                )
             if isinstance(one, dict):
                 deeper += [*one.keys(), *one.values()]
             elif isinstance(one, list):
@@ -528,7 +530,7 @@ CHAT_INPUTS = (
     _CONVERSATION, _PROVIDER, _MODEL, _STREAM,
 )  # fmt: skip
 AGENT_INPUTS = (
-    Input("instruction", "What it is to do; a command may need none."),
+    Input("instruction", "What it should do; a command may need none."),
     Input("command", "Run this command's steps."),
     Input("working_folder", "The project it works on: its name or folder."),
     _CONVERSATION, _PROVIDER, _MODEL, _STREAM,
@@ -549,7 +551,7 @@ def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRe
     if values.get("command"):
         profile.command(values["command"])
     elif not values.get("instruction", "").strip():
-        raise UsageError("the instruction is empty", next_step="Say what the agent is to do")
+        raise UsageError("the instruction is empty", next_step="Say what the agent should do")
     root = state.projects.root_of(values.get("working_folder", ""))
     instruction, command = values.get("instruction", ""), values.get("command", "")
     return answers.AgentRunRequest(name, instruction, root, command, **continuation(values))

@@ -364,7 +364,7 @@ def _document_panel(visit: Visit) -> str:
 def _add_collection(visit: Visit) -> str:
     given = visit.given.get("source", "").strip()
     if not given:
-        raise UsageError("no source is named", next_step="Type a folder, or the address of a git repository")
+        raise UsageError("no source was given", next_step="Type a folder, or the address of a git repository")
     source = given if "://" in given or given.startswith("git@") else str(visit.state.addable(given))
     request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
@@ -427,7 +427,7 @@ def _dirs(visit: Visit) -> str:
 def _add(visit: Visit) -> str:
     given = visit.given.get("path", "").strip()
     if not given:
-        raise UsageError("no folder is named", next_step="Type or choose a folder")
+        raise UsageError("no folder was given", next_step="Type or choose a folder")
     visit.state.add_project(given, full=False)
     return _queue(visit)
 

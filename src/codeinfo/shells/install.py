@@ -292,14 +292,14 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
     if known is not None:
         cut = _cut_entry(client, text, record.inserted(path))
         if cut is None or not record.inserted(path):
-            detail = f"it has a server {SERVER} of its own: {json.dumps(known)}"
+            detail = f"it already has another server {SERVER}: {json.dumps(known)}"
             return Plan(client.name, path, "kept", detail=detail)
         text, action = cut, "updated"
     is_toml = client.format == "toml"
     at, inserted = toml_insertion(text, path, keys, entry) if is_toml else json_insertion(text, keys, entry)
     after = text[:at] + inserted + text[at:]
     if _read_entry(client, after, path) != entry:
-        raise UsageError("the file is written in a way that cannot be added to", next_step="Add the server by hand")
+        raise UsageError("the format of the file does not allow adding to it", next_step="Add the server by hand")
     return Plan(client.name, path, action, before, after, inserted)
 
 
@@ -310,7 +310,7 @@ def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
         return Plan(client.name, path, "unchanged")
     after = _cut_entry(client, before, record.inserted(path))
     if after is None:
-        raise UsageError(f"{SERVER} could not be cut out", next_step="Remove it by hand")
+        raise UsageError(f"{SERVER} could not be removed", next_step="Remove it by hand")
     return Plan(client.name, path, "removed", before, after or None)
 
 
@@ -354,7 +354,7 @@ def _plan_own_file(client: str, path: Path, text: str, record: Record) -> Plan:
     if before == text:
         return Plan(client, path, "unchanged")
     if before is not None and before != record.inserted(path):
-        return Plan(client, path, "kept", detail="it is not as CodeInfo wrote it")
+        return Plan(client, path, "kept", detail="CodeInfo did not write it, or it was edited since")
     return Plan(client, path, "added" if before is None else "updated", before, text, text)
 
 
@@ -376,7 +376,7 @@ def _apply_plans(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[
             try:
                 _write(plan, record)
             except OSError as error:
-                plan = Plan(plan.client, plan.path, "failed", detail=f"{error.strerror}: the file is as it was")
+                plan = Plan(plan.client, plan.path, "failed", detail=f"{error.strerror}: the file is unchanged")
                 diff = ""
         changes.append(FileChange(plan.client, str(plan.path), plan.action, plan.detail, diff))
     return tuple(changes)
@@ -613,7 +613,7 @@ def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[
     except UsageError:
         written = None
     if written != value:
-        raise UsageError(f"{keys[0]} is written in a way that cannot be added to", next_step="Add the server by hand")
+        raise UsageError(f"{keys[0]} has a format that does not allow adding to it", next_step="Add the server by hand")
     return len(text), added
 
 

@@ -216,7 +216,7 @@ async def answer(methods: Methods, exchange: Exchange) -> Reply:
         return refuse(message.id, error)
     except Exception:
         log.exception("%s failed", name)
-        return refuse(message.id, ProtocolError(INTERNAL_ERROR, "a fault of CodeInfo; the server's log shows where"))
+        return refuse(message.id, ProtocolError(INTERNAL_ERROR, "a bug in CodeInfo; the server's log has the details"))
 
 
 def _stamp(name: str, result: Result) -> Result:
@@ -386,7 +386,7 @@ class HttpEndpoint:
             message = decode(await _read_body(receive))
             names = [name for name, _ in scope["headers"]]
             if twice := next((name for name in _ROUTING if names.count(name) > 1), None):
-                raise ProtocolError(HEADER_MISMATCH, f"the header {twice.decode()} is there more than once")
+                raise ProtocolError(HEADER_MISMATCH, f"the header {twice.decode()} was sent more than once")
             if is_stateless and message.is_request:
                 check_envelope(message, headers)
             elif is_stateless and version != STATELESS:

@@ -79,7 +79,7 @@ def _grep(result: search.GrepResult, out: Output) -> None:
             gutter = f"{match.line:>7}:{match.column:<4} │ "
             out.numbered(gutter, _line_of(match))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
-    out.line((found if result.total else "No line has it.", "bold"))
+    out.line((found if result.total else "No line matches.", "bold"))
     out.notes(result.notes)
 
 

@@ -14,7 +14,7 @@ from codeinfo.shells.terminal import Output, Span, near_path, quantity
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
     "LLM_UNAVAILABLE": "does not answer",
-    "LLM_BROKEN": "breaks off",
+    "LLM_BROKEN": "closes the connection",
     "LLM_TIMEOUT": "does not answer in time",
 }
 
@@ -406,7 +406,7 @@ def _events(found: team.TeamEvents, out: Output) -> None:
         ((one.at[:19].replace("T", " "), "dim"), one.user or "operator", (one.action, "cyan"), one.project, one.detail)
         for one in found.events
     ]
-    out.table(rows, indent=0, empty="Nothing happened.")
+    out.table(rows, indent=0, empty="No events.")
 
 
 @render.register
@@ -423,7 +423,7 @@ def _project(found: team.TeamProject, out: Output) -> None:
     out.line(f"  follows {follows}")
     out.line("  webhook secret  ", (found.secret, "bold"))
     if found.old_secret_until:
-        out.line((f"  the one before is accepted until {found.old_secret_until}", "dim"))
+        out.line((f"  the old one is accepted until {found.old_secret_until}", "dim"))
 
 
 @render.register
@@ -443,7 +443,7 @@ def _jobs(found: team.TeamJobs, out: Output) -> None:
         state, files = (run.state, STATES[run.state]), quantity(run.files, "file")
         rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
     out.table(rows, indent=0)
-    for label, colour, failed in (("given up", "bold red", found.failed), ("tried again", "yellow", found.retried)):
+    for label, colour, failed in (("given up", "bold red", found.failed), ("will be retried", "yellow", found.retried)):
         for job in failed:
             tried = quantity(job.attempts, "attempt")
             out.line((f"{label}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")

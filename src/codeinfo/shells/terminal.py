@@ -346,4 +346,4 @@ def _as_known(error: Exception) -> CodeInfoError:
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # undecodable bytes of an argument
         return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
     what = f"{type(error).__name__}: {error}"
-    return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")
+    return CodeInfoError(what, next_step="This is a bug in CodeInfo; --debug shows the details.")

@@ -228,7 +228,7 @@ def convert_mail(data: bytes, path: str) -> Document:
     blocks = [paragraph("\n".join(header)), *_body(message)]
     attached = [name for part in message.iter_attachments() if (name := part.get_filename())]
     blocks.extend(Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
-    notes = (f"{len(attached)} attachments are named, not read",) if attached else ()
+    notes = (f"{len(attached)} attachments are listed, not read",) if attached else ()
     return Document(subject, tuple(blocks), notes)
 
 
@@ -438,7 +438,7 @@ def convert_pdf(data: bytes, path: str) -> Document:
     except pdfium.PdfiumError as error:
         reason = str(error).lower()
         if "password" in reason or "security" in reason:
-            raise Refused("encrypted: it opens with a password only") from error
+            raise Refused("encrypted: it needs a password") from error
         raise Refused(f"broken: {error}") from error
     with document:
         return _read(document)

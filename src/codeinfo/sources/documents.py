@@ -47,7 +47,7 @@ def open_office_file(data: bytes) -> io.BytesIO:
             if unpacked > MAX_UNPACKED_BYTES:
                 raise Refused(f"{unpacked:,} bytes once unpacked: a zip bomb, or far too large")
             if any(entry.flag_bits & 1 for entry in entries):
-                raise Refused("encrypted: it opens with a password only")
+                raise Refused("encrypted: it needs a password")
             for entry in entries:
                 if entry.filename.endswith((".xml", ".rels")):
                     _check_markup(archive.read(entry)[:4096], entry.filename)

@@ -274,7 +274,7 @@ class Rule(Struct, frozen=True):
     reason: str
 
 
-_PACKAGES = Rule("vendor-folder", "installed or copied packages of others")
+_PACKAGES = Rule("vendor-folder", "installed or copied third-party packages")
 _OUTPUT = Rule("build-folder", "build output")
 _CACHE = Rule("cache-folder", "a tool's cache or state")
 _CONTROL = Rule("version-control", "a version-control system's own data")
@@ -330,7 +330,7 @@ def excluded_folder(folder: str) -> tuple[str, Rule] | None:
     return None
 
 
-SECRET = Rule("secret", "a file that usually holds keys or passwords")
+SECRET = Rule("secret", "a file that usually contains keys or passwords")
 _LOCK = Rule("lock-file", "versions pinned by a package manager")
 _GENERATED = Rule("generated", "written by a tool, by its name")
 _MINIFIED = Rule("minified", "minified, by its name")

@@ -31,9 +31,9 @@ def load(root: Path, file: SourceFile) -> Loaded | Skip:
     try:
         data = read_regular(str(root), file.path, MAX_READ_BYTES)
     except FileNotFoundError:
-        return Skip(file.path, "vanished", "gone since the walk")
+        return Skip(file.path, "vanished", "deleted since the walk")
     except NotRegular:
-        return Skip(file.path, "special-file", "a link or a special file since the walk")
+        return Skip(file.path, "special-file", "replaced by a link or a special file since the walk")
     except TooLarge as error:
         return Skip(file.path, "too-large", error.strerror or "", matters=True)
     except OSError as error:

@@ -311,17 +311,17 @@ class Judge:
             there = (
                 "its target belongs to the project itself" if os.path.exists(target) else "its target does not exist"
             )
-            return Skip(path, "symlink", there if inside else "leads outside the root")
+            return Skip(path, "symlink", there if inside else "its target is outside the root")
         if path.endswith("/"):  # how git lists a nested repository
             return self._nested_repository(path)
         if stat.S_ISDIR(mode):
-            return Skip(path + "/", "submodule", "submodules are not asked for, or this one is not checked out")
+            return Skip(path + "/", "submodule", "submodules are not indexed, or this one is not checked out")
         return Skip(path, "special-file", "a FIFO, device or socket")
 
     def _nested_repository(self, path: str) -> Skip:
         if is_worktree(self._root, path):
             return Skip(path, "nested-worktree", "another work tree of a repository")
-        return Skip(path, "nested-repository", "a repository of its own: index it by itself")
+        return Skip(path, "nested-repository", "a separate repository: index it on its own")
 
 
 def judge_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
@@ -380,7 +380,7 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
     language = language_of_text(file.path, text.content)
     detail = f"{language.name if language else 'text of an unknown type'}, {kind_of(file.path, language).value}"
     if match:
-        return Decision(True, "codeinfoignore", f"{detail}; brought back by {match.text}", match.source)
+        return Decision(True, "codeinfoignore", f"{detail}; included again by {match.text}", match.source)
     return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
 
 
@@ -410,7 +410,7 @@ def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Deci
     match = find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path)
     if match:
         return Decision(False, "gitignore", match.text, match.source)
-    return Decision(False, "not-listed", "an empty folder, or git keeps it to itself", _BUILT_IN)
+    return Decision(False, "not-listed", "an empty folder, or git's own data", _BUILT_IN)
 
 
 def _why_folder(path: str) -> Decision:
@@ -438,7 +438,7 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
         return os.path.realpath(path, strict=True)
     except (OSError, ValueError) as error:  # a name no file can have does not exist
         known = environment_error(error, str(path))
-        raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
+        raise known or NotFound(f"{path} does not exist", next_step="Give one that exists") from error
 
 
 def resolve_root(root: str | os.PathLike[str]) -> str:
@@ -446,14 +446,14 @@ def resolve_root(root: str | os.PathLike[str]) -> str:
     try:
         resolved = os.path.realpath(root, strict=True)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise UsageError(f"{root} does not exist", next_step="Name an existing folder") from error
+        raise UsageError(f"{root} does not exist", next_step="Give an existing folder") from error
     if not os.path.isdir(resolved):
-        raise UsageError(f"{root} is not a folder", next_step="Name the folder that holds the project")
+        raise UsageError(f"{root} is not a folder", next_step="Give the folder that contains the project")
     if not os.access(resolved, os.R_OK | os.X_OK):
         step = "Make it readable, or run this as its owner"
         raise UsageError(f"{root} cannot be read: permission denied", next_step=step)
     if reason := refusal(resolved):
-        raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")
+        raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Give the folder of one project")
     return resolved
 
 
@@ -465,7 +465,7 @@ def refusal(resolved: str) -> str:
     if resolved == home:
         return "it is your home folder"
     if home.startswith(resolved + os.sep):
-        return "your home folder lies in it"
+        return "it contains your home folder"
     if os.path.basename(resolved) == ".git":
         return "it is git's own folder"
     if all(os.path.exists(f"{resolved}/{name}") for name in ("HEAD", "objects", "refs")):

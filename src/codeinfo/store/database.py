@@ -97,7 +97,7 @@ def check_vector_file(path: Path, rows: int, dimension: int) -> bool:
             raise Damage(f"{path.name} has the wrong size")
         return size > vectors
     except FileNotFoundError as error:
-        raise VectorsGone(f"{path.name} is gone") from error
+        raise VectorsGone(f"{path.name} is missing") from error
 
 
 class Place(Struct, frozen=True):
@@ -321,7 +321,7 @@ class Connections:
         try:
             version = one(db, "PRAGMA user_version")[0]
             if version != self._schema_version:
-                raise Damage(f"it has schema {version} where {self._schema_version} belongs")
+                raise Damage(f"it has schema {version} instead of {self._schema_version}")
             if self._is_cut():
                 raise Damage("its file is shorter than the pages it counts")
         except BaseException:
@@ -381,7 +381,7 @@ def load_meta(db: apsw.Connection, tree: int) -> dict[str, str]:
     meta = dict(db.execute("SELECT key, value FROM meta WHERE tree IN (?, ?)", (OF_BUILD, tree)))
     numbers = (meta.get("layout", ""), meta.get("generation", ""), meta.get("dimension", "0"))
     if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
-        raise Damage("what it says about itself makes no sense")
+        raise Damage("its metadata is inconsistent")
     return meta
 
 

@@ -263,7 +263,7 @@ class IndexFolder:
                 what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
                     f"{what} is being indexed by process {pid or 'unknown'}",
-                    next_step="Wait for it to finish; searches go on from the index as it is",
+                    next_step="Wait for it to finish; searches continue with the index as it is",
                 )
             waiting()
             time.sleep(_LOCK_RETRY_S)

@@ -393,7 +393,7 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float16]:
         # A plain view: numpy's class for mapped files runs Python code on every access to a row.
         return np.memmap(path, np.float16, "r", shape=(rows, dimension)).view(np.ndarray)
     except FileNotFoundError as error:
-        raise VectorsGone(f"{path.name} is gone") from error
+        raise VectorsGone(f"{path.name} is missing") from error
 
 
 def check_vectors(block: NDArray[np.float16], name: str, checksum: int) -> None:

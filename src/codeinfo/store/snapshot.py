@@ -171,7 +171,7 @@ class StoredVectors:
                 with np.errstate(invalid="ignore", over="ignore"):
                     lengths = np.linalg.norm(found, axis=1)
                 if _first_beyond(lengths, _LONGEST) is not None:
-                    raise Damage(f"{vector_file} holds a row that is not a unit vector")
+                    raise Damage(f"{vector_file} contains a row that is not a unit vector")
                 return found
         return None
 
@@ -490,7 +490,7 @@ def _check_tables(db: apsw.Connection) -> None:
     model = apsw.Connection(":memory:")
     model.execute(TABLES)
     if list(db.execute(query)) != list(model.execute(query)):
-        raise Damage("its tables are not as they were made")
+        raise Damage("its tables were changed")
     model.close()
 
 

@@ -260,7 +260,7 @@ class SqliteStore:
         try:
             return Version(*map(int, found[0]))
         except (TypeError, ValueError) as error:
-            raise Damage("what it says about itself makes no sense") from error
+            raise Damage("its metadata is inconsistent") from error
 
     def members(self, db: apsw.Connection) -> frozenset[int] | None:
         """The ids of the tree's files, read once per generation; None if it has all there are, as most trees do."""

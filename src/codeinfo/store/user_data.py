@@ -412,9 +412,9 @@ class ConversationStore:
         """Conversations that contain every word, the latest first."""
         words = list(dict.fromkeys(text.split()))
         if not words:
-            raise UsageError("there is nothing to search for", next_step="Name some words")
+            raise UsageError("there is nothing to search for", next_step="Give some words")
         if len(words) > MOST_WORDS:
-            raise UsageError(f"these are {len(words):,} different words", next_step=f"Name at most {MOST_WORDS}")
+            raise UsageError(f"the search has {len(words):,} different words", next_step=f"Use at most {MOST_WORDS}")
         patterns = [f"%{word.replace('^', '^^').replace('%', '^%').replace('_', '^_')}%" for word in words]
         having = """(lower(c.title) LIKE lower(?) ESCAPE '^' OR EXISTS(SELECT 1 FROM turns t
                     WHERE t.conversation_id = c.id AND lower(t.content) LIKE lower(?) ESCAPE '^'))"""
@@ -446,7 +446,7 @@ class ConversationStore:
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
-            raise UsageError("no conversation is named", next_step=_LISTED)
+            raise UsageError("no conversation was given", next_step=_LISTED)
         with self._data.writing() as db:
             chosen = tuple(dict.fromkeys(_find_conversation(db, given).id for given in identities))
             for identity in chosen:
@@ -467,7 +467,7 @@ def _find_conversation(db: Transaction, given: str) -> Conversation:
     exact = [row for row in rows if row[0] == given]
     if not exact and len(given) < LEAST_PREFIX:
         raise NotFound(
-            f"{given!r} is too short to name a conversation",
+            f"{given!r} is too short to identify a conversation",
             next_step=NextStep(f"Give its id, or at least the first {LEAST_PREFIX} characters: ", _LISTED),
         )
     if not rows:
@@ -476,7 +476,7 @@ def _find_conversation(db: Transaction, given: str) -> Conversation:
         ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
         raise NotFound(
             f"several conversations begin with {given!r}: {', '.join(ids)}",
-            next_step="Give as many characters as only one of them has",
+            next_step="Give enough characters to identify one of them",
         )
     return _built(db, (exact or rows)[0])
 
@@ -499,7 +499,7 @@ def _cursor_parts(cursor: str) -> list[str]:
         padded = cursor + "=" * (-len(cursor) % 4)
         stamp, identity = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
     except ValueError:
-        raise UsageError("the cursor is not one that a list gave", next_step="Begin without a cursor") from None
+        raise UsageError("the cursor is not valid", next_step="Start without a cursor") from None
     return [stamp, identity]
 
 

@@ -98,7 +98,7 @@ def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bo
             (f"local {name}", name, email, admin),
         ).fetchone()
         if found is None:
-            raise UsageError(f"there is a user {name} already", next_step="Choose another name", code="NAME_TAKEN")
+            raise UsageError(f"the user {name} already exists", next_step="Choose another name", code="NAME_TAKEN")
         audit(db, "user added", detail={"user": name, "admin": admin})
         return int(found[0])
 
@@ -191,7 +191,7 @@ def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> N
         identity = project_id(db, project)
         if to == EVERYONE:
             if level != READ:
-                raise UsageError("everyone can be given read only", next_step="Name a user or a @group")
+                raise UsageError("everyone can only be granted read", next_step="Give a user or a @group")
             db.execute("UPDATE projects SET visibility = 'internal' WHERE id = %s", (identity,))
         else:
             user, group = _grantee(db, to)
@@ -259,7 +259,7 @@ def create_token(
         raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
         raise UsageError(
-            "a token needs a scope and an end", next_step=f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
+            "a token needs a scope and an expiry", next_step=f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
         )
     token = PREFIX + secrets.token_urlsafe(32)
     with database.transaction() as db:
@@ -297,7 +297,7 @@ def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None)
         ).fetchall()
         if not ended:
             raise NotFound(
-                f"there is no token {token} in force", next_step=NextStep(to_run("team token list"), " shows them")
+                f"there is no valid token {token}", next_step=NextStep(to_run("team token list"), " shows them")
             )
         for (number,) in sorted(ended):
             audit(db, "token revoked", detail={"token": number})

@@ -213,7 +213,7 @@ class _Worker:
             except CodeInfoError as error:
                 log.warning("%s", error)
             except Exception:  # the jobs of lost workers depend on this loop
-                log.exception("jobs of lost workers could not be looked after")
+                log.exception("jobs of lost workers could not be recovered")
             await asyncio.sleep(self._lost_after_s / 3)
 
     def _drop_mirrors(self) -> None:
@@ -255,7 +255,7 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
         for job, attempts in found:
             if attempts >= MOST_LOSSES:
                 db.execute("SELECT procrastinate_finish_job_v1(%s, 'failed', false)", (job,))
-                problem = f"{attempts} workers were lost at it"
+                problem = f"{attempts} workers died while running it"
                 db.execute(_NOTE, (job, problem))
                 db.execute(_GIVE_UP, (problem, job))
             else:
@@ -391,7 +391,7 @@ class Indexing:
         everything the project follows."""
         row = self._project(project)
         if row is None:
-            return "the project is gone"
+            return "the project was removed"
         identity, clone_url = row
         mirror = self._tools.mirrors.of(clone_url)
         with mirror.used():
@@ -419,7 +419,7 @@ class Indexing:
         with self._database.transaction() as db:
             now = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
             if now.generation != tree.generation or self._reason_to_skip(db, now, commit):
-                raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It is tried again")
+                raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It will be retried")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
         return f"{identity} {ref} at {commit[:12]}: {len(found_files)} files changed, {new} to parse"
 
@@ -538,7 +538,7 @@ class Indexing:
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:
             raise CodeInfoError(
                 f"{len(lost)} files of {run.identity} could not be read, {lost[0]} among them",
-                next_step="It is tried again; if that does not help, remove the worker's mirror",
+                next_step="It will be retried; if that does not help, remove the worker's mirror",
             )
 
     def _close(self, db: Connection, run: int, batch: int) -> None:
@@ -552,7 +552,7 @@ class Indexing:
         """Workers died during this batch: halve it until the file that kills them is alone, and leave that out."""
         if len(files) == 1:
             source, sha256 = files[0]
-            notes = (f"{DEATHS} workers died while they indexed it",)
+            notes = (f"{DEATHS} workers died while indexing it",)
             nothing = ParsedFile(chunks=())
             skipped = IndexedFile(source, sha256, "", FileKind.CODE, nothing, notes=notes, skip=DIED)
             team_store.store_files(db, run.family, self._tools.recipe, [skipped])

@@ -63,9 +63,11 @@ class SignInService:
     ) -> None:
         issuer = urlsplit(settings.issuer)
         if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
-            raise UsageError(f"auth.issuer = {settings.issuer!r} is not safe", next_step="Use an https:// address")
+            raise UsageError(f"auth.issuer = {settings.issuer!r} is not secure", next_step="Use an https:// address")
         if not settings.client_id:
-            raise UsageError("auth.issuer needs auth.client_id", next_step="Set what the service calls this server")
+            raise UsageError(
+                "auth.issuer needs auth.client_id", next_step="Set it to the client id of this server at the service"
+            )
         self.issuer = settings.issuer.rstrip("/")
         self._database = database
         self._settings = settings
@@ -103,7 +105,7 @@ class SignInService:
                 (access.hash_of(given.get("state", "")),),
             ).fetchone()
         if begun is None or not begun[4] or bytes(begun[0]) != access.hash_of(browser):
-            raise _refusal("this sign-in was not begun here, is too old, or was finished already")
+            raise _refusal("this sign-in was not started here, has expired, or was already finished")
         if "code" not in given:
             raise _refusal(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
         _, nonce, verifier, back, _ = begun
@@ -185,12 +187,14 @@ class SignInService:
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
                 raise ProviderError(
-                    f"{self.issuer} calls itself {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
+                    f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
                 )
             self._metadata = time.monotonic(), found
         value = found.get(name, default)
         if value is None:
-            raise ProviderError(f"{self.issuer} names no {name}", next_step="Check that it speaks OpenID Connect")
+            raise ProviderError(
+                f"{self.issuer} does not provide {name}", next_step="Check that it speaks OpenID Connect"
+            )
         return value
 
     def _decode(self, token: str) -> jwt.Token:
@@ -239,7 +243,7 @@ _opener = urllib.request.build_opener(_NoRedirects)
 def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """A JSON object of the sign-in service."""
     if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in LOOPBACK:
-        raise ProviderError(f"{address} is not safe", next_step="The sign-in service has to use https")
+        raise ProviderError(f"{address} is not secure", next_step="The sign-in service has to use https")
     asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     try:
         with _opener.open(asked, timeout=_TIMEOUT_S) as reply:

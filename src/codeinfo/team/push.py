@@ -116,7 +116,7 @@ class Uploads:
         if not found:
             raise NotFound(f"the team has no project {project}", next_step="Ask an administrator to add or grant it")
         if not found[0][1]:
-            raise Refused(f"you may read {project} and not push to it", next_step="Ask an administrator for that")
+            raise Refused(f"you may read {project}, but not push to it", next_step="Ask an administrator for that")
         if recipe != self._recipe:
             raise UsageError(
                 "this server indexes in another way: its release, chunk settings or embedding model differ from yours",
@@ -131,7 +131,7 @@ class Uploads:
                 f"{asked.name!r} cannot be the name of a tree", next_step="Use letters, digits and . _ + -"
             )
         if len(asked.files) > MOST_FILES or len({file.path for file in asked.files}) != len(asked.files):
-            raise UsageError(f"more than {MOST_FILES} files, or one twice", next_step="Push a part of it")
+            raise UsageError(f"more than {MOST_FILES} files, or one is listed twice", next_step="Push a part of it")
         for file in asked.files:
             _check_source(_source(file), file.sha256)
         self._allow(asked.project, asked.recipe)
@@ -176,7 +176,7 @@ class Uploads:
         )
         if not is_sound:
             raise UsageError(
-                f"{file.source.path} was not uploaded as this server's release does", next_step="Push again"
+                f"{file.source.path} was not uploaded in the format of this server's release", next_step="Push again"
             )
         return replace(file, sha256=f"{_mark(self._caller)}{file.sha256}")
 

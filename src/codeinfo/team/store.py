@@ -262,7 +262,7 @@ def set_entries(
     after = [file for _, file in placed]
     query = "SELECT count(*) FROM (SELECT 1 FROM files WHERE id = ANY(%s) FOR KEY SHARE) f"
     if db.execute(query, (after,)).fetchall()[0][0] != len(set(after)):
-        raise Busy("a stored file was removed just now", next_step="Try again: it is indexed again then")
+        raise Busy("a stored file was removed just now", next_step="Try again; it will be indexed again")
     db.execute(
         """UPDATE entries SET file = NULL, size = 0, mtime_ns = 0, generation = %s
            WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL""",

@@ -146,7 +146,7 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
             raise UsageError(f"{scheme.delivery[0]} is missing or too long", next_step="Send an id for each delivery")
         insert = "INSERT INTO deliveries(project, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING"
         if not db.execute(insert, (project, f"{kind} {delivery}")).rowcount:
-            raise Replayed("this delivery was received before", next_step="Nothing is to be done")
+            raise Replayed("this delivery was received before", next_step="There is nothing to do")
         if scheme.event and headers.get(scheme.event, "") not in scheme.pushes:
             return "ignored: not about a branch or tag"
         if push.ref and not push.ref.startswith("refs/"):

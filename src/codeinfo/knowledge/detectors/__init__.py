@@ -170,7 +170,7 @@ def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSan
     try:
         own = msgspec.convert(table, _Own)
     except msgspec.ValidationError as error:
-        step = f"Use texts for {', '.join(_Own.__struct_fields__)}, and a list of them for paths"
+        step = f"Use strings for {', '.join(_Own.__struct_fields__)}, and a list of them for paths"
         raise UsageError(f"{where}: {error}", next_step=step) from None
     if not own.name or not own.language:
         raise UsageError(f"{where} has no name or language", next_step="Give it both")
