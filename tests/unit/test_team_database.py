@@ -68,11 +68,27 @@ def test_a_failed_migration_leaves_nothing_and_is_made_again(empty: str, monkeyp
     assert 9999 not in numbers(empty)
 
 
-def test_the_name_of_a_family_does_not_tell_what_was_forked(postgres: str) -> None:
-    with closing(TeamDatabase(postgres)) as database, database.transaction() as db:
-        db.execute("INSERT INTO projects(identity) VALUES ('h/a/b'), ('c')")
-        names = {name for row in db.execute("SELECT identity, family FROM projects") for name in row}
-        assert len(names) == 4
+def test_a_fork_does_not_tell_what_it_was_forked_from(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families were called after the repository that was forked: those get other names, files and all."""
+    from codeinfo.team import database as module
+
+    before = [migration for migration in migrations() if migration.number < 12]
+    monkeypatch.setattr(module, "migrations", lambda: before)
+    with closing(TeamDatabase(empty)) as database, database.transaction() as db:
+        db.execute(
+            "INSERT INTO projects(identity, family) VALUES ('h/a/b', 'h/a/b'), ('h/fork/b', 'h/a/b'), ('c', 'c')"
+        )
+        for family, path in (("h/a/b", "one.py"), ("c", "two.py"), ("left", "three.py")):
+            insert = """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count,
+                        payload, checksum) VALUES (%s, 'r', %s, '', false, '', 0, '', '')"""
+            db.execute(insert, (family, path))
+    monkeypatch.undo()
+    with closing(TeamDatabase(empty)) as database, database.transaction() as db:
+        families = dict(db.execute("SELECT identity, family FROM projects").fetchall())
+        assert families["h/a/b"] == families["h/fork/b"] != families["c"]
+        assert not families.keys() & {*families.values()}
+        found = db.execute("SELECT path, family FROM files ORDER BY id").fetchall()
+        assert found == [("one.py", families["h/a/b"]), ("two.py", families["c"]), ("three.py", "left")]
 
 
 def test_a_newer_schema_is_refused_only_where_it_says_so(postgres: str) -> None:

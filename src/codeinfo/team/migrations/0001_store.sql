@@ -6,17 +6,11 @@
 CREATE TABLE projects(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     identity text NOT NULL UNIQUE,              -- the git remote, normalised: github.com/owner/name
-    -- What it has in common with its forks. Not the name of what was forked, which others may not see.
-    family text NOT NULL DEFAULT gen_random_uuid()::text,
+    family text NOT NULL,                       -- the identity of the repository it was forked from, or its own
     clone_url text NOT NULL DEFAULT '',
     default_ref text NOT NULL DEFAULT '',
     visibility text NOT NULL DEFAULT 'private' CHECK (visibility IN ('private', 'internal')),
-    created_at timestamptz NOT NULL DEFAULT now(),
-    follow text[] NOT NULL DEFAULT '{}',        -- refs beside the default branch, as patterns
-    -- The secret of its webhook is derived from a key, so that none is stored; a new version ends the old one, which is
-    -- accepted for a while.
-    hook_version integer NOT NULL DEFAULT 1,
-    old_hook_until timestamptz NOT NULL DEFAULT '-infinity'
+    created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE TABLE files(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -30,12 +24,10 @@ CREATE TABLE files(
     payload bytea NOT NULL,
     checksum bytea NOT NULL,                    -- SHA-256 of the payload
     created_at timestamptz NOT NULL DEFAULT now(),
-    released_at timestamptz,                    -- since when no tree has it; NULL before one has had it, too
     UNIQUE (family, recipe, path, sha256, brought_back)
 );
 ALTER TABLE files ALTER COLUMN payload SET STORAGE EXTERNAL;  -- it is compressed already
 CREATE INDEX files_by_content ON files(family, recipe, sha256);
-CREATE INDEX files_released ON files(family, recipe) WHERE released_at IS NOT NULL;
 CREATE TABLE trees(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     project bigint NOT NULL REFERENCES projects ON DELETE CASCADE,
@@ -66,21 +58,4 @@ CREATE TABLE attachments(                       -- what belongs to a tree as a w
     data bytea NOT NULL,
     checksum bytea NOT NULL,
     PRIMARY KEY (tree, name)
-);
--- The last generations of a tree by a random name: a server that has one of them fetches what changed since; one that
--- has another, as after a failover that lost commits or a restored backup, compares everything.
-CREATE TABLE generations(
-    tree bigint NOT NULL REFERENCES trees ON DELETE CASCADE,
-    generation bigint NOT NULL,
-    token text NOT NULL,
-    PRIMARY KEY (tree, generation)
-);
--- Trees that were dropped, so that machines that have a copy of one drop it too.
-CREATE TABLE dropped_trees(
-    tree bigint PRIMARY KEY,
-    identity text NOT NULL,
-    family text NOT NULL,
-    name text NOT NULL,
-    recipe text NOT NULL,
-    at timestamptz NOT NULL DEFAULT now()
 );

@@ -8,15 +8,12 @@ CREATE TABLE users(
     email text NOT NULL DEFAULT '',
     admin boolean NOT NULL DEFAULT false,
     disabled boolean NOT NULL DEFAULT false,
-    created_at timestamptz NOT NULL DEFAULT now(),
-    sessions_after timestamptz NOT NULL DEFAULT '-infinity'  -- earlier sessions have ended
+    created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE UNIQUE INDEX users_by_name ON users(lower(name));
 CREATE TABLE groups(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE);
 CREATE TABLE members(
     group_id bigint NOT NULL REFERENCES groups ON DELETE CASCADE,
     user_id bigint NOT NULL REFERENCES users ON DELETE CASCADE,
-    claimed boolean NOT NULL DEFAULT false,     -- the sign-in service says so, not an admin
     PRIMARY KEY (group_id, user_id)
 );
 CREATE INDEX members_by_user ON members(user_id);
@@ -40,10 +37,8 @@ CREATE TABLE tokens(
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     used_at timestamptz,
-    revoked_at timestamptz,
-    made_with bigint REFERENCES tokens ON DELETE CASCADE  -- another token, with which it ends
+    revoked_at timestamptz
 );
-CREATE INDEX tokens_by_user ON tokens(user_id);
 CREATE TABLE audit(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT now(),
@@ -53,18 +48,6 @@ CREATE TABLE audit(
     detail jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX audit_by_time ON audit(at);
--- Keys of the team. Any server can read a session, since all of them sign with the one that is kept here.
-CREATE TABLE secrets(name text PRIMARY KEY, value bytea NOT NULL);
-INSERT INTO secrets SELECT name, sha256((gen_random_uuid()::text || gen_random_uuid()::text)::bytea)
-FROM unnest(ARRAY['sessions', 'webhooks']) AS named(name);
-CREATE TABLE sign_ins(                          -- begun and not finished yet; each can be finished once
-    state bytea PRIMARY KEY,                    -- SHA-256, as of the browser's cookie
-    browser bytea NOT NULL,
-    nonce text NOT NULL,
-    verifier text NOT NULL,
-    back text NOT NULL,
-    expires_at timestamptz NOT NULL
-);
 
 DO $$ BEGIN
     CREATE ROLE codeinfo_request NOLOGIN;
@@ -72,7 +55,7 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another datab
 END $$;
 DO $$ BEGIN EXECUTE format('GRANT codeinfo_request TO %I', current_user); END $$;
 GRANT USAGE ON SCHEMA codeinfo TO codeinfo_request;
-GRANT SELECT ON projects, trees, entries, files, attachments, generations TO codeinfo_request;
+GRANT SELECT ON projects, trees, entries, files, attachments TO codeinfo_request;
 
 -- Defined by the owner of the tables, who may read grants; a request cannot.
 CREATE FUNCTION visible_projects() RETURNS SETOF bigint
@@ -86,30 +69,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = codeinfo AS $$
     UNION
     SELECT g.project FROM grants g JOIN members m ON m.group_id = g.group_id JOIN caller c ON m.user_id = c.id
 $$;
-CREATE FUNCTION writable_projects() RETURNS SETOF bigint
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = codeinfo AS $$
-    SELECT g.project FROM grants g JOIN users u ON u.id = nullif(current_setting('codeinfo.user', true), '')::bigint
-    WHERE g.level = 'write' AND NOT u.disabled
-      AND (g.user_id = u.id OR g.group_id IN (SELECT group_id FROM members WHERE user_id = u.id))
-$$;
-CREATE FUNCTION caller_name() RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = codeinfo AS $$
-    SELECT name FROM users WHERE id = nullif(current_setting('codeinfo.user', true), '')::bigint AND NOT disabled
-$$;
 ALTER TABLE projects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE trees ENABLE ROW LEVEL SECURITY;
 ALTER TABLE entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE files ENABLE ROW LEVEL SECURITY;
 ALTER TABLE attachments ENABLE ROW LEVEL SECURITY;
-ALTER TABLE generations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY visible ON projects FOR SELECT TO codeinfo_request USING (id IN (SELECT visible_projects()));
--- What somebody has in a work tree is theirs until it is pushed.
-CREATE POLICY visible ON trees FOR SELECT TO codeinfo_request USING (
-    project IN (SELECT visible_projects())
-    AND (name NOT LIKE 'work/%' OR split_part(name, '/', 2) = (SELECT caller_name()))
-);
+CREATE POLICY visible ON trees FOR SELECT TO codeinfo_request USING (project IN (SELECT visible_projects()));
 CREATE POLICY visible ON entries FOR SELECT TO codeinfo_request USING (tree IN (SELECT id FROM trees));
 CREATE POLICY visible ON attachments FOR SELECT TO codeinfo_request USING (tree IN (SELECT id FROM trees));
-CREATE POLICY visible ON generations FOR SELECT TO codeinfo_request USING (tree IN (SELECT id FROM trees));
 CREATE POLICY visible ON files FOR SELECT TO codeinfo_request
     USING (EXISTS (SELECT 1 FROM entries e WHERE e.file = files.id));

@@ -1,7 +1,6 @@
 -- compatible-from: 1
--- What belongs to a user: conversations, savings, answers while they are written. The first two have the columns of the
--- SQLite files, so that the statements are the same. A row has its owner by default, none for the operator of a command
--- line (-1).
+-- What belongs to a user: conversations, savings, the queue of index runs. The columns are those of the SQLite files, so
+-- that the statements are the same; a row has its owner by default, none for the operator of a command line (-1).
 CREATE FUNCTION caller() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT nullif(current_setting('codeinfo.user', true), '')::bigint
 $$;
@@ -46,6 +45,20 @@ CREATE TABLE savings(
     files bigint NOT NULL,
     UNIQUE NULLS NOT DISTINCT (user_id, day, tool)
 );
+CREATE TABLE runs(
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    user_id bigint DEFAULT nullif(caller(), -1) REFERENCES users ON DELETE CASCADE,
+    root text NOT NULL,
+    complete integer NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    created_at text COLLATE "C" NOT NULL,
+    started_at text COLLATE "C" NOT NULL DEFAULT '',
+    finished_at text COLLATE "C" NOT NULL DEFAULT '',
+    outcome text NOT NULL DEFAULT '',
+    error text NOT NULL DEFAULT '',
+    error_code text NOT NULL DEFAULT ''
+);
 -- Memories of a project that were told to a server; those of a repository's own file stay there.
 CREATE TABLE memories(
     project bigint NOT NULL REFERENCES projects ON DELETE CASCADE,
@@ -56,40 +69,15 @@ CREATE TABLE memories(
     PRIMARY KEY (project, id)
 );
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON conversations, turns, savings, memories TO codeinfo_request;
+GRANT SELECT, INSERT, UPDATE, DELETE ON conversations, turns, savings, runs, memories TO codeinfo_request;
 ALTER TABLE conversations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE turns ENABLE ROW LEVEL SECURITY;
 ALTER TABLE savings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memories ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON conversations TO codeinfo_request USING (caller() <> 0 AND coalesce(user_id, -1) = caller());
 CREATE POLICY own ON turns TO codeinfo_request USING (conversation_id IN (SELECT id FROM conversations));
 CREATE POLICY own ON savings TO codeinfo_request USING (caller() <> 0 AND coalesce(user_id, -1) = caller());
+CREATE POLICY own ON runs TO codeinfo_request USING (caller() <> 0 AND coalesce(user_id, -1) = caller());
 CREATE POLICY visible ON memories FOR SELECT TO codeinfo_request USING (project IN (SELECT visible_projects()));
 CREATE POLICY writable ON memories TO codeinfo_request USING (project IN (SELECT writable_projects()));
-
--- Answers while they are written, so that any server can show what another one writes. `seen_at` is when the server that
--- writes it was last heard of.
-CREATE TABLE answers(
-    id text COLLATE "C" PRIMARY KEY,
-    user_id bigint DEFAULT nullif(caller(), -1) REFERENCES users ON DELETE CASCADE,
-    question text NOT NULL,
-    conversation text COLLATE "C" NOT NULL,
-    agent text NOT NULL,
-    result text,                                -- the answers, once it is finished
-    stop boolean NOT NULL DEFAULT false,        -- somebody wants it to end
-    seen_at timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX answers_by_conversation ON answers(conversation);
-CREATE INDEX answers_by_time ON answers(seen_at);
-CREATE TABLE answer_events(
-    answer text COLLATE "C" NOT NULL REFERENCES answers ON DELETE CASCADE,
-    number integer NOT NULL,
-    kind text NOT NULL,
-    data text NOT NULL,
-    PRIMARY KEY (answer, number)
-);
-GRANT SELECT, INSERT, UPDATE, DELETE ON answers, answer_events TO codeinfo_request;
-ALTER TABLE answers ENABLE ROW LEVEL SECURITY;
-ALTER TABLE answer_events ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own ON answers TO codeinfo_request USING (caller() <> 0 AND coalesce(user_id, -1) = caller());
-CREATE POLICY own ON answer_events TO codeinfo_request USING (answer IN (SELECT id FROM answers));

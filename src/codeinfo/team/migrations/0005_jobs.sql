@@ -35,6 +35,10 @@ CREATE TABLE index_files(
     PRIMARY KEY (run, path)
 );
 CREATE INDEX index_files_by_batch ON index_files(batch);
+ALTER TABLE projects ADD COLUMN follow text[] NOT NULL DEFAULT '{}';  -- refs beside the default branch, as patterns
+-- The secret of a project's webhook is derived from this key, so that none is stored; a new version ends the old one.
+ALTER TABLE projects ADD COLUMN hook_version integer NOT NULL DEFAULT 1;
+INSERT INTO secrets SELECT 'webhooks', sha256((gen_random_uuid()::text || gen_random_uuid()::text)::bytea);
 CREATE TABLE deliveries(                        -- what webhooks have said, so that nobody can say it again
     project bigint NOT NULL REFERENCES projects ON DELETE CASCADE,
     delivery text NOT NULL,
@@ -42,8 +46,3 @@ CREATE TABLE deliveries(                        -- what webhooks have said, so t
     PRIMARY KEY (project, delivery)
 );
 CREATE INDEX deliveries_by_time ON deliveries(at);
-CREATE TABLE job_problems(                      -- why a job failed the last time
-    job bigint PRIMARY KEY REFERENCES procrastinate_jobs ON DELETE CASCADE,
-    problem text NOT NULL,
-    at timestamptz NOT NULL DEFAULT now()
-);
