@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from codeinfo.ports import IN_STEM, Posting, StoredSymbol
 from codeinfo.search import boost, channels
@@ -535,12 +536,12 @@ def test_an_excerpt_is_whole_lines_within_its_budget(lines: list[str], budget: i
 
 def test_confidence_by_hand() -> None:
     query = read_query("retry policy of requests")
-    sure = assess(Grounds(1, 1, 1, None, title=1, lead=0.5, spread=0.6), query)
+    sure = assess(Grounds(1, 1, 1, None, title=1, lead=0.5, spread=0.6, pointed=0.5, together=0.4), query)
     assert (sure.status, sure.reasons, sure.hint) == ("ok", (), "")
-    expected = 1.08 + 0.51 + 2.05 + 3.03 * 0.5 + 3.34 * 0.6 - 3.8
+    expected = 2.9 + 1.5 * 0.5 + 2.6 * 0.6 + 2.1 * 0.5 + 0.8 * 0.4 - 4.25
     assert sure.confidence == pytest.approx(1 / (1 + math.exp(-expected)), abs=0.001)
-    close = assess(Grounds(1, 1, 1, 0.6), query)
-    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(0.45 + 0.25 + 5.98 * 0.6 - 5.57))), abs=0.001)
+    close = assess(Grounds(1, 1, 1, 0.6, length=0.2), query)
+    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(3.7 * 0.6 + 0.6 * 0.2 - 4.9))), abs=0.001)
     assert close.status == "low_confidence", "near, but no nearer than the rest"
 
 
@@ -560,11 +561,15 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     assert not re.search("--|codeinfo", vague.hint + nothing.hint)  # pages and agents read it too
 
 
-@given(*[st.floats(0, 1)] * 4)
-def test_more_grounds_never_lower_the_confidence(a: float, b: float, c: float, more: float) -> None:
+FIGURES = ("closest", "title", "lead", "spread", "pointed", "length", "together")
+
+
+@given(st.sampled_from(FIGURES), *[st.floats(0, 1)] * 2)
+def test_more_grounds_never_lower_the_confidence(name: str, value: float, more: float) -> None:
     query = read_query("anything at all")
-    better = Grounds(min(a + more, 1), min(b + more, 1), min(c + more, 1), None)
-    assert assess(better, query).confidence >= assess(Grounds(a, b, c, None), query).confidence
+    some = replace(Grounds(1, 1, 1, 0.5), **{name: value})
+    better = replace(some, **{name: min(value + more, 1)})
+    assert assess(better, query).confidence >= assess(some, query).confidence
 
 
 def test_grounds_are_shares_of_the_query() -> None:

@@ -471,6 +471,19 @@ def test_a_good_question_is_ok_and_a_foreign_one_is_not(search: Search) -> None:
     assert search("kubernetes ingress certificate renewal").quality.status == "low_confidence"
 
 
+@pytest.mark.parametrize("provider", ["builtin", "none"])
+def test_a_query_that_points_at_the_first_file_is_surer(project: Path, provider: str) -> None:
+    """By its path, by a part of the project it opens with, and less so where it has but the file's words."""
+    with make_engine(project, provider) as engine:
+        find = searcher(engine, project)
+        plain, scoped, mentioned = (
+            find(f"{opening}seconds to wait before a failed request is tried again")
+            for opening in ("", "backoff: ", "src/backoff.py: ")
+        )
+    assert {result.hits[0].path for result in (plain, scoped, mentioned)} == {"src/backoff.py"}
+    assert plain.quality.confidence < scoped.quality.confidence < mentioned.quality.confidence
+
+
 def test_keyword_search_only_says_so(project: Path) -> None:
     with make_engine(project, "none") as engine:
         result = searcher(engine, project)("retry policy", explain=True)

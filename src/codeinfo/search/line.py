@@ -58,7 +58,7 @@ from codeinfo.search.focus import (
     quoting_rows,
 )
 from codeinfo.search.quality import Grounds, assess, filtered_out, grounds, is_about, nothing_found
-from codeinfo.search.query import Query, Shape, read_query
+from codeinfo.search.query import REPORT_WORDS, Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
 
@@ -98,6 +98,8 @@ SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: a shorter one says nothing
 JUDGED = 3  # first files that the confidence is about
+COMPARED_FOLDERS = 5  # of the first files: an answer is more likely where others lie beside it
+POINTING = {"stem_match": 0.5, "named_definition": 0.5, "scope_match": 1.0, "path_mention": 1.0}  # signals
 MOSTLY_KNOWN = 0.5  # of a question, by rarity: if less occurs here, other spellings are suggested
 KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each; in a large index …
 KEPT_SHARE = 6  # … this many per row
@@ -698,7 +700,14 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     scores = [item.score for item in ranked[:10]]
     found = grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
     quoting = {int(view.row_file[row]) for row in evidence.quoting}
-    return replace(found, quoted=not quoting.isdisjoint(best[:1]))
+    folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
+    return replace(
+        found,
+        pointed=sum(worth * float(evidence.files[name][best[0]]) for name, worth in POINTING.items()) if best else 0.0,
+        length=min(len(query.words) / REPORT_WORDS, 1.0),
+        together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
+        quoted=not quoting.isdisjoint(best[:1]),
+    )
 
 
 def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:

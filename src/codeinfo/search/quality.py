@@ -1,7 +1,8 @@
 """Search quality: how likely it is that the answer is among the first results, and what to do if it is not.
 
-The confidence is a logistic model of how much of the query the first file covers and how far it leads, fitted on
-questions, commit messages and bug reports together: an answer may look clear and still be wrong.
+The confidence is a logistic model of how much of the query the first file covers, how far it leads and whether the
+query points at it, fitted on questions, commit messages and questions about other projects together: an answer may look
+clear and still be wrong.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ NAMES = STEM | DEFINED
 ALL_OF_IT = 0.999
 QUOTED = "the first result contains the exact text"
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three, on every set of questions
+THERE = 0.97  # that a name or a text occurs is certain, whatever it means
 
 
 class Grounds(Struct, frozen=True):
-    """The evidence for an answer, each 0..1."""
+    """The evidence for an answer, each 0..1, but `pointed` up to 3."""
 
     known: float  # share of the query, by rarity, that occurs in this index at all
     covered: float  # share that the best of the first files has
@@ -35,16 +37,27 @@ class Grounds(Struct, frozen=True):
     title: float = 0.0  # share of the first line's words that the first file has; less if few words are known
     lead: float = 0.0  # by how much the first file's score exceeds the fourth's
     spread: float = 0.0  # and the tenth's
+    pointed: float = 0.0  # how much the query points at the first file: its name, its folders, a mention, a definition
+    length: float = 0.0  # of the query, relative to a report: the more it says, the less is due to chance
+    together: float = 0.0  # share of the first five files that lie in the folder of the first
     alone: bool = False  # no other file matches at all
     quoted: bool = False  # the first file contains the query's text verbatim
 
 
 MOSTLY_KNOWN = 0.6  # below this share of known words, leading by them means little
 USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # with too few files to tell
-WITH_VECTORS = {"known": 0.45, "named": 0.25, "closest": 5.98, "title": 1.41, "lead": 2.8, "spread": 3.3}
-WITH_VECTORS_FROM = -5.57
-WITHOUT_VECTORS = {"known": 1.08, "named": 0.51, "title": 2.05, "lead": 3.03, "spread": 3.34}
-WITHOUT_VECTORS_FROM = -3.8
+WITHOUT_VECTORS = {"title": 2.9, "lead": 1.5, "spread": 2.6, "pointed": 2.1, "length": 1.0, "together": 0.8}
+WITHOUT_VECTORS_FROM = -4.25
+WITH_VECTORS = {
+    "closest": 3.7,
+    "title": 2.2,
+    "lead": 1.8,
+    "spread": 2.4,
+    "pointed": 1.7,
+    "length": 0.6,
+    "together": 0.6,
+}
+WITH_VECTORS_FROM = -4.9
 
 
 def grounds(
@@ -74,17 +87,16 @@ def grounds(
     covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))
     share = min(1.0, known / total / MOSTLY_KNOWN)
     alone, title, lead, spread = len(scores) == 1, title * share, lead * share, spread * share
-    return Grounds(known / total, covered / total, named / total, closest, title, lead, spread, alone)
+    return Grounds(known / total, covered / total, named / total, closest, title, lead, spread, alone=alone)
 
 
 def assess(found: Grounds, query: Query) -> Quality:
     worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
-    # That a name occurs is certain, whatever it means; a single word means too little to be near anything.
-    is_there = found.quoted or (query.bare_name and found.named >= ALL_OF_IT)
-    if found.closest is not None and not is_there:
+    if found.closest is not None:
         worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
     score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
-    confidence = max(round(1 / (1 + math.exp(-score)), 3), OK if is_there else 0.0)
+    is_there = found.quoted or (query.bare_name and found.named >= ALL_OF_IT)
+    confidence = max(round(1 / (1 + math.exp(-score)), 3), THERE if is_there else 0.0)
     if confidence >= OK:
         return Quality("ok", confidence, (QUOTED,) if found.quoted else ())
     reasons = _reasons(found)
