@@ -208,8 +208,10 @@ class Binder:
                         found += self.top_level(target.path, name)
         if unit.facts.rules.imports.headers and defining:
             headers = defining & self._included(unit.facts.path)
-            if not headers and re.search(rf"\b(?:class|struct) +{name};", self.lines(unit).joined()):
-                headers = defining
+            if not headers:
+                text = self.lines(unit).joined()
+                is_declared = f"class {name};" in text or f"struct {name};" in text
+                headers = defining if is_declared else headers
             found += [one for path in sorted(headers) for one in self.top_level(path, name) if not self._declares(one)]
         return list(dict.fromkeys(found))
 
