@@ -290,7 +290,7 @@ def test_a_job_that_fails_is_tried_again_and_shown(
     assert (jobs(team).waiting, jobs(team).failed) == (1, ())  # waits for its time
     assert "cannot be fetched" in jobs(team).retried[0].problem
     write_text(jobs(team))
-    assert "tried again  index_ref" in capsys.readouterr().out
+    assert "will be retried  index_ref" in capsys.readouterr().out
     with team.database.transaction() as db:
         db.execute("UPDATE procrastinate_jobs SET scheduled_at = now()")
     team.work()
