@@ -83,6 +83,7 @@ FACTORS = (
     "secondary",
     "asked_secondary",
     "test_topic",
+    "no_test",
     "vendored",
     "type_stub",
     "older_copy",

@@ -484,6 +484,17 @@ def test_a_query_that_points_at_the_first_file_is_surer(project: Path, provider:
     assert plain.quality.confidence < scoped.quality.confidence < mentioned.quality.confidence
 
 
+def test_who_asks_for_tests_gets_them_before_what_they_test(tmp_path: Path) -> None:
+    """The file itself says more about the pool than its tests do."""
+    pool = 'class Pool:\n    """A pool of connections."""\n\n    def pool_size(self):\n        return len(self.pool)\n'
+    tests = "from pool import Pool\n\n\ndef test_size():\n    assert Pool().pool_size() == 0\n"
+    others = {f"src/other_{at}.py": f"def other_{at}():\n    return {at}\n" for at in range(8)}
+    with make_engine(write(tmp_path, {"src/pool.py": pool, "tests/test_pool.py": tests, **others})) as engine:
+        find = searcher(engine, tmp_path)
+        assert paths(find("tests of the connection pool"))[:2] == ["tests/test_pool.py", "src/pool.py"]
+        assert paths(find("size of the connection pool"))[0] == "src/pool.py"
+
+
 def test_keyword_search_only_says_so(project: Path) -> None:
     with make_engine(project, "none") as engine:
         result = searcher(engine, project)("retry policy", explain=True)

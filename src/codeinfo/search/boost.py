@@ -366,6 +366,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
             factors["asked_secondary"] = w.asked_secondary
         else:
             factors["secondary"] = w.secondary
+    elif query.wants_tests:
+        factors["no_test"] = w.no_test
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:

@@ -43,6 +43,7 @@ class Weights(NamedTuple):
     secondary: float = 0.28  # tests, examples, benchmarks, legacy, where the query is not about them
     asked_secondary: float = 1.0  # where it is
     test_topic: float = 0.5  # where it speaks of testing but asks for no tests, as "test client" does
+    no_test: float = 0.6  # other files where it asks for tests
     docs: float = 0.2  # documents, where the query does not ask for them
     config: float = 0.25  # data and settings, likewise
     vendored: float = 0.3
@@ -73,6 +74,7 @@ TASK = QUESTION._replace(
     docs=0.15,
     secondary=0.35,
     asked_secondary=0.5,
+    no_test=1.0,
     type_stub=0.55,
     tiny=0.8,
 )
@@ -96,6 +98,7 @@ REPORT = QUESTION._replace(
     docs=0.35,
     secondary=0.4,
     asked_secondary=0.5,
+    no_test=1.0,
     tiny=0.87,
 )
 
@@ -133,6 +136,7 @@ DOCUMENTS = Weights(
     secondary=1.0,
     asked_secondary=1.0,
     test_topic=1.0,
+    no_test=1.0,
     docs=1.0,
     config=1.0,
     vendored=1.0,
