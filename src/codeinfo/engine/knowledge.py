@@ -503,7 +503,7 @@ def _base(history: History, wanted: str) -> str:
 
 def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tuple[list[diff.Revision], list[str]]:
     """Every changed file known to the index, with its definitions, imports and calls on both sides."""
-    listed = store.manifest()
+    listed = store.manifest().keys() - {skip.path for skip in store.counts().skipped}
     changed = sorted(project.history.changed_from(base))
     texts: dict[str, tuple[str, str]] = {}
     changes: list[diff.Difference] = []
