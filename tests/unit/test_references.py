@@ -364,7 +364,9 @@ def test_includes_lead_to_the_types_of_c_plus_plus(tmp_path: Path) -> None:
         "int Merger::merge() { return 1; }\n",
         "core/Database.h": "class Database {\npublic:\n    int root();\n};\nDatabase* database();\n"
         "inline Database* opened() { return database(); }\n",
-        "core/All.h": '#include "core/Merger.h"\n#include "core/Database.h"\n',
+        "core/All.h": '#include "core/Merger.h"\n#include "core/Database.h"\n#include "core/Price.h"\n',
+        "core/Price.h": "namespace shop {\nclass Price {\npublic:\n    int net();\n};\n}\n",
+        "cli/Pay.cpp": '#include "core/All.h"\nint pay(shop::Price price) { return price.net(); }\n',
         "cli/Merge.cpp": '#include "core/All.h"\nint run() {\n    Merger merger(1);\n'
         "    opened()->root();\n    return merger.merge();\n}\n",
         "other/Merger.cpp": "#include <lib.h>\nint run(lib::Merger* merger) { return merger->merge(); }\n",
@@ -379,6 +381,7 @@ def test_includes_lead_to_the_types_of_c_plus_plus(tmp_path: Path) -> None:
         assert ("core/Merger.h", 4, "resolved") in uses(engine, tmp_path, "Database")  # declared there, not included
         assert ("cli/Merge.cpp", 4, "resolved") in uses(engine, tmp_path, "Database.root")
         assert ("cli/Merge.cpp", 5, "resolved") in uses(engine, tmp_path, "Merger.merge")
+        assert uses(engine, tmp_path, "Price") == {("cli/Pay.cpp", 2, "resolved")}
 
 
 def test_other_languages(tmp_path: Path) -> None:

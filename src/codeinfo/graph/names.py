@@ -592,6 +592,9 @@ class NameResolver:
         known = self._received.get(key)
         if known is None:
             owners = self._receivers.evaluate(unit, use.receiver, use)
+            if not owners and not rows and self._binder.is_namespace(unit, use.receiver):
+                known = self._received[key] = self._without_receiver(unit, use)
+                return known
             if use.receiver.endswith("{}"):  # a key passed to a constructor is its parameter
                 types = [one for one in owners if isinstance(one, SymbolId)]
                 owners = [one for one in types if not self._binder.member(one, "__init__")]

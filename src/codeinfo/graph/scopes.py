@@ -215,6 +215,13 @@ class Binder:
             found += [one for path in sorted(headers) for one in self.top_level(path, name) if not self._declares(one)]
         return list(dict.fromkeys(found))
 
+    def is_namespace(self, unit: Unit, written: str) -> bool:
+        """Whether something written before a name of C++ is a namespace of a header that the file includes."""
+        if not unit.facts.rules.imports.headers:
+            return False
+        files = self._index.graph.files
+        return any(written in files[path].packages for path in (unit.facts.path, *self._included(unit.facts.path)))
+
     def _included(self, path: str) -> frozenset[str]:
         """The files that a file of C or C++ includes, directly or through others."""
         known = self._includes.get(path)
