@@ -382,6 +382,7 @@ def test_includes_lead_to_the_types_of_c_plus_plus(tmp_path: Path) -> None:
         assert ("cli/Merge.cpp", 4, "resolved") in uses(engine, tmp_path, "Database.root")
         assert ("cli/Merge.cpp", 5, "resolved") in uses(engine, tmp_path, "Merger.merge")
         assert uses(engine, tmp_path, "Price") == {("cli/Pay.cpp", 2, "resolved")}
+        assert uses(engine, tmp_path, "Price.net") == {("cli/Pay.cpp", 2, "resolved")}
 
 
 def test_other_languages(tmp_path: Path) -> None:

@@ -435,6 +435,8 @@ class Binder:
                 return self._descend(whole, parts[length:])
         if not parts:
             return []
+        spaces = (at for at in range(len(parts) - 1, 0, -1) if self.is_namespace(unit, ".".join(parts[:at])))
+        parts = parts[next(spaces, 0) :]
         first = self.bare(unit, parts[0], within) or (self.path_start(unit, parts[0]) if "::" in written else [])
         return self._descend(first, parts[1:])
 

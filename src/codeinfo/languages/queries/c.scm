@@ -15,12 +15,12 @@
 
 (preproc_include) @import
 
-(parameter_declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
-(parameter_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
-(declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type declarator: (init_declarator declarator: (identifier) @bind))
-(declaration type: (type_identifier) @bind.type
+(parameter_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (identifier) @bind)
+(parameter_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (identifier) @bind)
+(declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (init_declarator declarator: (identifier) @bind))
+(declaration type: [(type_identifier) (struct_specifier !body)] @bind.type
   declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @bind)))
-(field_declaration type: (type_identifier) @bind.type declarator: (field_identifier) @bind)
-(field_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))
+(field_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (field_identifier) @bind)
+(field_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))

@@ -9,4 +9,13 @@
 (parameter_declaration type: (_) @bind.type declarator: (reference_declarator (identifier) @bind))
 (declaration type: (placeholder_type_specifier) @bind.auto
   declarator: (init_declarator declarator: (identifier) @bind value: (_) @bind.value))
-(function_definition type: (type_identifier) @returns)
+(parameter_declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (identifier) @bind)
+(parameter_declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (identifier) @bind)
+(declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (init_declarator declarator: (identifier) @bind))
+(declaration type: [(template_type) (qualified_identifier)] @bind.type
+  declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @bind)))
+(field_declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (field_identifier) @bind)
+(field_declaration type: [(template_type) (qualified_identifier)] @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))
+(function_definition type: [(type_identifier) (template_type) (qualified_identifier)] @returns)
