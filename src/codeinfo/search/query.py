@@ -234,7 +234,8 @@ def _quotation(text: str) -> Quotation | None:
 
 _TEST_WORDS = frozenset("test tests tested testing spec specs".split())
 _WANTED_TESTS = re.compile(
-    r"\b(?:tests|tested|(?:unit|integration|e2e|regression)[ -]test|specs of|test(?:ing)? (?:for|of|that|case|suite))\b",
+    r"\b(?:tests|tested|specs of|(?:unit|integration|e2e|regression)[ -]test"
+    r"|test(?:ing)? (?:for|of|that|case|suite))\b",
     re.IGNORECASE,
 )
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
