@@ -248,7 +248,10 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
         found = search(f"{chunk.symbol}\n{chunk.text}", view, index.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
-    return replace(found, query=where, notes=(*found.notes, *notes))
+    quality = found.quality
+    if found.hits and quality.hint:  # reasons and hints about the words of a query do not help here
+        quality = replace(quality, reasons=("nothing here is clearly similar",), hint="")
+    return replace(found, query=where, quality=quality, notes=(*found.notes, *notes))
 
 
 def allowed_files(
