@@ -302,7 +302,8 @@ class SqliteStore:
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
         with self._connections.reading() as db:
-            for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ?", (sha256,)):
+            # Without chunks there are no vectors, and a project may have thousands of empty files.
+            for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ? AND chunk_count > 0", (sha256,)):
                 found = self._vectors.of(db, file_id)
                 if found is not None:
                     return found
