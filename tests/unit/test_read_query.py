@@ -132,6 +132,7 @@ def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> Non
         ("http client: retry on 503", Shape.TASK, {"http", "client"}),
         ("fix(router): keep the query string", Shape.TASK, {"rout"}),
         ("what does this mean: a retry", Shape.QUESTION, set()),
+        ("-Refactored enum name writing -Tests", Shape.TASK, set()),
     ],
 )
 def test_questions_tasks_and_reports_are_distinguished(text: str, shape: Shape, scope: set[str]) -> None:

@@ -380,12 +380,13 @@ CHANGE_VERBS = frozenset(  # and what opens the subjects of commits in their pla
     """
     chore feat feature perf pr
     add added adding adds adjust allow allowed allows avoid avoids bump change changed changes clarify clean cleanup
-    convert correct correctly create deprecate disable drop dropped enable enhance ensure expose extend extract
-    fix fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
-    keep limit make makes mark merge migrate modify move moved optimize pass prefer prevent prevents print properly
-    provide reduce refactor reject remove removed removes removing rename renamed reorder replace replaced report
-    require reset resolve restore restrict return revert rework rewrite set simplify skip sort speed split stop
-    support supports switch tweak unify update updated updates upgrade use used validate wait warn wrap
+    convert correct correctly create deprecate disable drop dropped enable enhance ensure expose extend extract fix
+    fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
+    introduced keep limit make makes mark merge migrate modify move moved optimize optimized pass prefer prevent
+    prevents print properly provide reduce refactor refactored reject remove removed removes removing rename renamed
+    reorder replace replaced report require reset resolve restore restrict return revert rework reworked rewrite set
+    simplify skip sort speed split stop support supports switch tweak unify update updated updates upgrade use used
+    validate wait warn wrap
     """.split()
 )
 _OPENINGS = CHANGE_VERBS | frozenset(  # these as the first word only: "report check warnings" is about checks
