@@ -265,21 +265,21 @@ _KEY_OF = tuple(
 
 _LONGEST_BEFORE = 13  # bytes: "subscription_"
 
-# Possessive: no backtracking, so that a failing match costs one pass. Control characters end a value: they separate the
-# fields of a log.
+# Possessive characters: hardly any backtracking, so that a failing match costs about one pass. Groups are not: before
+# 3.11.5 Python fails to match possessive groups. Control characters end a value: they separate the fields of a log.
 _ASSIGNED = re.compile(
-    rb"""(?P<rest>[\w.-]{0,40}+) (?P<closed>\\{0,3}+["'`])?+ [\])]?+ [ \t]{0,8}+
-    (?: :[ \t]?+ [A-Za-z_.<>?|]{1,24}+ [ \t]?+ (?==[ \t]?+[rbuf@$]?["'`]) )?+  # the type of a variable
+    rb"""(?P<rest>[\w.-]{0,40}+) (?P<closed>\\{0,3}+["'`])? [\])]?+ [ \t]{0,8}+
+    (?: :[ \t]?+ [A-Za-z_.<>?|]{1,24}+ [ \t]?+ (?==[ \t]?+[rbuf@$]?["'`]) )?  # the type of a variable
     (?: (?: =>|:=|\?=|={1,3}+|:|> | (?(closed),|(?!)) ) [ \t]{0,8}+  # a comma in setdefault("KEY", "...")
     |   (?(closed)(?!)|(?<=[ \t])) )  # --token VALUE, and a line of .netrc
     (?:
         [rbuf@$]{0,2}+
-        (?: " (?P<double>(?:[^"\\\0- ]|\\[^"\0- ]){8,4096}+) "
-        |   ' (?P<single>(?:[^'\\\0- ]|\\[^'\0- ]){8,4096}+) '
+        (?: " (?P<double>(?:[^"\\\0- ]|\\[^"\0- ]){8,4096}) "
+        |   ' (?P<single>(?:[^'\\\0- ]|\\[^'\0- ]){8,4096}) '
         |   ` (?P<back>[^`\0- ]{8,4096}+) `
         |   \\{1,3}+["'] (?P<escaped>[^"'\\\0- ]{8,4096}+) \\{1,3}+["'] )
     |
-        (?: [|>][-+0-9]{0,2}+ [ \t]*+\n[ \t]*+ )?+  # a block scalar of YAML
+        (?: [|>][-+0-9]{0,2}+ [ \t]*+\n[ \t]*+ )?  # a block scalar of YAML
         (?P<bare>[^\0- "'`,;<>(){}\[\]|\\]{8,4096}+) (?![(\[{|>])
     )""",
     re.VERBOSE,
@@ -346,7 +346,7 @@ def _is_random_in_url(value: bytes) -> bool:
     return looks_random(unquote_to_bytes(value))
 
 
-_BASE64 = rb"(?P<value>(?:[A-Za-z0-9+]|\\?/){8,2048}+={0,2})"
+_BASE64 = rb"(?P<value>(?:[A-Za-z0-9+]|\\?/){8,2048}={0,2})"
 _PHRASES: tuple[tuple[bytes, re.Pattern[bytes], Callable[[bytes], bool], str], ...] = tuple(
     (literal, re.compile(pattern, re.IGNORECASE), is_secret, kind)
     for literal, pattern, is_secret, kind in (
@@ -435,7 +435,7 @@ _SECRET_KIND = re.compile(rb"kind[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?Secret\b")
 _DOCUMENT_BORDER = b"\n---"
 _YAML_DATA = re.compile(
     rb"^(?P<indent>[ \t]*+)(?P<name>stringData|data):[ \t]*+\n"
-    rb"(?P<body>(?:(?P=indent)[ \t]++\S[^\n]*+(?:\n|\Z)|[ \t]*+\n)++)",
+    rb"(?P<body>(?:(?P=indent)[ \t]++\S[^\n]*+(?:\n|\Z)|[ \t]*+\n)+)",
     re.MULTILINE,
 )
 _JSON_DATA = re.compile(rb"\"(?P<name>stringData|data)\"\s{0,8}:\s{0,8}\{(?P<body>[^{}]*+)\}")
