@@ -157,6 +157,17 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
     assert report.groups == (("a.py", "b.py"),)
 
 
+def test_a_function_that_repeats_the_path_of_an_import_does_not_make_it_lazy(tmp_path: Path) -> None:
+    sources = {
+        "lib/mug.rb": "require_relative 'jar'\nshow = ->() { puts './jar' }\n",
+        "lib/jar.rb": "require_relative 'mug'\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        report = engine.code.cycles(CyclesRequest(str(root)))
+    assert [cycle.files for cycle in report.cycles] == [("lib/jar.rb", "lib/mug.rb")]
+
+
 def test_tests_of_a_file_are_those_named_after_it_and_those_behind_a_package(tmp_path: Path) -> None:
     sources = {
         "go.mod": "module m\n",

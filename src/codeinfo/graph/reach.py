@@ -373,11 +373,11 @@ def unused_exports(
         if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
             continue
         is_included = not file.rules.imports.headers or _HEADER.search(file.path)
-        text = index.lines(file.file_id).joined()
-        is_program = "main" in (*file.exports, *file.hidden) or text.startswith("#!")
+        lines = index.lines(file.file_id)
+        is_program = "main" in (*file.exports, *file.hidden) or lines.get(1, "").startswith("#!")
         if used_here and (is_program or not is_included):
             continue  # nobody imports a program, or includes what is no header
-        if is_program and f'"{definition.name}"' in text:
+        if is_program and f'"{definition.name}"' in lines.joined():
             continue  # a program may call what its argument names
         if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
             continue

@@ -412,8 +412,9 @@ _FUNCTIONS = frozenset({"function_definition", "function_expression", "function"
 
 def _is_in_function(root: Node, source: Source, entry: Import) -> bool:
     """Whether a function that may have no name is around an import, and is not called on the spot."""
-    start = source.text.find(entry.module, source.line_start(entry.line)) * source.unit_bytes
-    node = root.descendant_for_byte_range(start, start)
+    line = source.line_start(entry.line), source.line_start(entry.line + 1)
+    start = source.text.find(entry.module.removeprefix("./"), *line) * source.unit_bytes
+    node = root.descendant_for_byte_range(start, start) if start >= 0 else None
     while node is not None:
         outer = node.parent
         if node.type in _FUNCTIONS and not (outer is not None and outer.type == "parenthesized_expression"):
