@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Build tools that pip fetches on its own obey the same versions.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The embedded PostgreSQL creates its user with useradd, which supervisors and cron often leave out of PATH.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 # How much of a soak to run: 1 is all of it.
 SIZE ?= 1

@@ -498,7 +498,13 @@ def embedded_database(folder: Path) -> Iterator[str]:
         raise UsageError(
             f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
         ) from error
-    started = get_server(folder, cleanup_mode="stop")
+    try:
+        started = get_server(folder, cleanup_mode="stop")
+    except FileNotFoundError as error:  # PostgreSQL refuses to run as root, so a user is created for it
+        raise UsageError(
+            f"PostgreSQL cannot be started: {error.filename} was not found",
+            next_step="add /usr/sbin to PATH, or run the command as a user other than root",
+        ) from error
     try:
         address = str(started.get_uri())
         with psycopg.connect(address, autocommit=True) as db:
