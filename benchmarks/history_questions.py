@@ -36,7 +36,6 @@ from codeinfo.evals.run import Commit, is_code, read_commits, reason_to_leave_ou
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.languages import language_of
-from codeinfo.model import FileKind
 from codeinfo.sources import git
 
 LOOKED_AT = 3000  # commits, newest first
@@ -212,7 +211,7 @@ def functions_around(spans: Iterable[Span], path: str, text: str) -> list[Span]:
     language = language_of(path)
     if language is None:
         return []
-    parsed = parse_file(path, text, language.name, FileKind.CODE, ChunkSettings())
+    parsed, _ = parse_file(path, text, language.name, ChunkSettings())
     known = [(one.start_line, one.end_line) for one in parsed.definitions if one.is_function or one.kind == "macro"]
     found: dict[Span, None] = {}
     for first, last in spans:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from codeinfo.graph.code_index import ImportResolver, facts_of
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import parse_packed
+from codeinfo.index.parse import parse_file
 from codeinfo.languages.model import FileFacts, Tree
-from codeinfo.model import FileKind
 from codeinfo.ports import CodeFile
 from codeinfo.sources.ignore import excluded_folder
 
@@ -22,7 +21,7 @@ class Codebase:
         self.packed = {}
         for number, (path, text) in enumerate(sources.items()):
             language = LANGUAGES.get("." + path.rpartition(".")[2], "")
-            parsed, packed = parse_packed(path, text, language, FileKind.CODE, ChunkSettings())
+            parsed, packed = parse_file(path, text, language, ChunkSettings())
             file = CodeFile(number, path, language, "code", len(text), "")
             self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
             self.imports[path] = parsed.imports

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tables import Table
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import parse_packed
+from codeinfo.index.parse import parse_file
 from codeinfo.languages import language_of_text
 from codeinfo.model import FileKind
 from codeinfo.tokens import terms, words
@@ -72,9 +72,7 @@ def _read(name: str, language: str, tree: Path, root: str, asked: list[dict[str,
             found = language_of_text(path, text)
             if found is None or found.kind is not FileKind.CODE or not text.strip():
                 continue
-            parsed, _ = parse_packed(
-                path, text, found.name, FileKind.CODE, ChunkSettings(), syntax=len(text) < 1_500_000
-            )
+            parsed, _ = parse_file(path, text, found.name, ChunkSettings(), syntax=len(text) < 1_500_000)
             paths.append(path)
             for chunk in parsed.chunks:
                 of_file.append(len(paths) - 1)

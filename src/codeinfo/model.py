@@ -149,7 +149,6 @@ class ParsedFile(Struct, frozen=True):
     chunks: tuple[Chunk, ...]
     definitions: tuple[Definition, ...] = ()
     imports: tuple[Import, ...] = ()
-    references: tuple[Reference, ...] = ()
     terms: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()  # e.g. "parser gave up after 10 s: indexed as text"
 

@@ -19,7 +19,6 @@ from codeinfo.errors import UsageError
 from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
-from codeinfo.model import FileKind
 from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources.documents import Refused, open_office_file
 
@@ -112,7 +111,7 @@ def test_fifty_thousand_levels_of_html_cost_nothing(tmp_path: Path) -> None:
 
 def test_a_conversion_that_never_ends_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "time_limit_s", lambda text, settings: 0.05)
-    tasks = [ParseTask(f"{n}.html", b"<p>x" * 2_000_000, "html", FileKind.DOCS) for n in range(2)]
+    tasks = [ParseTask(f"{n}.html", b"<p>x" * 2_000_000, "html") for n in range(2)]
     with ParsePool(ChunkSettings(), workers=1) as workers:
         results = list(workers.run(tasks))
     assert [bool(result.refusal) for result in results] == [True, True]

@@ -18,16 +18,15 @@ from codeinfo.errors import CodeInfoError
 from codeinfo.index import pool as pool_module
 from codeinfo.index import pool as spares_module
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import parse_packed
+from codeinfo.index.parse import parse_file
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares, Worker
-from codeinfo.model import FileKind
 
 SETTINGS = ChunkSettings()
 PATIENT = ChunkSettings(parse_timeout_s=60)  # for machines that are busy with other tests
 
 
 def task(path: str, text: str, language: str = "python") -> ParseTask:
-    return ParseTask(path, text, language, FileKind.CODE)
+    return ParseTask(path, text, language)
 
 
 def run_one(text: str, language: str = "python", settings: ChunkSettings = SETTINGS) -> Parsed:
@@ -68,7 +67,7 @@ def test_results_equal_those_of_a_parse_in_this_process() -> None:
     assert results.keys() == {entry.path for entry in todo}
     for entry in todo:
         assert isinstance(entry.text, str)
-        parsed, references = parse_packed(entry.path, entry.text, entry.language, entry.kind, PATIENT)
+        parsed, references = parse_file(entry.path, entry.text, entry.language, PATIENT)
         assert results[entry.path] == Parsed(entry.path, parsed, references)
 
 
@@ -314,10 +313,9 @@ SCRIPT = """
 import os, sys, time
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
-from codeinfo.model import FileKind
 def tasks():
     for number in range(10**9):
-        yield ParseTask(f"{number}.py", "x = 1\\n" * 100, "python", FileKind.CODE)
+        yield ParseTask(f"{number}.py", "x = 1\\n" * 100, "python")
 with ParsePool(ChunkSettings(), workers=1) as pool:
     results = pool.run(tasks())
     next(results)

@@ -9,14 +9,13 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.graph.uses import Bindings, Written, all_references, unpack, value_links, written_types
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import parse_packed
-from codeinfo.model import FileKind
+from codeinfo.index.parse import parse_file
 from codeinfo.operations.code import RefsRequest
 
 
 def rows(language: str, code: str, name: str) -> list[tuple[int, str, str]]:
     """Line, mark and text of what a name is bound to."""
-    uses, bound = unpack(parse_packed("a", code, language, FileKind.CODE, ChunkSettings())[1])
+    uses, bound = unpack(parse_file("a", code, language, ChunkSettings())[1])
     return [(row.line, row.mark, row.text) for row in Bindings(bound, uses.partition("\n")[0]).of(name)]
 
 
@@ -92,7 +91,7 @@ def test_a_value_is_read(text: str, expected: list[list[tuple[str, str]]]) -> No
 
 def test_a_use_has_its_receiver_over_several_lines() -> None:
     code = "this.api\n  .load(a, b(c))\n  .pipe(map((x) => x.name));\n(await api.stop()).now();\n''.trim();\n"
-    uses, _ = unpack(parse_packed("a", code, "typescript", FileKind.CODE, ChunkSettings())[1])
+    uses, _ = unpack(parse_file("a", code, "typescript", ChunkSettings())[1])
     found = {(use.line, use.name): use.receiver for use in all_references(uses)}
     assert found[2, "load"] == "this.api"
     assert found[3, "pipe"] == "this.api.load()"
@@ -102,7 +101,7 @@ def test_a_use_has_its_receiver_over_several_lines() -> None:
 
 def test_every_name_of_a_line_is_a_use() -> None:
     code = "point.x + a.b.cd(1) + runner?.cancel?.(2) + box.\n  load(3) + make<Box>(4) + xs[0].size\n"
-    uses, _ = unpack(parse_packed("a", code, "typescript", FileKind.CODE, ChunkSettings())[1])
+    uses, _ = unpack(parse_file("a", code, "typescript", ChunkSettings())[1])
     found = {(use.name, use.role, use.receiver) for use in all_references(uses)}
     assert found == {
         ("point", "use", ""),
@@ -120,7 +119,7 @@ def test_every_name_of_a_line_is_a_use() -> None:
 
 def test_a_giant_line_is_no_trap() -> None:
     code = "x = " + "f(" * 20_000 + ")" * 20_000 + ".y\n" + "a.b(" * 3000
-    assert parse_packed("a", code, "python", FileKind.CODE, ChunkSettings())[1]
+    assert parse_file("a", code, "python", ChunkSettings())[1]
 
 
 # Sources, the name asked for, its uses as file:line, and how many more cannot be distinguished from those of others.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from codeinfo.index.chunk import COMMENT_WEIGHT, ChunkSettings, weighted_terms
 from codeinfo.index.parse import parse_file
 from codeinfo.languages import GRAMMARS
-from codeinfo.model import Chunk, FileKind, ParsedFile
+from codeinfo.model import Chunk, ParsedFile
 
 SETTINGS = ChunkSettings()
 SMALL = ChunkSettings(code_chars=60, code_max_chars=100)
@@ -25,7 +25,7 @@ SNIPPETS = {
 def parse(
     text: str, language: str = "python", chunking: ChunkSettings = SETTINGS, *, syntax: bool = True
 ) -> ParsedFile:
-    return parse_file("file", text, language, FileKind.CODE, chunking, syntax=syntax)
+    return parse_file("file", text, language, chunking, syntax=syntax)[0]
 
 
 def spans(chunks: tuple[Chunk, ...]) -> list[tuple[int, int]]:

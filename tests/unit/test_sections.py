@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.model import FileKind, ParsedFile
+from codeinfo.model import ParsedFile
 
 SETTINGS = ChunkSettings()
 SMALL = ChunkSettings(doc_chars=100, doc_overlap=30)
 
 
 def parse(text: str, language: str = "markdown", chunking: ChunkSettings = SETTINGS) -> ParsedFile:
-    return parse_file("doc", text, language, FileKind.DOCS, chunking)
+    return parse_file("doc", text, language, chunking)[0]
 
 
 def outline(parsed: ParsedFile) -> list[tuple[int, int, str]]:

@@ -10,7 +10,7 @@ from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import pack_code, parse_file
 from codeinfo.languages import GRAMMARS
-from codeinfo.model import Definition, FileKind, ParsedFile, Reference
+from codeinfo.model import Definition, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
 # are not exported.
@@ -21,7 +21,7 @@ for file in sorted((Path(__file__).parents[1] / "snippets").glob("*.txt")):
 
 
 def parse(language: str, text: str, path: str = "file") -> ParsedFile:
-    return parse_file(path, text, language, FileKind.CODE, ChunkSettings())
+    return parse_file(path, text, language, ChunkSettings())[0]
 
 
 def definition(language: str, qualified: str) -> Definition:
@@ -234,7 +234,7 @@ def test_imports(language: str) -> None:
 def uses(language: str, text: str) -> list[str]:
     return [
         f"{use.line} {use.name}{'()' if use.role == 'call' else ''} {use.within}".strip()
-        for use in parse(language, text).references
+        for use in all_references(unpack(parse_file("file", text, language, ChunkSettings())[1])[0])
     ]
 
 

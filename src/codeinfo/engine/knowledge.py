@@ -537,7 +537,7 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     """Parse old versions of files, which no index has, and return those for which the parser produced only text: it may
     be busy or gone."""
     tasks = [
-        ParseTask(path, text, language.name, kind_of(path, language))
+        ParseTask(path, text, language.name)
         for path, text in texts.items()
         if (language := language_of(path)) is not None
     ]

@@ -287,10 +287,9 @@ def _sqlite() -> Check:
 def _grammars() -> Check:
     from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
-    from codeinfo.model import FileKind
 
     try:
-        parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())
+        parsed, _ = parse_file("check.py", "def check():\n    pass\n", "python", ChunkSettings())
     except (ImportError, OSError) as error:
         return Check("grammars", "fail", str(error), "Install CodeInfo again: pip install --force-reinstall codeinfo")
     if [definition.name for definition in parsed.definitions] != ["check"]:

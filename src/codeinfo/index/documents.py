@@ -258,7 +258,6 @@ def _long_block(first: int, last: int, source: Source, settings: ChunkSettings) 
             yield Span(line, line, (column, column + max_chars))
 
 
-CONVERT_TIMEOUT_S = 60.0  # a PDF of a thousand pages takes a few seconds
 MAX_LINKS = 5000  # of one document
 _MAX_BREADCRUMB = 240
 

@@ -174,7 +174,7 @@ class _Reader:
                 self._reuse(source, loaded.sha256, known)
                 continue
             if self._documents:
-                yield ParseTask(source.path, loaded.data, self._document(source, loaded), FileKind.DOCS)
+                yield ParseTask(source.path, loaded.data, self._document(source, loaded))
                 continue
             text = decode(loaded.data)
             if text is None:
@@ -189,7 +189,7 @@ class _Reader:
             name = language.name if language else "text"
             kind = kind_of(source.path, language)
             self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes, brought_back)
-            yield ParseTask(source.path, text.content, name, kind)
+            yield ParseTask(source.path, text.content, name)
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
         """The stored file that parsing this one again would produce."""

@@ -15,12 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import Readings
-from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parser, scan
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.languages.model import Declared, Syntax, group_imports
-from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile, symbol_kind
+from codeinfo.model import Chunk, Definition, Import, ParsedFile, symbol_kind
 from codeinfo.tokens import blank_signs, gaps_for
 
 if TYPE_CHECKING:
@@ -696,17 +695,10 @@ _NAMED_KINDS = frozenset({"constant", "prototype"})
 
 
 def parse_file(
-    path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
-) -> ParsedFile:
-    """Everything in a file; without `syntax` it is split as plain text."""
-    parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
-    return replace(parsed, references=tuple(all_references(unpack(references)[0])))
-
-
-def parse_packed(
-    path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
+    path: str, text: str, language: str, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
-    """The same with packed references, since there are many: `ParsedFile.references` stays empty."""
+    """Everything in a file, and its references, packed since there are many; without `syntax` it is split as plain
+    text."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
     source = Source(text, seen, embedded=grammar is not None and grammar.embedded)

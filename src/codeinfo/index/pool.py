@@ -1,10 +1,14 @@
 """Parsing in worker processes: nothing a file does to a parser reaches the calling process.
 
 Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first request holds the settings
-and is answered by `READY`; each further one is (path, text, language, kind, syntax), answered by (True, the parse) or
-(False, the reason). Bytes in place of a text are a document to convert; a tuple of queries in place of syntax asks for
-the lines that each of them matches; with EXPRESSIONS as the kind they are regular expressions. (REST, seconds) has no
-answer: a worker that stays idle for so long exits by itself.
+and is answered by `READY`. Each further one is answered by (True, the result) or (False, the reason):
+
+    (PARSE, path, text, language, whether by syntax)
+    (CONVERT, path, bytes)              a document
+    (QUERIES, text, language, queries)  the lines that each of them matches
+    (EXPRESSIONS, text, expressions)    the same for regular expressions, with offsets
+
+(REST, seconds) has no answer: a worker that stays idle for so long exits by itself.
 """
 
 from __future__ import annotations
@@ -28,21 +32,17 @@ from msgspec.structs import astuple, replace
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.model import Chunk, Definition, FileKind, Import, NextStep, ParsedFile, to_run
+from codeinfo.model import Chunk, Definition, Import, NextStep, ParsedFile, to_run
 
 HEADER = 8
 READY = b"\x01"
-REST = "rest"
-EXPRESSIONS = "expressions"
+PARSE, CONVERT, QUERIES, EXPRESSIONS, REST = "parse", "convert", "queries", "expressions", "rest"
+_CONVERT_TIMEOUT_S = 60.0  # a PDF of a thousand pages takes a few seconds
 
 
 def time_limit_s(text: str | bytes, settings: ChunkSettings) -> float:
-    """The time limit for one file."""
-    if isinstance(text, bytes):
-        from codeinfo.index.documents import CONVERT_TIMEOUT_S
-
-        return CONVERT_TIMEOUT_S
-    return settings.parse_timeout_s
+    """The time limit for one file; bytes are a document."""
+    return _CONVERT_TIMEOUT_S if isinstance(text, bytes) else settings.parse_timeout_s
 
 
 def worker_command(module: str, function: str = "main") -> list[str]:
@@ -251,7 +251,6 @@ class ParseTask(NamedTuple):
     path: str
     text: str | bytes  # bytes are a document for the worker to convert
     language: str
-    kind: FileKind
 
 
 class Parsed(NamedTuple):
@@ -482,7 +481,9 @@ class _Feeder:
     def _send(self, job: _Job) -> None:
         task = job.task
         if self._worker is not None:  # otherwise all jobs are sent to the next one
-            self._worker.send((task.path, task.text, task.language, task.kind.value, job.syntax))
+            is_text = isinstance(task.text, str)
+            rest = (task.language, job.syntax) if is_text else ()
+            self._worker.send((PARSE if is_text else CONVERT, task.path, task.text, *rest))
 
     def _start_worker(self) -> Worker:
         """Start a worker with the settings and all current jobs: a spare one if possible.

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.pool import EXPRESSIONS, Worker
+from codeinfo.index.pool import EXPRESSIONS, QUERIES, Worker
 from codeinfo.index.syntax import language, parser
 from codeinfo.languages import GRAMMARS
 
@@ -97,7 +97,7 @@ class OwnPatterns:
         """What is wrong with an expression; "" if it can be run."""
         if len(expression) > MOST_EXPRESSION_CHARACTERS:
             return f"longer than {MOST_EXPRESSION_CHARACTERS} characters"
-        return self._try(("", "", "", EXPRESSIONS, (expression,)))
+        return self._try((EXPRESSIONS, "", (expression,)))
 
     def query_complaint(self, name: str, query: str) -> str:
         """What is wrong with a query, and where; "" if it can be run."""
@@ -110,7 +110,7 @@ class OwnPatterns:
                 return f"{_where(query, match.start())}: unknown predicate #{match.group(1)}"
         if not re.search(r"@[\w.-]", query):
             return "nothing is captured: put @use after what counts as a use"
-        return self._try(("", "", name, "code", (query,)))
+        return self._try((QUERIES, "", name, (query,)))
 
     def _try(self, request: tuple[Any, ...]) -> str:
         reply = self._ask(request, FILE_SECONDS)
@@ -121,11 +121,11 @@ class OwnPatterns:
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
         """The lines that each query matches; none, and `gave_up`, if that took too long."""
-        return self._found(("", text, name, "code", tuple(queries)))
+        return self._found((QUERIES, text, name, tuple(queries)))
 
     def places(self, expressions: Sequence[str], text: str) -> list[list[tuple[int, int]]]:
         """The lines and offsets that each expression matches; none, and `gave_up`, if that took too long."""
-        return self._found(("", text, "", EXPRESSIONS, tuple(expressions)))
+        return self._found((EXPRESSIONS, text, tuple(expressions)))
 
     def _found(self, request: tuple[Any, ...]) -> list[list[Any]]:
         if self._left > 0:

@@ -13,10 +13,12 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
+from msgspec.structs import astuple
+
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import parse_packed
-from codeinfo.index.pool import EXPRESSIONS, HEADER, READY, REST, time_limit_s
-from codeinfo.model import FileKind, ParsedFile
+from codeinfo.index.parse import parse_file
+from codeinfo.index.pool import CONVERT, EXPRESSIONS, HEADER, PARSE, READY, REST, time_limit_s
+from codeinfo.model import ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
 
@@ -30,31 +32,30 @@ def main() -> None:
     replies.write(READY)
     replies.flush()
     while (request := _receive(requests)) is not None:
-        if len(request) == 2 and request[0] == REST:
-            signal.setitimer(signal.ITIMER_REAL, request[1])
+        task, *arguments = request
+        if task == REST:
+            signal.setitimer(signal.ITIMER_REAL, *arguments)
             continue
         # Exits if the parent is gone: it would have given up before.
-        signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(request[1], settings))
-        reply = marshal.dumps(_answer(request, settings))
+        signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(b"" if task == CONVERT else "", settings))
+        reply = marshal.dumps(_answer(task, arguments, settings))
         signal.setitimer(signal.ITIMER_REAL, 0)
         replies.write(len(reply).to_bytes(HEADER, "little"))
         replies.write(reply)
         replies.flush()
 
 
-def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
-    path, text, language, kind, syntax = request
+def _answer(task: str, arguments: list[Any], settings: ChunkSettings) -> tuple[bool, Any]:
     try:
-        if isinstance(text, bytes):
-            return _convert(path, text, settings)
-        if isinstance(syntax, tuple):
-            from codeinfo.index.queries import expression_places, query_lines  # imported late: most runs have none
+        if task == PARSE:
+            path, text, language, syntax = arguments
+            return True, _plain(*parse_file(path, text, language, settings, syntax=syntax))
+        if task == CONVERT:
+            path, data = arguments
+            return _convert(path, data, settings)
+        from codeinfo.index.queries import expression_places, query_lines  # imported late: most runs have none
 
-            if kind == EXPRESSIONS:
-                return True, expression_places(text, syntax)
-            return True, query_lines(text, language, syntax)
-        parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
-        return True, (*plain(parsed), references)
+        return True, (expression_places if task == EXPRESSIONS else query_lines)(*arguments)
     except Exception as error:  # whatever a hostile file provokes is an answer; the parent continues without syntax
         return False, f"{type(error).__name__}: {error}"[:200]
 
@@ -64,23 +65,15 @@ def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any
     from codeinfo.sources.documents import Refused
 
     try:
-        return True, (*plain(document_parse(path, data, settings)), b"")
+        return True, _plain(document_parse(path, data, settings), b"")
     except Refused as refusal:
         return False, str(refusal)[:200]
 
 
-def plain(parsed: ParsedFile) -> tuple[Any, ...]:
+def _plain(parsed: ParsedFile, references: bytes) -> tuple[Any, ...]:
     """The values of a parse as tuples, which marshal writes faster than pickle writes objects."""
-    return (
-        [(c.start_line, c.end_line, c.text, c.kind, c.symbol, c.breadcrumb) for c in parsed.chunks],
-        [
-            (d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported, d.bases)
-            for d in parsed.definitions
-        ],
-        [(i.module, i.line, i.names, i.alias, i.reexport) for i in parsed.imports],
-        parsed.terms,
-        parsed.notes,
-    )
+    objects = (list(map(astuple, some)) for some in (parsed.chunks, parsed.definitions, parsed.imports))
+    return (*objects, parsed.terms, parsed.notes, references)
 
 
 def _receive(requests: BinaryIO) -> Any:
