@@ -1,15 +1,17 @@
-"""Size-bounded caches."""
+"""Caches and batches of a bounded size."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Content = TypeVar("Content")
+Item = TypeVar("Item")
 
 
 class Cache(Generic[Key, Content]):
@@ -43,6 +45,21 @@ class Cache(Generic[Key, Content]):
         with self._lock:
             for key in self._known.keys() & keys:
                 self._total -= self._size(self._known.pop(key))
+
+
+def batches(
+    items: Iterable[Item], size: Callable[[Item], int], most: int, count: int = sys.maxsize
+) -> Iterator[list[Item]]:
+    """Consecutive items together: at most `count`, and of at most the size `most` unless a single one is larger."""
+    batch, total = list[Item](), 0
+    for item in items:
+        if batch and (len(batch) >= count or total + size(item) > most):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += size(item)
+    if batch:
+        yield batch
 
 
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur

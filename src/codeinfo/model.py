@@ -466,11 +466,15 @@ def camel(name: str) -> str:
     return _WORD_START.sub(lambda found: found[1].upper(), name)
 
 
-def camel_keys(value: Any) -> Any:
-    """JSON with the key spelling that clients of other servers expect."""
+def camel_json(value: object) -> Any:
+    """As `jsonable`, with keys in camel case, as clients of other servers expect them."""
+    return _camel_keys(jsonable(value))
+
+
+def _camel_keys(value: Any) -> Any:
     if isinstance(value, dict):
-        return {camel(key): camel_keys(item) for key, item in value.items()}
-    return [camel_keys(item) for item in value] if isinstance(value, list) else value
+        return {camel(key): _camel_keys(item) for key, item in value.items()}
+    return [_camel_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:

@@ -16,7 +16,6 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.operations import OPERATIONS
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, make_service, report_failure
@@ -233,7 +232,7 @@ def test_a_repository_that_is_being_built_is_not_searched(service: Service, tmp_
     with service.lease.use() as engine:
         building = threading.Thread(target=call, args=(service, "refresh_index"), kwargs={"project": str(large)})
         building.start()
-        while engine.indexing(large) is None or not engine.searches.projects(EmptyRequest()).projects:
+        while engine.indexing(large) is None or not engine.searches.projects().projects:
             assert building.is_alive()
         assert code_of(service, "VectorSearch", query="work", repository="large")[0] in (404, 409)
         assert code_of(service, "reingest_repository", sourceId="large")[0] in (404, 429)

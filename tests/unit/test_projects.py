@@ -13,7 +13,6 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.answers import AskRequest
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.code import (
     CallsRequest,
     CyclesRequest,
@@ -72,7 +71,7 @@ def test_a_folder_without_a_path_means_all_of_its_repository(
     assert engine.code.map(MapRequest()).files == len(FILES)
     assert engine.status(StatusRequest()).indexes[0].root == str(repository)
     assert engine.why(WhyRequest("one.py")).path == "lib/one.py"
-    assert [project.root for project in engine.searches.projects(EmptyRequest()).projects] == [str(repository)]
+    assert [project.root for project in engine.searches.projects().projects] == [str(repository)]
 
 
 def test_a_path_narrows_what_is_shown(repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

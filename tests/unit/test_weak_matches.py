@@ -155,5 +155,5 @@ def test_shells_show_suggestions(codeinfo: RunCli, engine: Engine, project: Path
     assert "Did you mean: PaymentGateway" in shown
     as_json = json.loads(codeinfo("search", "PaymentGatway", "--json", cwd=project).stdout)
     assert as_json["suggestions"] == ["PaymentGateway"]
-    assert shape_search(ask(engine, "PaymentGatway", project), {}).suggestions == ("PaymentGateway",)
-    assert "suggestions" not in to_json(shape_search(ask(engine, "PaymentGateway", project), {}))
+    assert shape_search(ask(engine, "PaymentGatway", project)).suggestions == ("PaymentGateway",)
+    assert "suggestions" not in to_json(shape_search(ask(engine, "PaymentGateway", project)))

@@ -47,7 +47,7 @@ from codeinfo.model import (
 )
 from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
-from codeinfo.operations.base import EmptyRequest, Listener
+from codeinfo.operations.base import Listener
 from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
@@ -551,7 +551,7 @@ class AnswerOperations:
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED
 
-    def agents(self, request: EmptyRequest) -> ops.AgentList:
+    def agents(self) -> ops.AgentList:
         return ops.AgentList(list_agents(self._agent_folders()))
 
     def agent(self, name: str) -> Profile:
@@ -578,7 +578,7 @@ class AnswerOperations:
 
     # --- providers and conversations ---
 
-    def providers(self, request: EmptyRequest) -> ops.ProviderList:
+    def providers(self) -> ops.ProviderList:
         return list_providers(self._config)
 
     def conversations(self, request: ops.ConversationsRequest) -> ops.ConversationPage:

@@ -22,7 +22,6 @@ from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError
 from codeinfo.globs import lies_below, match_globs
 from codeinfo.languages import language_named
 from codeinfo.model import INDEXING, Dropped, Hit, Intent, NextStep, Note, SearchResult, Signal, to_run
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.clients import (
     Project,
     ProjectsResult,
@@ -118,7 +117,7 @@ class SearchOperations:
         """Results cut by the relevance policy, for clients that send the text to a model."""
         return vector_search(self._indexes, request)
 
-    def projects(self, request: EmptyRequest) -> ProjectsResult:
+    def projects(self) -> ProjectsResult:
         projects = [_project(self._indexes, root) for root in self._indexes.roots()]
         return ProjectsResult((*projects, *self._indexes.team_projects()))
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from codeinfo.cache import batches
 from codeinfo.config import LOOPBACK, Config
 from codeinfo.engine.index_manager import IndexManager, ProgressSink, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
@@ -25,7 +26,6 @@ from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.ports import IndexTarget, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
@@ -135,7 +135,7 @@ class TeamOperations:
 
     # --- users and groups ---
 
-    def users(self, request: EmptyRequest) -> ops.TeamUsers:
+    def users(self) -> ops.TeamUsers:
         return self._users("")
 
     def add_user(self, request: ops.TeamUserAddRequest) -> ops.TeamUsers:
@@ -153,7 +153,7 @@ class TeamOperations:
     def _users(self, name: str) -> ops.TeamUsers:
         return ops.TeamUsers(self._rows(_USERS, ops.TeamUser, name=name))
 
-    def groups(self, request: EmptyRequest) -> ops.TeamGroups:
+    def groups(self) -> ops.TeamGroups:
         return self._groups("")
 
     def add_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:
@@ -464,19 +464,9 @@ class _Target(IndexTarget):
         touched: Sequence[SourceFile],
         reused: Sequence[tuple[SourceFile, int]] = (),
     ) -> None:
-        batch, size = list[bytes](), 0
-        for payload in map(encode_file, files):
-            if batch and size + len(payload) > BODY_BYTES:
-                self._send(batch)
-                batch, size = [], 0
-            batch.append(payload)
-            size += len(payload)
-        if batch:
-            self._send(batch)
-
-    def _send(self, payloads: list[bytes]) -> None:
-        self._server.ask("files", PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))
-        self.uploaded += len(payloads)
+        for payloads in batches(map(encode_file, files), len, BODY_BYTES):
+            self._server.ask("files", PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))
+            self.uploaded += len(payloads)
 
 
 class Server:

@@ -12,12 +12,13 @@ import math
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from codeinfo.cache import batches
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import (
     EmbeddingEndpoint,
@@ -97,10 +98,9 @@ class OpenAIEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        batches = [self._embed(batch) for batch in self._batches([self._document_prefix + text for text in texts])]
-        if not batches:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        return np.concatenate(batches)
+        sent = (self._cut(self._document_prefix + text) for text in texts)
+        rows = [self._embed(batch) for batch in batches(sent, len, _BATCH_CHARS, self._endpoint.batch_count)]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
 
     def embed_query(self, text: str) -> Vectors:
         row: Vectors = self._embed([self._cut(self._query_prefix + text)])[0]
@@ -108,19 +108,6 @@ class OpenAIEmbedder:
 
     def _cut(self, text: str) -> str:
         return text[:_TEXT_CHARS] or " "  # endpoints refuse the empty string
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        batch: list[str] = []
-        chars = 0
-        for text in map(self._cut, texts):
-            full = len(batch) >= self._endpoint.batch_count or chars + len(text) > _BATCH_CHARS
-            if batch and full:
-                yield batch
-                batch, chars = [], 0
-            batch.append(text)
-            chars += len(text)
-        if batch:
-            yield batch
 
     def _embed(self, batch: list[str]) -> Vectors:
         payload: dict[str, Any] = {"model": self._endpoint.model, "input": batch, "encoding_format": "float"}

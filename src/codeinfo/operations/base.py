@@ -61,7 +61,7 @@ Project = Annotated[str, Opt("The project's folder; the current one by default."
 
 
 class EmptyRequest(Struct, frozen=True):
-    """There is nothing to ask for."""
+    """Of an operation without arguments; its method takes no request."""
 
 
 class Progress(Struct, frozen=True):
@@ -130,8 +130,8 @@ class Operation(Struct, frozen=True):
         module, _, name = self.method.rpartition(":")
         method = partial(getattr(import_module(module), name), engine) if module else attrgetter(name)(engine)
         known = signature(method).parameters  # quick methods report no progress, and only answers need all of it
-        offered = {"listener": listener, "progress": listener.progress}
-        return method(request, **{name: value for name, value in offered.items() if name in known})
+        offered = {"request": request, "listener": listener, "progress": listener.progress}
+        return method(**{name: value for name, value in offered.items() if name in known})
 
     def fields_of(self, step: Step) -> dict[str, Any]:
         """What a step fills in of the request, as in JSON."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.model import CollectionState, Reflects, jsonable
-from codeinfo.operations.base import MAX_TEXT_CHARS, EmptyRequest, Input, Listener, Operation, Progress, inputs_of
+from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Listener, Operation, Progress, inputs_of
 from codeinfo.operations.clients import Project
 from codeinfo.serve.team import check_offered, team_file, team_project
 from codeinfo.team.access import describe_use, request_user, visible_projects
@@ -325,10 +325,10 @@ class Projects:
     def known(self) -> tuple[Project, ...]:
         if request_user() is not None:  # each caller knows different ones
             with self._lease.use() as engine:
-                return engine.searches.projects(EmptyRequest()).projects
+                return engine.searches.projects().projects
         if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
             with self._lease.use() as engine:
-                self._known = engine.searches.projects(EmptyRequest()).projects
+                self._known = engine.searches.projects().projects
             self._read = time.monotonic()
         return self._known
 

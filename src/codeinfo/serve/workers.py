@@ -23,7 +23,6 @@ from codeinfo.errors import UsageError
 from codeinfo.files import private_folder
 from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.serve.metrics import Metrics, Reading, memory_reading, serve_operators
 
 _RESTART_S = (1.0, 30.0)  # from, to: a process that cannot start must not keep the machine busy
@@ -199,7 +198,7 @@ def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings
 def prepare(config: Config, urls: Sequence[str]) -> str:
     """Create the administrator and the projects, unless they exist, and a token, which is returned."""
     with closing(Engine(config)) as engine:
-        if USER not in {user.name for user in engine.team.users(EmptyRequest()).users}:
+        if USER not in {user.name for user in engine.team.users().users}:
             engine.team.add_user(team.TeamUserAddRequest(USER, admin=True))
         scopes = ("read", "write", "admin")
         token = engine.team.add_token(team.TeamTokenAddRequest(USER, "trial", scopes, _DAYS)).token

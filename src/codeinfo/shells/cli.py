@@ -247,7 +247,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
             raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
         values["query"] = ""
     given = {name: value for name, value in values.items() if value not in ((), None)}
-    given = _join_words(operation, given, root or "")
+    given = _join_words(given, root or "")
     if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
         operation, given = OPERATIONS["grep"], exact
     request = operation.request(**(_place_below(root, operation, given) if root else given))
@@ -309,7 +309,7 @@ def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
     return operation.confirm.format(**texts)
 
 
-def _join_words(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
+def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
     """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
 
     Prints a note if the path may have been meant as a word.

@@ -23,9 +23,9 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
+from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
-from codeinfo.operations.base import EmptyRequest, folder_field, rename_input
+from codeinfo.operations.base import folder_field, rename_input
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
@@ -352,16 +352,12 @@ def _operation_route(one: Operation) -> Api:
 _REPOSITORY = Input("repository", "An indexed repository: its name or folder.")
 
 
-def _camel(result: Any) -> Any:
-    return camel_keys(jsonable(result))
-
-
 def _renamed_route(
     method: str,
     path: str,
     name: str,
     names: Mapping[str, tuple[str, ...]] = CONTRACT_NAMES,
-    shape: Callable[[Any], Any] = _camel,
+    shape: Callable[[Any], Any] = camel_json,
     **more: Any,
 ) -> Api:
     """An operation under the contract's path and argument names. A folder is named as a repository."""
@@ -588,7 +584,7 @@ def _run_result(run: AnswerRun) -> dict[str, Any]:
     return {
         "runId": run.id, "conversationId": run.conversation, "stopped": run.stopped, "agentName": run.agent or None,
         "modelId": run.answers[-1].model_id if run.answers else "",
-        "answers": [camel_keys(jsonable(answer)) for answer in run.answers],
+        "answers": camel_json(run.answers),
     }  # fmt: skip
 
 
@@ -612,7 +608,7 @@ def _stop(state: State, values: Values, call: Call) -> Any:
 
 
 def _models(state: State, values: Values, call: Call) -> Any:
-    found = state.engine.answers.providers(EmptyRequest())
+    found = state.engine.answers.providers()
     shown = [
         {"name": one.name, "state": one.state, "models": one.models, "detail": one.detail, "chosen": one.chosen}
         for one in found.providers
@@ -621,7 +617,7 @@ def _models(state: State, values: Values, call: Call) -> Any:
 
 
 def _with_timing(found: Any) -> Any:
-    shown = _camel(found)
+    shown = camel_json(found)
     for turn in shown["turns"]:
         took = turn.pop("tookMs")
         turn["timing"] = None if took is None else {"totalTimeSec": round(took / 1000, 3)}

@@ -18,7 +18,6 @@ from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchR
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations import documents as docs
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, strip_quotes
@@ -541,7 +540,7 @@ def _chat(visit: Visit) -> str:
 
 
 def _agents(visit: Visit) -> str:
-    agents = visit.state.engine.answers.agents(EmptyRequest()).agents
+    agents = visit.state.engine.answers.agents().agents
     chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
         raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
@@ -576,7 +575,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 
 def _models(visit: Visit) -> str:
     """The available models. This asks servers, so it loads after the page."""
-    found = visit.state.engine.answers.providers(EmptyRequest())
+    found = visit.state.engine.answers.providers()
     begun = visit.given.get("begun") == "1"  # the first answer already showed whether there is a model
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 

@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
-from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, continue_page, plain_page, set_cookie
 from codeinfo.serve.team import (
@@ -215,12 +214,12 @@ ACCOUNT_ACTIONS: dict[str, Action] = {
 
 
 def _admin_values(visit: Visit) -> dict[str, Any]:
-    team, everything = visit.state.engine.team, EmptyRequest()
+    team = visit.state.engine.team
     return {
         "overview": team.overview(),
         "jobs": team.jobs(ops.TeamJobsRequest(SHOWN)),
-        "users": team.users(everything).users,
-        "groups": team.groups(everything).groups,
+        "users": team.users().users,
+        "groups": team.groups().groups,
         "grants": team.grants(ops.TeamGrantListRequest()).grants,
         "tokens": team.tokens(ops.TeamTokenListRequest()).tokens,
         "events": team.audit(ops.TeamAuditRequest(limit=SHOWN)).events,

@@ -47,7 +47,7 @@ from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.render import query_words, word_spans
-from codeinfo.shells.terminal import quantity
+from codeinfo.shells.terminal import byte_size, quantity
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
@@ -719,14 +719,6 @@ def _ago(stamp: str) -> str:
     return "just now"
 
 
-def _size(count: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
 def _distance(value: float | None) -> str:
     return "no distance" if value is None else f"{value:.3f}"
 
@@ -739,7 +731,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 ENVIRONMENT.filters |= {
-    "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+    "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
     "quantity": quantity, "area_name": area_name, "heading": without_anchors,
 }  # fmt: skip
 ENVIRONMENT.globals |= {

@@ -221,7 +221,7 @@ def _json_text(value: object) -> str:
 def install(engine: Engine, request: InstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(engine.config.paths.data_dir)
-    clients = _choose(request.agents, places, lambda client: client.is_there(places))
+    clients = _choose(request.agents, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     if request.tools:
         from codeinfo.shells.mcp_tools import choose_tools
@@ -231,7 +231,7 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
     changes = [
         _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients
     ]
-    advice = _plan_instructions(clients, record) if request.instructions else []
+    advice = _plan_instructions(clients) if request.instructions else []
     if request.skill:
         folders = {client.name: places.home / client.skills for client in clients if client.skills}
         advice += [
@@ -256,7 +256,7 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
 def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(engine.config.paths.data_dir)
-    clients = _choose(request.agents, places, lambda client: client.file(places).exists())
+    clients = _choose(request.agents, lambda client: client.file(places).exists())
     changes = [_try_plan(client, places, lambda c: _plan_uninstall(c, places, record)) for client in clients]
     own = {client.file(places): client for client in CLIENTS}
     wanted = {places.home / client.skills for client in clients if client.skills} if request.agents else None
@@ -327,7 +327,7 @@ def _read_entry(client: Client, text: str, path: Path) -> object:
     return toml_value(text, path, keys) if client.format == "toml" else json_value(text, keys)
 
 
-def _plan_instructions(clients: Sequence[Client], record: Record) -> list[Plan]:
+def _plan_instructions(clients: Sequence[Client]) -> list[Plan]:
     """A few lines for agents in the current project, in each of the files that these clients read."""
     plans = []
     for name in dict.fromkeys(client.instructions for client in clients):
@@ -432,7 +432,7 @@ def _diff(plan: Plan) -> str:
 # --- what is there -------------------------------------------------------------------------------------------------
 
 
-def _choose(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
+def _choose(names: Sequence[str], there: Callable[[Client], bool]) -> list[Client]:
     known = {client.name: client for client in CLIENTS}
     for name in names:
         if name not in known:

@@ -176,7 +176,7 @@ class Service:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             request = self._dispatcher.projects.anchor(tool.make_request(values, project))
             result = tool.run(engine, request, call)
-            reply = as_json(tool.shape(result, values), lambda step: call_of(step, offered))
+            reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))

@@ -143,14 +143,13 @@ CALLERS = 2
 RESULTS_TOKENS = 800  # for ten results and the fields around them
 
 
-def shape_search(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
-    """With `includeSnippets` all results are shown in full; otherwise the first ones, and only location and summary
+def shape_search(result: SearchResult | GrepResult, wanted: bool | None = None) -> CodebaseSearch:
+    """With `wanted` snippets all results are shown in full; otherwise the first ones, and only location and summary
     of the rest."""
     if isinstance(result, GrepResult):
         lines = tuple(fill(MatchedLine, one) for one in result.matches)
         sure = SearchQuality("ok", 1.0, 0)
         return CodebaseSearch("success", sure, (), notes=result.notes, matches=lines, total=result.total)
-    wanted: bool | None = values.get("includeSnippets")
     hint = result.quality.hint or "; ".join(result.quality.reasons)
     codes = [getattr(note, "code", "") for note in result.notes]
     found = fill(
@@ -231,7 +230,7 @@ class Explored(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def shape_exploration(found: Exploration, values: dict[str, Any]) -> Explored:
+def shape_exploration(found: Exploration) -> Explored:
     listed = tuple(
         f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
     )
@@ -268,7 +267,7 @@ class SymbolReferences(Shape, frozen=True):
     is_complete: bool
 
 
-def shape_references(report: ReferenceReport, values: dict[str, Any]) -> SymbolReferences:
+def shape_references(report: ReferenceReport) -> SymbolReferences:
     usages = tuple(fill(SymbolUsage, use) for use in report.usages)
     return fill(SymbolReferences, report, status="success", usages=usages)
 
@@ -284,7 +283,7 @@ class Memories(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def shape_memories(result: MemoryList, values: dict[str, Any]) -> Memories:
+def shape_memories(result: MemoryList) -> Memories:
     return fill(Memories, result, status="success")
 
 
@@ -309,7 +308,7 @@ class IndexingStatus(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def shape_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> IndexingStatus:
+def shape_status(found: tuple[StatusReport, Any]) -> IndexingStatus:
     report, running = found
     index = report.indexes[0]
     return fill(
@@ -337,7 +336,7 @@ class Reingested(Shape, frozen=True):
     error_code: str | None
 
 
-def shape_reingest(response: IndexResponse, values: dict[str, Any]) -> Reingested:
+def shape_reingest(response: IndexResponse) -> Reingested:
     import secrets
 
     report = response.reports[0]
@@ -368,7 +367,7 @@ class AnswerOnly(Shape, frozen=True):
     segments: tuple[Segment, ...]
 
 
-def shape_answer(answer: Answer, values: dict[str, Any]) -> AnswerOnly:
+def shape_answer(answer: Answer) -> AnswerOnly:
     return fill(AnswerOnly, answer, segments=(_segment(answer),))
 
 
@@ -400,7 +399,7 @@ class DocumentAnswer(Shape, frozen=True):
     note: str = ""
 
 
-def shape_document_answer(answer: Answer, values: dict[str, Any]) -> DocumentAnswer:
+def shape_document_answer(answer: Answer) -> DocumentAnswer:
     sources = tuple(fill(DocumentSource, one, document=one.path) for one in answer.citations)
     note = "; ".join(answer.notes)
     return fill(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note)
@@ -410,7 +409,7 @@ class AgentAnswer(AnswerOnly, frozen=True, kw_only=True):
     agent_name: str
 
 
-def shape_agent_answer(run: AgentRun, values: dict[str, Any]) -> AgentAnswer:
+def shape_agent_answer(run: AgentRun) -> AgentAnswer:
     return fill(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),))
 
 
@@ -424,7 +423,7 @@ class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
 
-def shape_agents(found: AgentList, values: dict[str, Any]) -> ListedAgents:
+def shape_agents(found: AgentList) -> ListedAgents:
     return ListedAgents(tuple(fill(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
 
 
@@ -434,7 +433,7 @@ class DocumentResults(Shape, frozen=True):
     reranker_status: str
 
 
-def shape_document_results(response: DocsSearchResponse, values: dict[str, Any]) -> DocumentResults:
+def shape_document_results(response: DocsSearchResponse) -> DocumentResults:
     (found,) = response.searches  # one query, one search
     return fill(DocumentResults, found, notes=response.notes)
 

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
-from codeinfo.model import camel, camel_keys, dumps, jsonable
+from codeinfo.model import camel, camel_json, dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
-from codeinfo.operations.base import EmptyRequest, folder_field, rename_input
+from codeinfo.operations.base import folder_field, rename_input
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
@@ -29,17 +29,8 @@ PROJECT = Input("project", "Folder or name of an indexed project, if not the wor
 CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
 
-def _plain(result: Any, values: Values) -> Any:
-    return result
-
-
-def camel_reply(result: Any, values: Values) -> Any:
-    """With keys in camel case, as clients of other servers expect them."""
-    return camel_keys(jsonable(result))
-
-
 def camel_schema(schema: Any) -> Any:
-    """The schema of such a reply."""
+    """The schema of a reply by `camel_json`."""
     if isinstance(schema, list):
         return [camel_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -63,7 +54,8 @@ class Tool(Struct, frozen=True):
     inputs: tuple[Input, ...] = ()
     request: Callable[[Values, str], Any] | None = None
     result: type | None = None
-    shape: Callable[[Any, Values], Any] = _plain
+    shape: Callable[..., Any] = lambda result: result
+    shaped_by: tuple[str, ...] = ()  # arguments that `shape` takes besides the result
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
@@ -84,7 +76,7 @@ class Tool(Struct, frozen=True):
     def output_schema(self) -> Schema:
         is_plain, one = self.project is not None and not self.codes, OPERATIONS[self.operation]
         schema = output_schema(self.result or one.result, reflects_schema(one) if is_plain else None)
-        return camel_schema(schema) if self.shape is camel_reply else schema
+        return camel_schema(schema) if self.shape is camel_json else schema
 
     @property
     def shows_project(self) -> bool:
@@ -100,6 +92,9 @@ class Tool(Struct, frozen=True):
         request = OPERATIONS[self.operation].request
         fields = {self.renamed.get(name, name): value for name, value in values.items()}
         return fill_request(request, fields, project)
+
+    def make_reply(self, result: Any, values: Values) -> Any:
+        return self.shape(result, *map(values.get, self.shaped_by))
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
@@ -191,7 +186,7 @@ class Reingest(Struct, frozen=True):
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
     """Only a repository that is indexed, and not being indexed right now."""
     wanted = request.source
-    known = engine.searches.projects(EmptyRequest()).projects
+    known = engine.searches.projects().projects
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
     if not root:
         names = ", ".join(one.name for one in known) or "none"
@@ -256,6 +251,7 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         request=_search_request,
         result=shapes.CodebaseSearch,
         shape=shapes.shape_search,
+        shaped_by=("includeSnippets",),
         renamed={"intent": "purpose"},
         perform=_find,
         files=shapes.list_hit_files,
@@ -493,7 +489,7 @@ def _document_search(name: str, description: str, query: Input, **more: Any) -> 
 
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
-    compat: dict[str, Any] = {"shape": camel_reply, "project": _REPOSITORY, "codes": _VECTOR_CODES}
+    compat: dict[str, Any] = {"shape": camel_json, "project": _REPOSITORY, "codes": _VECTOR_CODES}
     return derive_tool(name, operation, ("compat",), description, only=only, names=clients.CONTRACT_NAMES, **compat)
 
 

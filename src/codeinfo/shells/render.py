@@ -16,7 +16,7 @@ from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import Output, Span, near_path, pairs_of, quantity, shown_root
+from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of, quantity, shown_root
 
 FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
@@ -334,7 +334,7 @@ def _status(report: search.StatusReport, out: Output) -> None:
             rows += [
                 (
                     "content",
-                    f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {megabytes(item.bytes)}",
+                    f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}",
                 ),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
@@ -368,7 +368,7 @@ def _why(report: search.WhyReport, out: Output) -> None:
 @render.register
 def _clear(report: search.ClearReport, out: Output) -> None:
     for item in report.cleared:
-        done = f"index deleted, {megabytes(item.bytes)} freed" if item.existed else "had no index"
+        done = f"index deleted, {byte_size(item.bytes)} freed" if item.existed else "had no index"
         out.line((shown_root(item.root), "bold cyan"), f"  {done}")
 
 
@@ -406,10 +406,6 @@ def _as_toml(value: Any) -> str:
     import json
 
     return json.dumps(os.fspath(value), ensure_ascii=False)  # TOML's basic strings are written as JSON's are
-
-
-def megabytes(count: int) -> str:
-    return f"{count / 1_000_000:.1f} MB"
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------

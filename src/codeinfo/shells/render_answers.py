@@ -8,8 +8,8 @@ from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import LINE_DIGITS, STATES, megabytes, near_lines, render
-from codeinfo.shells.terminal import Output, Span, near_path, quantity
+from codeinfo.shells.render import LINE_DIGITS, STATES, near_lines, render
+from codeinfo.shells.terminal import Output, Span, byte_size, near_path, quantity
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
@@ -282,7 +282,7 @@ def _list(response: documents.DocsListResponse, out: Output) -> None:
 @render.register
 def _removed(response: documents.DocsRemoveResponse, out: Output) -> None:
     for item in response.removed:
-        out.line((item.name, "bold cyan"), f"  removed, {megabytes(item.bytes)} freed")
+        out.line((item.name, "bold cyan"), f"  removed, {byte_size(item.bytes)} freed")
 
 
 @render.register
@@ -301,7 +301,7 @@ def _deleted(response: documents.DocsDeleteResponse, out: Output) -> None:
 
 @render.register
 def _pack(response: documents.DocsPackResponse, out: Output) -> None:
-    size = f"{quantity(response.documents, 'document')}, {megabytes(response.bytes)}"
+    size = f"{quantity(response.documents, 'document')}, {byte_size(response.bytes)}"
     out.line((response.file, "bold cyan"), f"  {response.name} {response.version}: {size}")
     out.line("  ", (f"sha256 {response.sha256}", "dim"))
     for skip in response.skipped:

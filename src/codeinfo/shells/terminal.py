@@ -66,6 +66,15 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def byte_size(count: float) -> str:
+    """`980 B`, `1.5 MB`."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
 # --- output --------------------------------------------------------------------------------------------------------
 
 

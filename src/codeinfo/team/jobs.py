@@ -17,10 +17,11 @@ import signal
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ import psycopg
 from msgspec import Struct
 from procrastinate import exceptions, jobs
 
+from codeinfo.cache import batches
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.index.line import Changes, ProgressSink, compare, update
 from codeinfo.index.pool import ParsePool
@@ -473,11 +475,15 @@ class Indexing:
                     AND NOT EXISTS ({_FILE}) ORDER BY path"""
         asked = {"run": run, "family": tree.family, "recipe": tree.recipe, "rules": list(CONTENT_RULES)}
         new = db.execute(query, asked).fetchall()
-        for paths in _batches(new):
-            self._add_batch(db, run, paths)
+        self._add_batches(db, run, new)
         if not new:
             self._defer_own(db, FINISH, {"run": run})
         return len(new)
+
+    def _add_batches(self, db: Connection, run: int, files: Sequence[tuple[str, int]]) -> None:
+        """Files, as path and size, to be processed in batches."""
+        for batch in batches(files, itemgetter(1), BATCH_BYTES, BATCH_FILES):
+            self._add_batch(db, run, [path for path, _ in batch])
 
     def _add_batch(self, db: Connection, run: int, paths: Sequence[str]) -> None:
         insert = "INSERT INTO index_batches(run, files) VALUES (%s, %s) RETURNING id"
@@ -580,8 +586,7 @@ class Indexing:
             asked = {"run": run, "family": found.family, "recipe": tools.recipe, "rules": list(CONTENT_RULES)}
             rows = db.execute(query, asked).fetchall()
             if gone := [(path, size) for path, size, _, removed, file in rows if not removed and file is None]:
-                for paths in _batches(gone):  # garbage-collected meanwhile
-                    self._add_batch(db, run, paths)
+                self._add_batches(db, run, gone)  # garbage-collected meanwhile
                 return f"{found.identity} {found.ref}: {len(gone)} files are needed again"
             placed = [(SourceFile(*row[:3]), row[4]) for row in rows if row[4] is not None]
             team_store.set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
@@ -670,16 +675,3 @@ def _read(files: Files, wanted: Iterable[SourceFile]) -> tuple[list[tuple[Source
         else:
             found.append((source, loaded.sha256, files.brings_back(source.path)))
     return found, lacking
-
-
-def _batches(files: Iterable[tuple[str, int]]) -> Iterator[list[str]]:
-    """Paths to be processed together, limited by number and size."""
-    batch, size = list[str](), 0
-    for path, more in files:
-        if batch and (len(batch) >= BATCH_FILES or size + more > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(path)
-        size += more
-    if batch:
-        yield batch

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
+from codeinfo.cache import batches
 from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.files import private_folder, replace_file
 from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
@@ -604,14 +605,9 @@ class TeamStore(SqliteStore):
             elif (entry.source.path, entry.sha256, entry.brought_back) not in here:
                 wanted.append(entry)
         yield [], reused
-        batch, chunks = list[Entry](), 0
-        for entry in sorted(wanted, key=lambda entry: entry.file or 0):  # in the order they were stored
-            batch.append(entry)
-            chunks += entry.chunks
-            if chunks >= _PULL_CHUNKS:
-                yield from self._read_batch(batch)
-                batch, chunks = [], 0
-        yield from self._read_batch(batch)
+        wanted.sort(key=lambda entry: entry.file or 0)  # in the order they were stored
+        for batch in batches(wanted, lambda entry: entry.chunks, _PULL_CHUNKS):
+            yield from self._read_batch(batch)
 
     def _read_batch(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
         found = self._fetch([entry.file for entry in entries if entry.file is not None])
