@@ -55,6 +55,8 @@ def test_reviewers_wrote_what_was_changed() -> None:
     change = compare("a.py", "1\n2\n3\n", "1\nx\ny\n")
     blame = [BlameLine(1, author, "") for author in ("Ann", "Ben", "Cem")]
     assert [(r.name, r.lines) for r in reviewers({"a.py": blame}, [change])] == [("Ben", 1), ("Cem", 1)]
+    spelled = [BlameLine(1, author, "") for author in ("Ann", 'Ben "B" Roe', "Ben B Roe")]
+    assert [(r.name, r.lines) for r in reviewers({"a.py": spelled}, [change])] == [('Ben "B" Roe', 2)]
     grown = compare("b.py", "1\n2\n", "1\n2\n3\n")
     assert [(r.name, r.lines) for r in reviewers({"b.py": blame[:2]}, [grown])] == [("Ann", 1), ("Ben", 1)]
     long = [BlameLine(1, "Ann", "")] * 60 + [BlameLine(1, "Ben", "")] * 20 + [BlameLine(1, "some-bot", "")] * 20
@@ -190,6 +192,23 @@ def test_a_new_line_of_a_manifest(project: Path) -> None:
     ]
 
 
+def test_versions_are_compared_within_a_manifest_and_all_manifests_declare(project: Path) -> None:
+    crates = {
+        "crates/a/Cargo.toml": '[package]\nname = "a"\n[dependencies]\nlog = "0.4.20"\n',
+        "crates/b/Cargo.toml": '[package]\nname = "b"\n[dependencies]\nredb = "4"\n',
+    }
+    commit(project, "crates", {"Cargo.toml": '[package]\nname = "top"\n[dependencies]\nlog = "0.4.5"\n', **crates})
+    (project / "Cargo.toml").write_text('[package]\nname = "top"\n[dependencies]\nlog = "0.4.5"\nserde = "1"\n')
+    (project / "crates" / "a" / "Cargo.toml").write_text(crates["crates/a/Cargo.toml"] + 'redb = "4"\n')
+    source = project / "crates" / "b" / "src"
+    source.mkdir()
+    (source / "lib.rs").write_text("use redb::Database;\nuse serde::Serialize;\n")
+    assert [message for kind, _, message in review(project) if kind == "dependency"] == [
+        "serde 1 is a new dependency",
+        "redb is imported for the first time",
+    ]
+
+
 def test_a_signature_and_who_calls_it(project: Path) -> None:
     (project / "pkg" / "adapter.py").write_text(ADAPTER.replace("send(self, request)", "send(self, request, timeout)"))
     (kind, place, message), *rest = review(project)
@@ -231,6 +250,48 @@ def test_what_is_no_longer_expected(project: Path) -> None:
     assert review(project) == [
         ("expectation", "tests/test_table.py:2", 'test data changed: ("a", "one"), became ("a", "uno"),')
     ]
+
+
+def test_a_helper_of_tests_is_no_test_that_is_gone(project: Path) -> None:
+    helpers = {
+        "e2e/mail.ts": "export function findMail(id) {\n  return id\n}\n",
+        "e2e/reset.spec.ts": (
+            'import { findMail } from "./mail"\n'
+            'test("reset", async () => {\n  const found = await poll({\n    filter: (e) => findMail(e),\n  })\n})\n'
+        ),
+        "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef client():\n    return 1\n",
+    }
+    commit(project, "helpers", helpers)
+    for name in ("e2e/mail.ts", "tests/conftest.py"):
+        (project / name).unlink()
+    (project / "e2e" / "reset.spec.ts").write_text('test("reset", async () => {\n  await mail()\n})\n')
+    assert [message for kind, _, message in review(project) if kind == "expectation"] == []
+
+
+def test_a_project_without_tests_misses_none(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(tmp_path, "first", {"app.py": "def run():\n    return 1\n"})
+    (tmp_path / "app.py").write_text("def run():\n    return 2\n")
+    with engine_of(tmp_path) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(tmp_path)))
+    assert (packet.missing_tests, packet.findings) == ((), ())
+    assert packet.notes == ("the project has no tests, so none is missed",)
+
+
+def test_a_field_known_by_its_name_only_has_no_callers(project: Path) -> None:
+    flavor = "enum class Flavor {{\n    contentType, // {}\n    otherType{}\n}}\n"
+    feed = 'fun feed() {\n    item(contentType = "a")\n}\n'
+    commit(project, "flavor", {"src/Flavor.kt": flavor.format(1, ""), "src/Feed.kt": feed})
+    (project / "src" / "Flavor.kt").write_text("enum class Flavor {\n    contentType(1),\n    otherType\n}\n")
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert [(one.name, one.callers) for one in packet.symbols if "content" in one.name] == [("Flavor.contentType", ())]
+
+
+def test_callbacks_of_an_object_need_no_test(project: Path) -> None:
+    commit(project, "page", {"pages/list.ts": "useHead({ title: 1 })\n"})
+    (project / "pages" / "list.ts").write_text("useHead({\n  title: () => 1,\n})\n")
+    assert review(project) == []
 
 
 def test_an_expectation_that_calls_something_by_its_new_name_stays(project: Path) -> None:

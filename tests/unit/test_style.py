@@ -348,3 +348,19 @@ def test_the_teams_metadata_and_style(tmp_path: Path) -> None:
         "pyproject.toml:10",
     ]
     assert [rule.source for rule in some.rules] == ["CONTRIBUTING.md:5"]
+
+
+def test_a_version_comes_from_the_nearest_file_of_versions() -> None:
+    central = '<Project><ItemGroup><PackageVersion Include="Mail" Version="{}" /></ItemGroup></Project>'
+    project = '<Project Sdk="Microsoft.NET.Sdk"><ItemGroup><PackageReference Include="Mail" /></ItemGroup></Project>'
+    texts = {
+        "Directory.Packages.props": central.format("2.0"),
+        "small/Directory.Packages.props": central.format("1.0"),
+        "src/Web/Web.csproj": project,
+        "small/src/Web/Web.csproj": project,
+    }
+    found, _ = dependencies(texts)
+    assert {one.source: one.version for one in found} == {
+        "src/Web/Web.csproj:1": "2.0",
+        "small/src/Web/Web.csproj:1": "1.0",
+    }

@@ -44,7 +44,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import dependencies, describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, kind_of, language_named, language_of
-from codeinfo.languages.model import is_inline_test
+from codeinfo.languages.model import is_inline_test, may_have_inline_tests
 from codeinfo.model import Card, Definition, FileKind, Hit, Import, NextStep, RelatedMemory, SearchResult, to_run
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
@@ -465,14 +465,22 @@ def review_change(
     memories, memory_notes = project.related_memories(
         " ".join(sorted(names)), {change.path for change in changes}, names, now
     )
+    has_tests = _has_tests(store)
+    code_changes = [revision.change for revision in revisions if revision.kind in (FileKind.CODE, FileKind.TEST)]
     lists: dict[str, Sequence[Any]] = {
         "files": [ChangedFile(one.path, one.state, len(one.added), len(one.removed)) for one in changes],
         "symbols": symbols,
-        "missing_tests": _without_tests(project, code, revisions),
+        "missing_tests": _without_tests(project, code, revisions) if has_tests else (),
         "patterns": _patterns(project, store, changes, now),
-        "reviewers": _reviewers(project.history, base, changes),
-        "findings": _findings(project, store, code, revisions, uses, base, now),
+        "reviewers": _reviewers(project.history, base, code_changes) or _reviewers(project.history, base, changes),
+        "findings": [
+            one
+            for one in _findings(project, store, code, revisions, uses, base, now)
+            if has_tests or one.kind != "untested"
+        ],
     }
+    if not has_tests and code_changes:
+        notes.append("the project has no tests, so none is missed")
     return ReviewPacket(
         base=base,
         memories=memories,
@@ -480,6 +488,11 @@ def review_change(
         notes=(*notes, *memory_notes),
         **{name: tuple(found[: request.limit]) for name, found in lists.items()},
     )
+
+
+def _has_tests(store: SqliteStore) -> bool:
+    """Whether the project has test files, or a language in which tests may stand beside the code."""
+    return any(row.kind == FileKind.TEST or may_have_inline_tests(row.language) for row in store.manifest().values())
 
 
 def _base(history: History, wanted: str) -> str:
@@ -583,10 +596,14 @@ class _Uses:
         return any(_is_test(use.file) for use in self.of(f"{path}::{qualified}"))
 
     def outside(self, path: str, qualified: str, inside: Collection[str]) -> list[Usage]:
-        """What is known by its name only counts if the name has several words: `session.delete` may mean anything."""
-        is_telling = len(split_identifier(qualified.rpartition(".")[2])) > 1
+        """What is known by its name only counts if the name has several words and is called as a function:
+        `session.delete`, or a field called `content_type`, may mean anything."""
+        defined = self.definitions(f"{path}::{qualified}")
+        is_telling = len(split_identifier(qualified.rpartition(".")[2])) > 1 and any(
+            one.kind in ("function", "method") for one in defined
+        )
         used = (use for use in self.of(f"{path}::{qualified}") if use.file not in inside)
-        return [use for use in used if is_telling or use.confidence != "syntactic"]
+        return [use for use in used if use.confidence != "syntactic" or (is_telling and use.edge == "CALLS")]
 
 
 def _is_test(path: str) -> bool:
@@ -662,9 +679,12 @@ def _join_paths(paths: Collection[str]) -> str:
 def _dependencies(
     project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, revisions: Sequence[diff.Revision]
 ) -> list[Finding]:
-    manifests = [revision for revision in revisions if is_manifest(revision.path)]
-    before, _ = dependencies({one.path: one.before.text for one in manifests if one.before.text})
-    after, _ = dependencies({one.path: one.after.text for one in manifests if one.after.text})
+    manifests = project.texts(path for path in store.manifest() if is_manifest(path))
+    edited = [one for one in revisions if is_manifest(one.path)]
+    before, after = (
+        dependencies({path: text for path, text in {**manifests, **own}.items() if text})[0]
+        for own in ({one.path: one.before.text for one in edited}, {one.path: one.after.text for one in edited})
+    )
     changed = {revision.path: revision for revision in revisions if revision.is_product}
     elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
     imported: list[tuple[str, str]] = []

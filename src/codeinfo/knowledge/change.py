@@ -79,18 +79,23 @@ def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) 
 
 
 def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Difference]) -> list[Reviewer]:
-    """Who wrote the changed or removed lines; if there are none, the lines around the additions. No bots."""
-    lines: Counter[str] = Counter()
+    """Who wrote the changed or removed lines; if there are none, the lines around the additions. No bots. Spellings
+    of a name that differ in case or punctuation are one person."""
+    spellings: dict[str, Counter[str]] = defaultdict(Counter)
     files: dict[str, set[str]] = defaultdict(set)
     for change in changes:
         blame = blames.get(change.path, ())
         for number in change.removed or _around(change.added):
             if 0 < number <= len(blame) and not is_bot(blame[number - 1].author):
                 author = blame[number - 1].author
-                lines[author] += 1
-                files[author].add(change.path)
-    ranked = sorted(lines, key=lambda name: (-lines[name], name))
-    return [Reviewer(name, lines[name], len(files[name])) for name in ranked]
+                person = re.sub(r"[^\w ]", "", author).lower()
+                spellings[person][author] += 1
+                files[person].add(change.path)
+    found = [
+        Reviewer(spelled.most_common(1)[0][0], spelled.total(), len(files[person]))
+        for person, spelled in spellings.items()
+    ]
+    return sorted(found, key=lambda one: (-one.lines, one.name))
 
 
 def _around(added: Collection[int]) -> set[int]:
@@ -282,9 +287,26 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b
 _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
-def _prepares(one: Definition) -> bool:
-    """Whether a function of a test class sets it up: a constructor, or what a test framework calls before tests."""
-    return one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp") and "." in one.qualified
+# Languages whose test frameworks find tests by their names.
+_TEST_NAMES = {"python": re.compile(r"test|Test"), "go": re.compile(r"Test|Benchmark|Fuzz|Example")}
+
+
+def _is_test_case(one: Definition, language: str, used: Collection[str]) -> bool:
+    """Whether a framework runs a function of a test file as a test. A helper is called or passed by its name, and
+    what sets a class up is a constructor or has a name that frameworks know."""
+    prepares = one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp")
+    expected = _TEST_NAMES.get(language)
+    return (
+        one.name not in used
+        and not (prepares and "." in one.qualified)
+        and not _is_callback(one)
+        and (expected is None or expected.match(one.qualified) is not None)
+    )
+
+
+def _is_callback(one: Definition) -> bool:
+    """Whether it is a function of an object that is passed on, as in `head({ title: () => … })`."""
+    return one.kind == "method" and "." not in one.qualified and not one.exported
 
 
 def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
@@ -299,14 +321,18 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
 
     kept = {unnamed(line) for revision in revisions if revision.is_test for line in revision.after.lines}
     names = {one.qualified for revision in revisions for one in revision.after.definitions}
+    used = {use.name for revision in revisions for use in revision.before.references}
+    used |= {name for revision in revisions for written in revision.before.imports for name in written.names}
     found = []
     for revision in revisions:
         if not revision.is_test:
             continue
+        language = language_of(revision.path)
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
         renamed_tests = _find_renamed(revision)
-        gone = [one for one in gone if one.qualified not in renamed_tests and not _prepares(one)]
+        gone = [one for one in gone if one.qualified not in renamed_tests]
+        gone = [one for one in gone if _is_test_case(one, language.name if language else "", used)]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
@@ -366,6 +392,8 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
             if one.qualified not in touched[revision.path] or not one.is_function or in_test_module(one.qualified):
+                continue
+            if _is_callback(one):
                 continue
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
@@ -435,29 +463,44 @@ def has_inline_tests(definitions: Iterable[Definition]) -> bool:
 
 
 def new_dependencies(
-    before: Iterable[Dependency],
-    after: Iterable[Dependency],
+    before: Collection[Dependency],
+    after: Collection[Dependency],
     imported: Iterable[tuple[str, str]],
     used_elsewhere: Collection[str],
 ) -> list[Finding]:
-    """Packages that manifests did not name before, changed versions, and outside modules that nothing imported
-    before: `imported` are the new ones with their places, `used_elsewhere` those of unchanged files."""
-    old, new = {one.name: one for one in before}, list(after)
+    """Packages that no manifest named before, versions that changed within a manifest, and outside modules that
+    nothing imported before: `imported` are the new ones with their places, `used_elsewhere` the unchanged files'."""
+    old, new = _by_manifest(before), _by_manifest(after)
+    known = {one.name for one in before}
     found = []
-    for one in new:
-        if one.name not in old:
+    for one in after:
+        key = _key(one)
+        gone = old.get(key, set()) - new[key]
+        if one.name not in known:
             message = f"{one.name} {one.version}".strip() + " is a new dependency"
             found.append(Finding("dependency", one.source, message))
-        elif one.version != old[one.name].version and one.group == old[one.name].group:
-            message = f"{one.name} was {old[one.name].version or 'any version'}, is {one.version or 'any version'}"
-            found.append(Finding("dependency", one.source, message))
-    declared = {package_of(one.name) for one in new}
+        elif gone and one.version not in old[key]:
+            was = " or ".join(sorted(version or "any version" for version in gone))
+            found.append(Finding("dependency", one.source, f"{one.name} was {was}, is {one.version or 'any version'}"))
+    declared = {package_of(one.name): one.name in known for one in after}
     for module, place in imported:
         package = package_of(module)
-        if package and package not in used_elsewhere and not _is_standard(module):
+        if package and package not in used_elsewhere and not _is_standard(module) and declared.get(package, True):
             what = "is imported for the first time" if package in declared else "is imported, and no manifest names it"
             found.append(Finding("dependency", place, f"{module} {what}"))
     return list({finding.message: finding for finding in reversed(found)}.values())[::-1]
+
+
+def _key(one: Dependency) -> tuple[str, str, str]:
+    """The manifest, its group and the package: a workspace names one package in many manifests."""
+    return one.source.rpartition(":")[0], one.group, one.name
+
+
+def _by_manifest(listed: Iterable[Dependency]) -> dict[tuple[str, str, str], set[str]]:
+    versions: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for one in listed:
+        versions[_key(one)].add(one.version)
+    return versions
 
 
 def package_of(module: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import json
 import re
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -184,16 +185,30 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
             found += kind.read(path, texts[path]) if kind else ()
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
-    properties = {name: value.strip() for text in texts.values() for name, value in _PROPERTY.findall(text)}
-    central = {one.name.lower(): one.version for one in found if _CENTRAL in one.source}
+    of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
+    properties = {name: value for table in of_files.values() for name, value in table.items()}
+    central: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in found:
+        if _CENTRAL in one.source:
+            central[one.source.rpartition(_CENTRAL)[0]].setdefault(one.name.lower(), one.version)
     found = [one for one in found if _CENTRAL not in one.source]
-    found = [one if one.version else replace(one, version=central.get(one.name.lower(), "")) for one in found]
+    found = [one if one.version else replace(one, version=_central_version(one, central)) for one in found]
     once: dict[tuple[str, str, str, str], Dependency] = {}
     for one in found:
-        version = _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), one.version)
+        version = _insert(one.version, ChainMap(of_files[one.source.rpartition(":")[0]], properties))
         key = (one.name, version, one.source.rpartition(":")[0], one.group)
         once.setdefault(key, replace(one, version=version))
     return tuple(once.values()), tuple(notes)
+
+
+def _insert(version: str, properties: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), version)
+
+
+def _central_version(one: Dependency, central: Mapping[str, Mapping[str, str]]) -> str:
+    """The version in the nearest file of versions above a project."""
+    above = [folder for folder in central if one.source.startswith(folder)]
+    return central[max(above, key=len)].get(one.name.lower(), "") if above else ""
 
 
 def frameworks(
