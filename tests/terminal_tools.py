@@ -113,17 +113,19 @@ class _Tty(io.StringIO):
 
 
 def transcript(lines: Sequence[str], root: Path, home: Path, columns: int) -> str:
-    """What a person sees who types these commands in `root`, without colour; what differs from run to run is replaced.
+    """What a person sees who types these commands in `root`, without colour and with no settings but the default ones;
+    what differs from run to run is replaced.
 
     Paths have to be of the same length everywhere, since lines are broken by their length.
     """
-    env = {"NO_COLOR": "1", "CODEINFO_HOME": str(home), "CODEINFO_LLM_DISCOVER": "false", "COLUMNS": str(columns)}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CODEINFO_")}
+    env |= {"NO_COLOR": "1", "CODEINFO_HOME": str(home), "CODEINFO_LLM_DISCOVER": "false", "COLUMNS": str(columns)}
     parts = []
     for line in lines:
         screen = _Tty()
         typing = mock.patch.object(sys, "stdin", _Tty())
         with (
-            mock.patch.dict(os.environ, env),
+            mock.patch.dict(os.environ, env, clear=True),
             chdir(root),
             typing,
             redirect_stdout(screen),

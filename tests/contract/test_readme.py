@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from terminal_tools import WIDTHS, readme_commands, shop_transcript
+from terminal_tools import WIDTHS, readme_commands, shop_transcript, transcript
 
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.cli import cli
@@ -140,3 +140,12 @@ def test_the_demo_shows_its_sample_and_nothing_else() -> None:
     assert "orders/payment.py" in done.stdout
     assert "shells" not in done.stdout
     assert "node_modules/left-pad/index.js" in done.stdout
+
+
+def test_a_transcript_ignores_the_settings_of_its_maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(tmp_path / "elsewhere"))
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "a.py").write_text("def alpha():\n    return 1\n")
+    assert "elsewhere" not in transcript(
+        ["codeinfo index", "codeinfo status"], tmp_path / "shop", tmp_path / "home", 80
+    )
