@@ -225,9 +225,9 @@ def test_what_most_files_do_is_never_avoided(tmp_path: Path) -> None:
 def test_an_older_way_is_no_advice_beside_a_common_newer_one(tmp_path: Path) -> None:
     old, new = 'x = "%s" % y\n', 'x = f"{y}"\n'
     both = build_history(tmp_path / "both", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 3)))
-    assert advice(both) == {"% formatting": ("Rising", ""), "f-strings": ("Rising", "")}
+    assert advice(both) == {"% formatting": ("", ""), "f-strings": ("", "")}
     few = build_history(tmp_path / "few", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 1)))
-    assert advice(few)["% formatting"] == ("Rising", "use")
+    assert advice(few)["% formatting"] == ("", "use")
 
 
 def test_the_only_way_does_not_decline(tmp_path: Path) -> None:
@@ -242,24 +242,33 @@ def test_being_written_less_is_no_decline_where_both_ways_are_fine(tmp_path: Pat
     assert advice(root) == {"httpx": ("Rising", "prefer"), "requests": ("Stable", "")}
 
 
+def test_a_young_history_has_no_trends(tmp_path: Path) -> None:
+    young = build_history(tmp_path / "young", (50, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
+    assert advice(young) == {"X | None": ("", "use")}
+    with engine_of(young) as engine:
+        assert "the history is shorter than 60 days: trends are not known" in report_of(engine, young).notes
+    older = build_history(tmp_path / "older", (90, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
+    assert advice(older) == {"X | None": ("Rising", "use")}
+
+
 def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
     text = "def f():\n    try:\n        print(1)\n    except OSError:\n        pass\n"
     root = build_history(tmp_path / "r", (5, "Ann", files("lib", text, 9)))
     found = advice(root)
-    assert (found["except: pass"], found["print"]) == (("Rising", ""), ("Rising", ""))
+    assert (found["except: pass"], found["print"]) == (("", ""), ("", ""))
 
 
 def test_a_few_files_or_one_of_several_people_make_no_team(tmp_path: Path) -> None:
     two = build_history(tmp_path / "two", (5, "Ann", files("lib", NEW, 2)))
-    assert advice(two) == {"X | None": ("Rising", "")}
+    assert advice(two) == {"X | None": ("", "")}
     one_of_many = build_history(
         tmp_path / "many", (9, "Ann", files("lib", NEW, 4)), (5, "Ben", {"lib/g.py": "x = f'{y}'\n"})
     )
-    assert advice(one_of_many)["X | None"] == ("Rising", "")
+    assert advice(one_of_many)["X | None"] == ("", "")
     alone = build_history(
         tmp_path / "alone", (9, "Ann", files("lib", NEW, 4)), (5, "Ann", {"lib/g.py": "x = f'{y}'\n"})
     )
-    assert advice(alone)["X | None"] == ("Rising", "use")
+    assert advice(alone)["X | None"] == ("", "use")
 
 
 def test_only_product_code_says_how_the_team_writes(tmp_path: Path) -> None:
@@ -288,7 +297,7 @@ def test_a_framework_counts_only_where_it_is_declared(tmp_path: Path) -> None:
         **{f"timers/src/settings{n}.js": options for n in range(4)},
     }
     found = advice(build_history(tmp_path / "r", (5, "Ann", sources)))
-    assert found["app function components"] == ("Rising", "use")
+    assert found["app function components"] == ("", "use")
     assert "timers function components" not in found
     assert "react function components" not in found  # React's own code is no example of how to use it
     assert not [name for name in found if "options API" in name]
@@ -302,7 +311,7 @@ def test_packages_of_one_repository_are_counted_apart(tmp_path: Path) -> None:
         "new/pyproject.toml": '[project]\nname = "new"\n',
     }
     root = build_history(tmp_path / "r", (5, "Ann", sources))
-    assert advice(root) == {"old Optional[X]": ("Rising", "use"), "new X | None": ("Rising", "use")}
+    assert advice(root) == {"old Optional[X]": ("", "use"), "new X | None": ("", "use")}
     with engine_of(root) as engine:
         report = report_of(engine, root)
     assert [p.name for p in in_area(report, "old/src/deep/more.py", "python").patterns] == ["Optional[X]"]

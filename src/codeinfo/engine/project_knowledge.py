@@ -16,7 +16,7 @@ from codeinfo.engine.index_manager import IndexManager, TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import Detector, Matcher, Use, built_in_detectors, project_detectors, role_of
-from codeinfo.knowledge.history import DECLINING_DAYS, WINDOW_DAYS, BlameLine, History, LineDates
+from codeinfo.knowledge.history import DECLINING_DAYS, RISING_DAYS, WINDOW_DAYS, BlameLine, History, LineDates
 from codeinfo.knowledge.memory import (
     Memory,
     change_memories,
@@ -337,6 +337,7 @@ class ProjectPatterns:
             last_commit = min(now, history.newest_commit())
             if now - last_commit >= DECLINING_DAYS * _DAY:
                 return None, [f"no commit for {DECLINING_DAYS} days: the history shows no trend"]
+            is_young = not history.has_commit_before(last_commit - RISING_DAYS * _DAY)
             changed, edited = history.last_changes(last_commit), history.changed_from("HEAD")
         except (GitFailed, LookupError) as error:
             return None, [f"{error}: trends are not known"]
@@ -351,7 +352,7 @@ class ProjectPatterns:
             return next((text for _, text in _file_texts(store, {path})), "")
 
         cache.dates = {p: d for p, d in cache.dates.items() if p in changed and changed[p].commit == d.commit}
-        return LineDates(changed, edited, cache.dates, blame, text_of, now, last_commit), []
+        return LineDates(changed, edited, cache.dates, blame, text_of, now, last_commit, is_young=is_young), []
 
 
 def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:

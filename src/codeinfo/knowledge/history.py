@@ -66,7 +66,8 @@ class LineDates:
 
     `changed` are the files that changed within the window, `edited` those that differ from the commit. `known` is what
     earlier runs found; new dates are added. `blame` gives the lines as committed, `text_of` the text as indexed. Ages
-    are counted from `last_commit`: a team's patterns do not age while nobody commits.
+    are counted from `last_commit`: a team's patterns do not age while nobody commits. If the history `is_young`, all
+    of it is recent, and that says nothing.
     """
 
     def __init__(
@@ -78,10 +79,13 @@ class LineDates:
         text_of: Callable[[str], str],
         now: float,
         last_commit: float,
+        *,
+        is_young: bool = False,
     ) -> None:
         self._changed, self._edited = changed, edited
         self._known, self._blame, self._text_of, self._now = known, blame, text_of, now
         self._last_commit = last_commit
+        self.is_young = is_young
         self._by_path: dict[str, Sequence[float]] = {}
         self._blames_left = MOST_BLAMES
         self.complete = True  # until a file is left out for lack of budget
@@ -90,8 +94,9 @@ class LineDates:
 
     @property
     def notes(self) -> tuple[str, ...]:
+        young = f"the history is shorter than {RISING_DAYS} days: trends are not known"
         left_out = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
-        return () if self.complete else (left_out,)
+        return (young,) * self.is_young + (left_out,) * (not self.complete)
 
     def is_recent(self, path: str) -> bool:
         return path in self._bounds
@@ -327,6 +332,9 @@ class History:
     def newest_commit(self) -> float:
         seconds = self._text(("log", "-1", "--format=%at", "HEAD")).strip()
         return float(seconds) if seconds.isdigit() else 0.0
+
+    def has_commit_before(self, seconds: float) -> bool:
+        return bool(self._text(("log", "-1", f"--before=@{int(seconds)}", "--format=%h", "HEAD")).strip())
 
     def blame(self, path: str, *, revision: str = "HEAD", since: float = 0.0) -> list[BlameLine]:
         """The lines of a file as committed; lines from before `since` have no date."""

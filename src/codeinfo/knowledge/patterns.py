@@ -214,7 +214,7 @@ def _count_uses(
 ) -> PatternUse:
     """Dates decide between answers: for a single answer a few files are dated, for answers that do not compete none."""
     newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
-    momentum = history.trend(newest) if history and newest is not None else ""
+    momentum = history.trend(newest) if history and not history.is_young and newest is not None else ""
     most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
     return PatternUse(
         name=detector.name,
