@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.operations.code import Exploration, ExploreRequest
+from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest
 from codeinfo.operations.knowledge import RememberRequest
 
 PARSER = '''"""Headers."""
@@ -118,3 +118,34 @@ def test_what_is_not_there_is_said(engine: Engine, project: Path) -> None:
     (project / "client.py").unlink()
     with pytest.raises(UsageError, match="2 files end in client"):
         explore(engine, project, "client.py")
+
+
+def test_the_product_comes_before_its_examples(engine: Engine, project: Path) -> None:
+    (project / "examples").mkdir()
+    (project / "examples" / "headers.py").write_text("import headers\n\n\ndef clean():\n    headers.clean('')\n")
+    assert explore(engine, project, "clean").place == "headers.py:9-10"
+    listed = engine.code.definitions(DefsRequest("clean", str(project))).definitions
+    assert [one.path for one in listed] == ["headers.py", "examples/headers.py", "tests/test_headers.py"]
+
+
+def test_a_document_lists_its_headings(engine: Engine, project: Path) -> None:
+    (project / "guide.md").write_text("# Guide\n\nText.\n\n## Set-up 2.0\n\nMore.\n")
+    assert [one.signature or one.name for one in explore(engine, project, "guide.md").definitions] == [
+        "Guide",
+        "Set-up 2.0",
+    ]
+
+
+def test_an_example_of_the_same_name_takes_no_tests_away(engine: Engine, project: Path) -> None:
+    files = {
+        "src/pkg/__init__.py": "from .terminal import pause\n",
+        "src/pkg/terminal.py": "def pause():\n    return 1\n",
+        "examples/terminal/terminal.py": "import pkg\n\npkg.pause()\n",
+        "docs/terminal.md": "# Terminal\n",
+        "tests/test_terminal.py": "import pkg\n\n\ndef test_pause():\n    assert pkg.pause()\n",
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    assert explore(engine, project, "src/pkg/terminal.py").tests == ("tests/test_terminal.py",)
+    assert explore(engine, project, "examples/terminal/terminal.py").tests == ()

@@ -14,7 +14,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from codeinfo.globs import lies_below
-from codeinfo.languages import is_test_name
+from codeinfo.languages import is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Import, decode_stored
 
@@ -190,7 +190,8 @@ class Graph(Struct, frozen=True, dict=True):
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
-        tests that import it, lie beside it, or share more folder names with it than with the others."""
+        tests that import it, lie beside it, or share more folder names with it than with the others. Examples and
+        documents of that name count only if they are nearer to the test."""
         stem, folder = _stem(path), path.rpartition("/")[0]
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
@@ -202,7 +203,8 @@ class Graph(Struct, frozen=True, dict=True):
             is_nearest = shared > 0 and all(_count_shared(own, other) <= shared for other in subjects)
             if _TEST_DATA.search(own):
                 continue
-            is_meant = own == folder or (own not in subjects and (len(subjects) < 2 or is_nearest))
+            rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
+            is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
             if is_meant or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()

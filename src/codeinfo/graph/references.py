@@ -19,7 +19,7 @@ from codeinfo.graph.model import Unit, implementation
 from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Question, Resolution
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS
+from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, family, is_inline_test, named
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
@@ -73,9 +73,13 @@ class Lookup(Struct, frozen=True):
         return [*self.found.items(), *self.overloads]
 
     def listed(self) -> list[code.SymbolInfo]:
-        """Exported ones first, prototypes last."""
-        infos = [symbol_info(symbol.path, definition) for symbol, definition in self.bodies]
-        return sorted(infos, key=lambda info: (info.kind == "prototype", not info.exported, info.path, info.start_line))
+        """Those of the product before those of tests and examples, exported ones first, prototypes last."""
+
+        def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, str, int]:
+            is_shipped = is_shipped_folder(info.path.rpartition("/")[0]) and not is_test_name(info.path)
+            return info.kind == "prototype", not is_shipped, not info.exported, info.path, info.start_line
+
+        return sorted((symbol_info(symbol.path, definition) for symbol, definition in self.bodies), key=order)
 
 
 def look_up(index: CodeIndex, asked: str) -> Lookup:
@@ -521,7 +525,8 @@ def _last_names(bases: Sequence[str]) -> set[str]:
 
 
 def symbol_info(path: str, definition: Definition) -> code.SymbolInfo:
-    return code.SymbolInfo(id=f"{path}::{definition.qualified}", path=path, **asdict(definition))
+    shown = replace(definition, signature="") if definition.kind == "heading" else definition  # it is the level there
+    return code.SymbolInfo(id=f"{path}::{definition.qualified}", path=path, **asdict(shown))
 
 
 def _unparsed_note(paths: Iterable[str]) -> str:

@@ -536,7 +536,8 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
         for symbol in symbols:
             line, kind = (f"{symbol.start_line:>6} ", "dim"), (f"{symbol.kind:<{KIND}}", "magenta")
             mark: Span = " " if symbol.exported else ("·", "dim")
-            signature = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
+            depth = symbol.qualified.count(" > " if symbol.kind == "heading" else ".")
+            signature = "  " * depth + (symbol.signature or symbol.name)
             out.wrap(line, mark, kind, signature, hang=12 + KIND, least=8 + KIND)
             if symbol.doc:
                 out.line(" " * (8 + KIND), (out.fit(symbol.doc, 8 + KIND), "dim"))
