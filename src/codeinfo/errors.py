@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class CodeInfoError(Exception):
@@ -165,6 +166,15 @@ def _has_working_folder() -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def requires(extras: str) -> Iterator[None]:
+    """For imports of optional packages: if one is missing, name the extras that install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed", next_step=f"pip install 'codeinfo[{extras}]'") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

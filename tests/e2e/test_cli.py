@@ -338,6 +338,23 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("command", ["team user list", "worker", "push", "search x --set store.url=postgresql://h/d"])
+def test_a_missing_extra_is_named(command: str, tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None; from codeinfo.shells.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    called = [sys.executable, "-c", program, *command.split()]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: psycopg is not installed\n  pip install 'codeinfo[server]'\n"
+
+
+def test_workers_that_cannot_start_are_not_started_again(tmp_path: Path) -> None:
+    called = [sys.executable, "-m", "codeinfo", "worker", "--processes", "2"]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.count("there is no team store")) == (2, 2)
+
+
 def test_sigterm_is_like_ctrl_c(engine: Scripted) -> None:
     def killed(request: Any, progress: Any = None) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

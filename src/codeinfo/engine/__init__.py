@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from codeinfo.config import Config, use_one_blas_thread
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
-from codeinfo.errors import RootRefused
+from codeinfo.errors import RootRefused, requires
 from codeinfo.globs import lies_below
 from codeinfo.model import CollectionState, Reflects, SearchResult
 from codeinfo.operations import search as ops
@@ -123,7 +123,8 @@ class Engine:
     @property
     def team(self) -> TeamOperations:
         """Users, groups, grants, tokens and the audit log of the team's store."""
-        from codeinfo.engine.team import TeamOperations
+        with requires("server"):
+            from codeinfo.engine.team import TeamOperations
 
         return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
 

@@ -26,7 +26,16 @@ from codeinfo.engine.index_manager import (
     walk_settings,
 )
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, CodeInfoError, Interrupted, NotFound, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.errors import (
+    Busy,
+    CodeInfoError,
+    Interrupted,
+    NotFound,
+    OutOfSpace,
+    StoreUnavailable,
+    UsageError,
+    requires,
+)
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress
@@ -77,12 +86,9 @@ class Indexes:
         """The team's shared database, if `store.url` is set."""
         if not self.config.store.url:
             return None
-        try:
+        with requires("server"):
             from codeinfo.team.database import TeamDatabase
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"store.url needs {error.name}, which is not installed", next_step="pip install 'codeinfo[server]'"
-            ) from error
+
         return TeamDatabase(self.config.store.url)
 
     @cached_property

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.errors import CodeInfoError, UsageError, requires
 from codeinfo.serve.dispatch import Observe, unobserved
 
 Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, its description, its values by label
@@ -35,14 +35,10 @@ class Metrics:
     def __init__(self, shared_folder: str = "") -> None:
         if shared_folder:  # read by the library on first import
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared_folder
-        try:
+        with requires("server"):
             import prometheus_client
             from prometheus_client import multiprocess
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                "serve.metrics_address needs prometheus_client, which is not installed",
-                next_step="pip install 'codeinfo[server]'",
-            ) from error
+
         self._library = prometheus_client
         self._registry = prometheus_client.CollectorRegistry()
         self._seconds = prometheus_client.Histogram(

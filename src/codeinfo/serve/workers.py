@@ -19,7 +19,7 @@ from functools import partial
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.indexes import Indexes
-from codeinfo.errors import UsageError
+from codeinfo.errors import UsageError, requires
 from codeinfo.files import private_folder
 from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
@@ -119,16 +119,16 @@ class Supervisor:
             process.send_signal(number)
 
 
-def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> None:
-    """`settings` are from the command line, for further processes."""
+def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> int:
+    """Returns the exit code. `settings` are from the command line, for further processes."""
     if processes > 1:
         start = partial(start_child, "worker", *_set_options(settings), *(["--until-idle"] if until_idle else []))
-        Supervisor([start] * processes, is_lost=bool).run()
-        return
+        return Supervisor([start] * processes, is_lost=lambda code: code not in (0, UsageError.exit_code)).run()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("codeinfo").setLevel(logging.INFO)
     with closing(Engine(config)) as engine:
         engine.team.work(until_idle=until_idle)
+    return 0
 
 
 def serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
@@ -175,12 +175,9 @@ def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings
     """A team's whole set-up on one machine, for trying it out: an embedded PostgreSQL in the data folder, an
     administrator with a token, a server and a worker. What was indexed stays for the next time. Runs until
     interrupted, and returns the exit code. `settings` are from the command line, for the server and the worker."""
-    try:
+    with requires("server,trial,web"):
         from codeinfo.team.database import embedded_database
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
-        ) from error
+
     folder = private_folder(Config.load(flags).paths.data_dir) / FOLDER
     with embedded_database(folder) as store_url:
         token = prepare(Config.load({**flags, "store.url": store_url}), urls)

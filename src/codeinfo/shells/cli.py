@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 
 from codeinfo import __version__
 from codeinfo.config import Config, refuses_colour
-from codeinfo.errors import CodeInfoError, Interrupted, UsageError
+from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
@@ -516,7 +516,10 @@ def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 @click.version_option(__version__, "-V", "--version", message="codeinfo %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Find the few places in a codebase that matter, locally, and see why they were chosen."""
+    """Find the few places in a codebase that matter, locally, and see why they were chosen.
+
+    To search, no command is needed: codeinfo "where are refunds limited?"
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -642,10 +645,9 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 @click.option("--set", "settings", **OVERRIDE)
 def serve(settings: tuple[str, ...], **how: Any) -> None:
     """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
-    try:
+    with requires("web"):
         from codeinfo.shells import http
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
+
     if code := http.serve(Config.load(parse_settings(settings)), **how):
         raise SystemExit(code)
 
@@ -662,11 +664,12 @@ def serve(settings: tuple[str, ...], **how: Any) -> None:
 @click.option("--until-idle", is_flag=True, help="Exit when no job is left.")
 @click.option("--set", "settings", **OVERRIDE)
 def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
-    """Do the jobs of a team's store, such as indexing what was pushed, until interrupted: the job in hand is finished
-    first. Start as many as you like, on as many machines."""
+    """Run the jobs of a team's store, such as indexing what was pushed, until interrupted. The current job is finished
+    first. Start as many workers as you like, on as many machines."""
     from codeinfo.serve.workers import work
 
-    work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle)
+    if code := work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle):
+        raise SystemExit(code)
 
 
 @cli.command(short_help="Try a team's set-up on this machine.")
@@ -674,8 +677,8 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
 @click.option("--port", type=WholeNumber(1, 65535), default=5010, show_default=True, help="The port.")
 @click.option("--set", "settings", **OVERRIDE)
 def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
-    """Start all of a team's set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
-    server and a worker, with an administrator and a token for a week. What was indexed stays for the next time.
+    """Start a complete team set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
+    server and a worker, with an administrator and a token for a week. What was indexed is kept for the next time.
 
     URL: Repositories to index, as in https://github.com/owner/name.
     """

