@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -298,3 +299,8 @@ def test_instructions_come_and_go(own_folders: Path, tmp_path: Path, monkeypatch
     (tmp_path / "CLAUDE.md").unlink()
     (note,) = install(Engine(Config.load()), InstallRequest(("claude-code",), instructions=True)).notes
     assert "CLAUDE.md does not exist" in note
+
+
+def test_uninstall_without_an_installation_says_so(codeinfo: Any, tmp_path: Path) -> None:
+    done = codeinfo("uninstall", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "no client has CodeInfo: there is nothing to remove\n")

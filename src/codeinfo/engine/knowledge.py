@@ -498,7 +498,8 @@ def _has_tests(store: SqliteStore) -> bool:
 def _base(history: History, wanted: str) -> str:
     if not history.known:
         raise UsageError(
-            "there is no history to compare with", next_step="A review needs a git repository, not shallow"
+            "there is no history to compare with",
+            next_step="A review needs a git repository with its history; `git fetch --unshallow` fetches it",
         )
     first, dots, last = wanted.partition("..")
     if dots:

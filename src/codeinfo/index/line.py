@@ -273,7 +273,8 @@ def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: Pro
     for at, item in enumerate(parsed, 1):
         if progress is not None:
             done = at + reader.settled
-            rate = done / max(time.monotonic() - started, 1e-6)
+            seconds = time.monotonic() - started
+            rate = done / seconds if seconds >= 1 else 0.0  # the first files say little
             progress(Progress("index", done, total, len(reader.outcome.skipped), rate))
         yield item
 

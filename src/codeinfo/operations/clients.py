@@ -187,11 +187,9 @@ class InstallRequest(Struct, frozen=True):
         bool,
         Opt("Also write when to use it into this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
     ] = False
-    skill: Annotated[bool, Opt("Also give the clients that know skills one (SKILL.md) that says when to use it.")] = (
-        False
-    )
+    skill: Annotated[bool, Opt("Also write a skill (SKILL.md) for the clients that support skills.")] = False
     always_load: Annotated[
-        bool, Opt("Have clients that put tools off until they are searched for show these from the start.")
+        bool, Opt("Make clients that defer tools until they are searched for show these from the start.")
     ] = False
     plugin: Annotated[
         str, Opt("Also write a Claude Code plugin into this folder: skill, server and hook.", metavar="DIR")

@@ -315,14 +315,14 @@ class CycleReport(Struct, frozen=True):
 class CyclesRequest(Struct, frozen=True):
     """Find import cycles between files.
 
-    Cycles of imports that take effect while files are loaded. Those that an import inside of a function or one for
-    types only closes are counted; `--deferred` lists them.
+    Lists cycles of imports that run while files are loaded. Cycles that need an import inside a function, or one for
+    types only, are counted; `--deferred` lists them too.
     """
 
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
-    deferred: Annotated[bool, Opt("List those that lazy or type-only imports close, too.")] = False
+    deferred: Annotated[bool, Opt("Also list cycles that need a lazy or type-only import.")] = False
 
 
 class Affected(Struct, frozen=True):

@@ -144,7 +144,7 @@ class DocsUpdateResponse(Struct, frozen=True):
 
 @_operation("docs update", DocsUpdateResponse, "documents.update", read_only=False)
 class DocsUpdateRequest(Struct, frozen=True):
-    """Write one document into a collection, in place of what it was.
+    """Add one document to a collection, or replace it.
 
     For what lies in no folder, such as pages of a wiki that a program reads. Only a changed one is indexed.
     """

@@ -20,7 +20,7 @@ Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! exclu
 Kinds = Annotated[tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
 ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
 Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
-Everywhere = Annotated[bool, Opt("Search every project that is indexed here, or that you may see of a team.")]
+Everywhere = Annotated[bool, Opt("Search all projects indexed on this machine or, with a team, all that you may see.")]
 
 
 PURPOSES = ("edit", "refactor", "migrate")
@@ -100,17 +100,17 @@ class GrepResult(Struct, frozen=True):
 
 @_operation("grep", GrepResult, "grep", section="Search and ask")
 class GrepRequest(Struct, frozen=True):
-    """Find every line that has a text or matches a regular expression.
+    """Find every line that contains a text or matches a regular expression.
 
-    All text files of the project, generated and changed ones included; secrets are masked. Expressions are those of
-    RE2, within one line.
+    Searches all text files of the project, including generated and changed ones; secrets are masked. Regular
+    expressions are those of RE2, within one line.
     """
 
     pattern: Annotated[str, Arg("The text to look for; with --regex a regular expression.")]
     paths: Folders = ()
-    regex: Annotated[bool, Opt("Take it as a regular expression.", short="E")] = False
+    regex: Annotated[bool, Opt("Treat the pattern as a regular expression.", short="E")] = False
     word: Annotated[bool, Opt("Only whole words.", short="w")] = False
-    ignore_case: Annotated[bool, Opt("Take upper and lower case as the same.", short="i")] = False
+    ignore_case: Annotated[bool, Opt("Ignore upper and lower case.", short="i")] = False
     limit: Annotated[
         int, Opt("Show at most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)
     ] = 100

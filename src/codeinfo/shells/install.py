@@ -263,7 +263,8 @@ def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
     for path in record.paths():
         if path not in own and (wanted is None or path.parent.parent in wanted):
             changes.append(_plan_removal("instructions" if path.parent.name != SERVER else "skill", path, record))
-    return InstallReport(_apply_plans(changes, record, request.dry_run), request.dry_run)
+    notes = () if changes else ("no client has CodeInfo: there is nothing to remove",)
+    return InstallReport(_apply_plans(changes, record, request.dry_run), request.dry_run, notes)
 
 
 class Plan(Struct, frozen=True):

@@ -438,7 +438,9 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
         return os.path.realpath(path, strict=True)
     except (OSError, ValueError) as error:  # a name no file can have does not exist
         known = environment_error(error, str(path))
-        raise known or NotFound(f"{path} does not exist", next_step="Give one that exists") from error
+        raise known or NotFound(
+            f"{path} does not exist", next_step="Give the path of a file or folder that exists"
+        ) from error
 
 
 def resolve_root(root: str | os.PathLike[str]) -> str:
@@ -470,7 +472,7 @@ def refusal(resolved: str) -> str:
         return "it is git's own folder"
     if all(os.path.exists(f"{resolved}/{name}") for name in ("HEAD", "objects", "refs")):
         return "it is a bare git repository, which has no files; a clone of it has"
-    return "it is a folder of the system" if resolved in _SYSTEM_FOLDERS else ""
+    return "it is a system folder" if resolved in _SYSTEM_FOLDERS else ""
 
 
 @lru_cache(maxsize=4)
