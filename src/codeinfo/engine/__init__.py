@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from msgspec.structs import replace
 
 from codeinfo.config import Config, use_one_blas_thread
-from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import RootRefused, requires
 from codeinfo.globs import lies_below
 from codeinfo.model import CollectionState, Reflects, SearchResult
 from codeinfo.operations import search as ops
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.search import SearchOperations
     from codeinfo.engine.team import TeamOperations
     from codeinfo.ports import Embedder
+    from codeinfo.store.user_data import ConversationStore
 
 Area = TypeVar("Area")
 
@@ -79,18 +80,15 @@ class Engine:
     @property
     def answers(self) -> AnswerOperations:
         """Questions, conversations and agents."""
-        from codeinfo.engine.answers import AnswerOperations, LookupOperations
+        from codeinfo.engine.answers import AnswerOperations
+
+        return self._area(AnswerOperations, lambda: AnswerOperations(self))
+
+    @property
+    def conversations(self) -> ConversationStore:
         from codeinfo.store.user_data import ConversationStore
 
-        def make() -> AnswerOperations:
-            lookup = LookupOperations(
-                self.indexes, self.search, lambda request: self.code.references(request), lambda: self.documents
-            )
-            return AnswerOperations(
-                lookup, lambda: self._area(ConversationStore, lambda: ConversationStore(self.indexes.user_data))
-            )
-
-        return self._area(AnswerOperations, make)
+        return self._area(ConversationStore, lambda: ConversationStore(self.indexes.user_data))
 
     @property
     def code(self) -> CodeOperations:
@@ -163,7 +161,7 @@ class Engine:
         """The indexes of the projects these folders belong to, without duplicates."""
         return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
 
-    def index(self, request: ops.IndexRequest, progress: ProgressSink | None = None) -> ops.IndexResponse:
+    def index(self, request: ops.IndexRequest, progress: ProgressSink = None) -> ops.IndexResponse:
         from codeinfo.graph.scip import compiler_notes
 
         indexes = self._indexes_of(request.paths)
@@ -174,11 +172,11 @@ class Engine:
         )
         return ops.IndexResponse(tuple(reports))
 
-    def search(self, request: ops.SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
+    def search(self, request: ops.SearchRequest, progress: ProgressSink = None) -> SearchResult:
         found = self.searches.search(request, progress)
         return self.knowledge.around(request, found) if request.context or request.purpose else found
 
-    def grep(self, request: ops.GrepRequest, progress: ProgressSink | None = None) -> ops.GrepResult:
+    def grep(self, request: ops.GrepRequest, progress: ProgressSink = None) -> ops.GrepResult:
         from codeinfo.engine.grep import GrepOperations
 
         return self._area(GrepOperations, lambda: GrepOperations(self.indexes)).grep(request, progress)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
@@ -26,7 +25,7 @@ from codeinfo.engine.documents import (
     place_of,
     place_to_open,
 )
-from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import Scope
@@ -47,9 +46,9 @@ from codeinfo.model import (
 )
 from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
-from codeinfo.operations.base import Listener
-from codeinfo.operations.code import ReferenceReport, RefsRequest
-from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.base import Listener, ProgressSink
+from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.documents import AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
@@ -58,6 +57,7 @@ from codeinfo.store.user_data import ConversationStore
 from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
+    from codeinfo.engine.code import CodeOperations
     from codeinfo.ports import Llm, Message
     from codeinfo.team.user_data import SharedAnswers
 
@@ -68,13 +68,22 @@ READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 
 
-class LookupOperations(Struct, frozen=True):
-    """The engine's operations used by lookups."""
+class EngineParts(Protocol):
+    """The parts of the engine that answers use, each opened when it is first needed."""
 
-    indexes: Indexes
-    search: Callable[[SearchRequest, ProgressSink | None], SearchResult]
-    references: Callable[[RefsRequest], ReferenceReport]
-    documents: Callable[[], DocumentOperations]
+    @property
+    def indexes(self) -> Indexes: ...
+
+    @property
+    def code(self) -> CodeOperations: ...
+
+    @property
+    def documents(self) -> DocumentOperations: ...
+
+    @property
+    def conversations(self) -> ConversationStore: ...
+
+    def search(self, request: SearchRequest, progress: ProgressSink = None) -> SearchResult: ...
 
 
 class Lookup(ABC):
@@ -82,8 +91,8 @@ class Lookup(ABC):
 
     outlined: ClassVar[str]  # what an outline lists
 
-    def __init__(self, operations: LookupOperations, limit: int, progress: ProgressSink | None) -> None:
-        self._operations = operations
+    def __init__(self, engine: EngineParts, limit: int, progress: ProgressSink) -> None:
+        self._engine = engine
         self._limit = limit
         self._progress = progress
         self._fresh = False
@@ -180,15 +189,15 @@ class CodeLookup(Lookup):
 
     def __init__(
         self,
-        operations: LookupOperations,
+        engine: EngineParts,
         paths: Sequence[str],
         limit: int,
-        progress: ProgressSink | None = None,
+        progress: ProgressSink = None,
         left_out: Sequence[Path] = (),
     ) -> None:
-        super().__init__(operations, limit, progress)
+        super().__init__(engine, limit, progress)
         self._paths = tuple(dict.fromkeys(paths))
-        self._scope = Scope.of(map(operations.indexes.find, paths or ("",)))
+        self._scope = Scope.of(map(engine.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
 
     def functions(self) -> ToolFunctions:
@@ -201,7 +210,7 @@ class CodeLookup(Lookup):
         request = SearchRequest(
             query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
         )
-        return self._operations.search(request, self._progress)
+        return self._engine.search(request, self._progress)
 
     def read_whole(self, path: str) -> str:
         """An indexed file, secrets masked."""
@@ -227,7 +236,7 @@ class CodeLookup(Lookup):
             for folder in self._scope.folders[index] or (".",):
                 request = RefsRequest(name, str(index.root / folder), limit=USES, refresh=False)
                 try:
-                    found = self._operations.references(request)
+                    found = self._engine.code.references(request)
                 except NotFound:
                     continue
                 lines.append(f"{found.symbol}: {found.usage_count} uses")
@@ -239,7 +248,7 @@ class CodeLookup(Lookup):
     def decision_card(self, change: str) -> str:
         """The decision card for a change, as JSON."""
         request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._fresh)
-        card = self._operations.search(request, self._progress).preflight
+        card = self._engine.search(request, self._progress).preflight
         if card is None:
             raise NotFound("there is no card for this change")
         return dumps(card)
@@ -266,12 +275,10 @@ class DocumentLookup(Lookup):
 
     outlined = "headings"
 
-    def __init__(
-        self, operations: LookupOperations, request: DocsAskRequest, limit: int, progress: ProgressSink | None = None
-    ) -> None:
-        super().__init__(operations, limit, progress)
+    def __init__(self, engine: EngineParts, request: DocsAskRequest, limit: int, progress: ProgressSink = None) -> None:
+        super().__init__(engine, limit, progress)
         self._request = request
-        self._chosen, self.notes = operations.documents().choose(request.path, request.collections)
+        self._chosen, self.notes = engine.documents.choose(request.path, request.collections)
         if not self._chosen:
             raise no_collection()
 
@@ -293,7 +300,7 @@ class DocumentLookup(Lookup):
         request = DocsSearchRequest(
             (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
         )
-        found = self._operations.documents().search(request, self._progress)
+        found = self._engine.documents.search(request, self._progress)
         roots = {index.source.collection.id: str(index.root) for index in self._chosen}
         (answered,) = found.searches
         hits = tuple(_hit(one, roots[one.collection]) for one in answered.results)
@@ -349,27 +356,30 @@ def _hit(found: DocumentHit, root: str) -> Hit:
 
 
 class AnswerOperations:
-    """`open_store` opens the conversations, when they are first needed."""
-
-    def __init__(self, operations: LookupOperations, open_store: Callable[[], ConversationStore]) -> None:
-        self._config = operations.indexes.config
-        self._operations = operations
-        self._open_store = open_store
+    def __init__(self, engine: EngineParts) -> None:
+        self._config = engine.indexes.config
+        self._engine = engine
 
     @property
     def store(self) -> ConversationStore:
-        return self._open_store()
+        return self._engine.conversations
 
     @property
     def shared(self) -> SharedAnswers | None:
         """Answers in progress, as all servers of a team see them."""
-        if self._operations.indexes.team is None:
+        if self._engine.indexes.team is None:
             return None
         from codeinfo.team.user_data import SharedAnswers
 
-        return SharedAnswers(self._operations.indexes.team)
+        return SharedAnswers(self._engine.indexes.team)
 
     # --- asking ---
+
+    def answer(self, request: AnyQuestion, listener: Listener) -> tuple[ops.Answer, ...]:
+        """One answer, or one for each step of an agent's command."""
+        if isinstance(request, ops.AgentRunRequest):
+            return self.run_agent(request, listener).answers
+        return (self.ask(request, listener),)
 
     def ask(
         self,
@@ -418,11 +428,11 @@ class AnswerOperations:
         return reply
 
     def _lookup(
-        self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
+        self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink, left_out: Sequence[Path]
     ) -> Lookup:
         if isinstance(request, ops.AskRequest):
-            return CodeLookup(self._operations, request.paths, self._config.answers.items, progress, left_out)
-        return DocumentLookup(self._operations, request, self._config.answers.items, progress)
+            return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
+        return DocumentLookup(self._engine, request, self._config.answers.items, progress)
 
     def _reply(
         self,
@@ -500,7 +510,7 @@ class AnswerOperations:
         agent: Profile | None,
     ) -> str:
         paths = request.paths if isinstance(request, ops.AskRequest) else (request.path,)
-        paths = paths or (self._operations.indexes.locate(""),)
+        paths = paths or (self._engine.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),
             provider=chosen.provider,
@@ -540,11 +550,11 @@ class AnswerOperations:
 
     def read_lines(self, root: str, path: str, start: int, end: int) -> str:
         """Lines of an indexed file, citable in an answer."""
-        return CodeLookup(self._operations, (root,), 1).read_file(path, start, max(start, end)).text
+        return CodeLookup(self._engine, (root,), 1).read_file(path, start, max(start, end)).text
 
     def read_whole(self, root: str, path: str) -> str:
         """An indexed file, secrets masked."""
-        return CodeLookup(self._operations, (root,), 1).read_whole(path)
+        return CodeLookup(self._engine, (root,), 1).read_whole(path)
 
     # --- agents ---
 

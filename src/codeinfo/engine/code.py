@@ -106,9 +106,7 @@ class CodeOperations:
                 raise UnknownName(error.name, error.what, near) from None
 
     @contextmanager
-    def _open(
-        self, request: CodeRequest, progress: ProgressSink | None, at: str = ""
-    ) -> Iterator[tuple[NameResolver, str]]:
+    def _open(self, request: CodeRequest, progress: ProgressSink, at: str = "") -> Iterator[tuple[NameResolver, str]]:
         """The names of a project, and the requested part of it."""
         place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
@@ -161,24 +159,24 @@ class CodeOperations:
 
     # --- symbols and references ---
 
-    def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink | None = None) -> ops.SymbolList:
+    def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (names, path):
             return list_symbols(names.index.facts, path, request)
 
-    def definitions(self, request: ops.DefsRequest, progress: ProgressSink | None = None) -> ops.DefinitionList:
+    def definitions(self, request: ops.DefsRequest, progress: ProgressSink = None) -> ops.DefinitionList:
         with self._open(request, progress, request.at) as (names, below):
             return find_definitions(names, request, below)
 
-    def references(self, request: ops.RefsRequest, progress: ProgressSink | None = None) -> ops.ReferenceReport:
+    def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
         return self._with_proofs(request, progress, lambda names, below: find_references(names, request, below))
 
-    def calls(self, request: ops.CallsRequest, progress: ProgressSink | None = None) -> ops.CallGraph:
+    def calls(self, request: ops.CallsRequest, progress: ProgressSink = None) -> ops.CallGraph:
         return self._with_proofs(request, progress, lambda names, below: call_graph(names, request, below))
 
     def _with_proofs(
         self,
         request: ops.RefsRequest | ops.CallsRequest,
-        progress: ProgressSink | None,
+        progress: ProgressSink,
         answer: Callable[[NameResolver, str], Proved],
     ) -> Proved:
         """Ask language servers, if enabled, and answer again, as long as that raises further questions. Servers take
@@ -200,7 +198,7 @@ class CodeOperations:
             proofs.known.update(answers)
             request = replace(request, refresh=False)
 
-    def unused(self, request: ops.UnusedRequest, progress: ProgressSink | None = None) -> ops.UnusedReport:
+    def unused(self, request: ops.UnusedRequest, progress: ProgressSink = None) -> ops.UnusedReport:
         place = self._indexes.find(request.path)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         contents = place.index.source.contents
@@ -214,28 +212,28 @@ class CodeOperations:
 
     # --- files ---
 
-    def imports(self, request: ops.ImportsRequest, progress: ProgressSink | None = None) -> ops.ModuleImports:
+    def imports(self, request: ops.ImportsRequest, progress: ProgressSink = None) -> ops.ModuleImports:
         with self._open(request, progress) as (names, path):
             _check_indexed(names.index, path)
             return module_imports(names.index, path, request)
 
-    def cycles(self, request: ops.CyclesRequest, progress: ProgressSink | None = None) -> ops.CycleReport:
+    def cycles(self, request: ops.CyclesRequest, progress: ProgressSink = None) -> ops.CycleReport:
         with self._open(request, progress) as (names, below):
             return cycle_report(names.index.graph, request, below)
 
-    def impact(self, request: ops.ImpactRequest, progress: ProgressSink | None = None) -> ops.ImpactReport:
+    def impact(self, request: ops.ImpactRequest, progress: ProgressSink = None) -> ops.ImpactReport:
         with self._open(request, progress) as (names, path):
             _check_indexed(names.index, path)
             return impact_report(names.index, path, request)
 
-    def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink | None = None) -> ops.HotspotReport:
+    def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink = None) -> ops.HotspotReport:
         def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
             return hotspots(index.facts, index.root, request.days, below)
 
         found = self._compute_once(request, f"hotspots {request.days}", ops.HotspotReport, measure, progress)
         return replace(found, hotspots=found.hotspots[: request.limit])
 
-    def map(self, request: ops.MapRequest, progress: ProgressSink | None = None) -> ops.CodeMap:
+    def map(self, request: ops.MapRequest, progress: ProgressSink = None) -> ops.CodeMap:
         def draw(index: CodeIndex, below: str) -> ops.CodeMap:
             return code_map(index, request, below)
 
@@ -254,7 +252,7 @@ class CodeOperations:
         key: str,
         kind: type[Answer],
         make: Callable[[CodeIndex, str], Answer],
-        progress: ProgressSink | None,
+        progress: ProgressSink,
     ) -> Answer:
         """Results that need every file or the whole history: computed once for each state of both."""
         place = self._indexes.find(request.path)

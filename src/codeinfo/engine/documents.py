@@ -25,7 +25,7 @@ from codeinfo.engine.collections import (
     fetch,
     pack_folder,
 )
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, retry_on_damage
+from codeinfo.engine.index_manager import IndexManager, retry_on_damage
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -33,6 +33,7 @@ from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
+from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
@@ -59,7 +60,7 @@ def search_documents(
     indexes: Indexes,
     collections: Sequence[CollectionIndex],
     request: operations.DocsSearchRequest,
-    progress: ProgressSink | None,
+    progress: ProgressSink,
 ) -> operations.DocsSearchResponse:
     _check(request, collections)
     with ExitStack() as open_views:
@@ -393,7 +394,7 @@ class DocumentOperations:
 
     # --- collections ---
 
-    def add(self, request: operations.DocsAddRequest, progress: ProgressSink | None = None) -> operations.SyncResponse:
+    def add(self, request: operations.DocsAddRequest, progress: ProgressSink = None) -> operations.SyncResponse:
         """List a collection and sync it. If the sync fails, it is not listed."""
         project = Path(request.path)
         collection = collection_of(request.sources, name=request.name, ref=request.ref, globs=request.globs)
@@ -415,16 +416,14 @@ class DocumentOperations:
             self.collections.add(collection, project)
         return operations.SyncResponse((report,))
 
-    def sync(
-        self, request: operations.DocsSyncRequest, progress: ProgressSink | None = None
-    ) -> operations.SyncResponse:
+    def sync(self, request: operations.DocsSyncRequest, progress: ProgressSink = None) -> operations.SyncResponse:
         chosen, notes = self.collections.find(Path(request.path), request.collections)
         reports = [self._sync(item, dry_run=request.dry_run, progress=progress) for item in chosen]
         if notes and reports:
             reports[0] = replace(reports[0], notes=(*notes, *reports[0].notes))
         return operations.SyncResponse(tuple(reports))
 
-    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink | None) -> operations.SyncReport:
+    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink) -> operations.SyncReport:
         started = time.monotonic()
         index = self.index_of(collection)
         if collection.fetched and not dry_run:
@@ -575,7 +574,7 @@ class DocumentOperations:
     # --- search and reading ---
 
     def search(
-        self, request: operations.DocsSearchRequest, progress: ProgressSink | None = None
+        self, request: operations.DocsSearchRequest, progress: ProgressSink = None
     ) -> operations.DocsSearchResponse:
         chosen, notes = self.choose(request.path, request.collections)
         response = retry_on_damage(

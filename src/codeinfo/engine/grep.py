@@ -20,13 +20,13 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, is_complete, retry_on_damage, unread_note
+from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage, unread_note
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import INDEXING, UNREADABLE, NextStep, Walk, to_run
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search import literal
@@ -164,7 +164,7 @@ class GrepOperations:
         self._clean: set[bytes] = set()
         self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by tree, with the state it is of
 
-    def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
+    def grep(self, request: GrepRequest, progress: ProgressSink = None) -> GrepResult:
         started = time.perf_counter()
         pattern = literal.Pattern(
             request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case
@@ -194,7 +194,7 @@ class GrepOperations:
         pattern: literal.Pattern,
         scope: Scope,
         again: bool,
-        progress: ProgressSink | None,
+        progress: ProgressSink,
     ) -> tuple[Found, list[str]]:
         found = Found(request)
         opened, notes = self._indexes.open_all(
@@ -225,9 +225,7 @@ class GrepOperations:
                     notes.append(unread_note(scan.unread))
         return found, notes
 
-    def _corpus(
-        self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink | None
-    ) -> Corpus:
+    def _corpus(self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink) -> Corpus:
         """The current files: from the last refresh, or from a walk if that refresh was incomplete."""
         seen = None if is_indexing or index.source.fixed else index.seen
         walked = seen.walk if seen else None
@@ -243,7 +241,7 @@ class GrepOperations:
             return corpus
 
     def _signatures(
-        self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None
+        self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink
     ) -> literal.Signatures:
         """The stored signatures, extended if much has changed since."""
         signatures = load_signatures(store)
@@ -266,7 +264,7 @@ def load_signatures(store: SqliteStore) -> literal.Signatures:
         return literal.signatures_of(())
 
 
-def contents(source: Files, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
+def contents(source: Files, files: Sequence[File], progress: ProgressSink) -> Iterator[tuple[str, bytes, bool]]:
     """The text of each file under the key of its current content, and whether that is the raw bytes."""
     with source.open(file.path for file in files) as reader:
         for done, file in enumerate(files):

@@ -25,7 +25,7 @@ from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.model import UNREADABLE, ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, CodeFacts, Embedder, Retention
 from codeinfo.settings import IndexSettings
@@ -312,7 +312,6 @@ _LOOK_AGAIN_S = 0.1  # between checks whether another process has pulled the tea
 _OPEN_TRIES = 20  # a failure means another process swapped builds after we read which one is live
 
 Answer = TypeVar("Answer")
-ProgressSink = Callable[[Progress], None]
 State = tuple[Path, str]  # of an index: its build and generation
 Look = tuple[Files, Walk, Changes | None]  # contents, files, and changes; None means everything is rebuilt
 
@@ -361,7 +360,7 @@ class _Run(Struct, frozen=True):
     expected: bool
     by_content: bool
     since: Since | None
-    progress: ProgressSink | None
+    progress: ProgressSink
     notes: list[str]
 
     def wait(self) -> None:
@@ -538,7 +537,7 @@ class IndexManager:
         expected: bool = False,
         by_content: bool = False,
         since: Since | None = None,
-        progress: ProgressSink | None = None,
+        progress: ProgressSink = None,
     ) -> Fresh:
         """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced.
 

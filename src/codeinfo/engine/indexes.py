@@ -16,7 +16,6 @@ from codeinfo.engine.index_manager import (
     CodeSource,
     Fresh,
     IndexManager,
-    ProgressSink,
     RevisionSource,
     Source,
     StoredFiles,
@@ -38,7 +37,7 @@ from codeinfo.errors import (
 )
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, to_run
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
 from codeinfo.sources.walk import RevisionFiles, refusal, resolve_existing, resolve_root
@@ -368,11 +367,11 @@ class Indexes:
                 self._managers[resolved] = self._new(source, config)
             return self._managers[resolved]
 
-    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
+    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink = None) -> Fresh:
         """Bring an index up to date and say what was done."""
         return index.refresh(full=full, expected=True, progress=progress)  # the caller asked because something changed
 
-    def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
+    def refresh_for_search(self, index: IndexManager, progress: ProgressSink) -> Fresh | None:
         """None if it is known that nothing changed."""
         return index.refresh(progress=progress)
 
@@ -390,7 +389,7 @@ class Indexes:
         *,
         everywhere: bool = False,
         refresh: bool = True,
-        progress: ProgressSink | None = None,
+        progress: ProgressSink = None,
     ) -> tuple[list[Opened], list[str]]:
         """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
         that cannot be opened are left out and named in the notes."""
@@ -419,7 +418,7 @@ class Indexes:
         return opened, [searched, *_left_out(failed)]
 
     def open(
-        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
+        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None
     ) -> tuple[SqliteStore, tuple[str, ...]]:
         """An index to search, refreshed if possible, and the notes its answers must carry."""
         notes: tuple[str, ...] = ()

@@ -211,7 +211,7 @@ class KnowledgeOperations:
                 known = self._projects[index.root] = ProjectKnowledge(index)
             return known
 
-    def _refresh(self, index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
+    def _refresh(self, index: IndexManager, progress: ProgressSink) -> SqliteStore:
         """Its store, refreshed if possible."""
         return self._indexes.open(index, progress=progress)[0]
 
@@ -296,9 +296,7 @@ class KnowledgeOperations:
 
     # --- patterns, metadata, style, review ---
 
-    def patterns(
-        self, request: operations.PatternsRequest, progress: ProgressSink | None = None
-    ) -> operations.PatternReport:
+    def patterns(self, request: operations.PatternsRequest, progress: ProgressSink = None) -> operations.PatternReport:
         project, now = self._project(request.path), self.clock()
         patterns, store = project.patterns, self._refresh(project.index, progress)
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
@@ -308,9 +306,7 @@ class KnowledgeOperations:
         memories, notes = project.guiding_memories(about, now)
         return replace(report, memories=memories, notes=(*report.notes, *notes))
 
-    def metadata(
-        self, request: operations.MetadataRequest, progress: ProgressSink | None = None
-    ) -> operations.MetadataReport:
+    def metadata(self, request: operations.MetadataRequest, progress: ProgressSink = None) -> operations.MetadataReport:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
         rows = store.manifest()
@@ -318,18 +314,16 @@ class KnowledgeOperations:
         tests = sum(row.kind is FileKind.TEST for row in rows.values())
         return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store))
 
-    def style(self, request: operations.StyleRequest, progress: ProgressSink | None = None) -> operations.StyleReport:
+    def style(self, request: operations.StyleRequest, progress: ProgressSink = None) -> operations.StyleReport:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
         return style_report(project.texts(filter(is_style_file, store.manifest())), request.query)
 
-    def review(
-        self, request: operations.ReviewRequest, progress: ProgressSink | None = None
-    ) -> operations.ReviewPacket:
+    def review(self, request: operations.ReviewRequest, progress: ProgressSink = None) -> operations.ReviewPacket:
         project = self._project(request.path)
         return review_change(project, self._refresh(project.index, progress), self._code, request, self.clock())
 
-    def explore(self, request: ExploreRequest, progress: ProgressSink | None = None) -> Exploration:
+    def explore(self, request: ExploreRequest, progress: ProgressSink = None) -> Exploration:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
         with self._code.open(project.index, store) as names:

@@ -15,13 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, is_complete, retry_on_damage
+from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage
 from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs
 from codeinfo.languages import language_named
 from codeinfo.model import INDEXING, Dropped, Hit, Intent, NextStep, Note, SearchResult, Signal, to_run
+from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.clients import (
     Project,
     ProjectsResult,
@@ -77,7 +78,7 @@ class SearchOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
 
-    def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
+    def search(self, request: SearchRequest, progress: ProgressSink = None) -> SearchResult:
         if request.at and (request.changed_since or request.context or request.purpose):
             raise UsageError(
                 "changed files, context and cards are those of the work tree, so they do not work with a revision",
@@ -105,7 +106,7 @@ class SearchOperations:
         candidates = replace(request, limit=max(request.limit, reranking.settings.candidates))
         return rerank_close_call(request, search_roots(candidates, opened, scope), opened, reranking)
 
-    def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
+    def similar(self, request: SimilarRequest, progress: ProgressSink = None) -> SearchResult:
         file = request.place.rpartition(":")[0]
         typed_here = file if not request.path and os.path.exists(file) else ""
         below, index = self._indexes.find(request.path).below, self._indexes.find(typed_here or request.path).index

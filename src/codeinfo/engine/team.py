@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from codeinfo.cache import batches
 from codeinfo.config import LOOPBACK, Config
-from codeinfo.engine.index_manager import IndexManager, ProgressSink, model_meta, refresh_commits
+from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
+from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import IndexTarget, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
@@ -287,7 +288,7 @@ class TeamOperations:
 
         return receive(self.store, kind, headers, body)
 
-    def push(self, request: ops.PushRequest, progress: ProgressSink | None = None) -> ops.PushReport:
+    def push(self, request: ops.PushRequest, progress: ProgressSink = None) -> ops.PushReport:
         return _push(self._indexes, request, progress)
 
     def receive_push(self, step: str, body: bytes) -> bytes:
@@ -392,7 +393,7 @@ def _plain(value: Any) -> Any:
 # as everywhere, with the server as its target.
 
 
-def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink | None) -> ops.PushReport:
+def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) -> ops.PushReport:
     index = indexes.find(request.path).index
     server = Server(index.config, request.to)
     project = request.project or _identity(index.root)

@@ -62,9 +62,7 @@ class Run(Struct, frozen=True):
     model_id: str
 
 
-def run(
-    engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink | None = None
-) -> Run:
+def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink = None) -> Run:
     """Index each repository and ask its questions. Unless `whole`, only the dataset's folder and only code files."""
     by_repo: dict[str, list[Query]] = {}
     for query in dataset.queries:
@@ -99,7 +97,7 @@ def tree_of(repo: str, trees: Path) -> Path:
     return trees / repo if repo and os.path.isdir(trees / repo) else trees
 
 
-def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> ops.IndexReport:
+def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink = None) -> ops.IndexReport:
     engine.indexes.of(root)  # exactly the questions' folder, not the repository around it
     return engine.index(ops.IndexRequest(paths=(str(root),)), progress).reports[0]
 
@@ -178,7 +176,7 @@ class History(Struct, frozen=True):
 
 
 def evaluate_history(
-    engine: Engine, path: Path, count: int, *, whole: bool, progress: ProgressSink | None
+    engine: Engine, path: Path, count: int, *, whole: bool, progress: ProgressSink
 ) -> tuple[Dataset, Run, History]:
     """Ask about `count` commits of the repository at `path`, each on the index of its parent. Unless `whole`, only code
     is searched."""
@@ -385,7 +383,7 @@ def _is_safe(path: str) -> bool:
 # --- the report ------------------------------------------------------------------------------------------------------
 
 
-def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None = None) -> ops.EvalReport:
+def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = None) -> ops.EvalReport:
     named_gates = parse_gates(request.gates)
     older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before any question is asked
     dataset, done, notes = _ask_all(engine, request, progress)
@@ -411,9 +409,7 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink | 
     return result
 
 
-def _ask_all(
-    engine: Engine, request: ops.EvalRequest, progress: ProgressSink | None
-) -> tuple[Dataset, Run, tuple[str, ...]]:
+def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -> tuple[Dataset, Run, tuple[str, ...]]:
     if request.from_git:
         path = Path(request.dataset or ".")
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)

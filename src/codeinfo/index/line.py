@@ -6,7 +6,7 @@ A source walks (`engine/index_manager.py`), `compare` and `add_edited` find what
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.ports import Embedder, IndexTarget, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, skip_by_content
 from codeinfo.tokens import path_terms
@@ -26,8 +26,6 @@ BATCH_CHUNKS = 8192  # one transaction and one segment: most trees fit into a si
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
 EMBED_CHUNKS = 512  # per call of the embedder: small files share its round trips, a failure costs little
 _SETTLED_NS = 100_000_000  # a younger file may change again within the clock's resolution: check it next time
-
-ProgressSink = Callable[[Progress], None]
 
 
 class Changes(Struct, frozen=True):
@@ -88,7 +86,7 @@ def update(
     *,
     contents: Mapping[str, str] | None = None,
     documents: bool = False,
-    progress: ProgressSink | None = None,
+    progress: ProgressSink = None,
 ) -> Outcome:
     """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays. A file
     that the store already has, for another tree or from an earlier checkout, is not parsed again, and not even read if
@@ -268,7 +266,7 @@ def _mark_unsettled(source: SourceFile) -> SourceFile:
     return source._replace(mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
 
 
-def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: ProgressSink | None) -> Iterator[Parsed]:
+def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: ProgressSink) -> Iterator[Parsed]:
     started = time.monotonic()
     for at, item in enumerate(parsed, 1):
         if progress is not None:

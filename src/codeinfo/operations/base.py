@@ -74,7 +74,7 @@ class Progress(Struct, frozen=True):
     rate: float = 0.0
 
 
-ProgressSink = Callable[[Progress], None]
+ProgressSink = Callable[[Progress], None] | None  # None: nobody is watching
 
 
 def _ignore(*_: object) -> None:
@@ -87,7 +87,7 @@ class Listener(Struct, frozen=True):
     on, and may close it."""
 
     source: str = "CLI"
-    progress: ProgressSink | None = None
+    progress: ProgressSink = None
     step: Callable[[str, str], None] = _ignore
     text: Callable[[str], None] = _ignore
     follow: Callable[[Iterator[Any]], Iterator[Any]] = lambda stream: stream

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
-from codeinfo.operations.answers import Answer, ModelName, ProviderName, ShowTrace
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ModelName, ProviderName, ShowTrace
 from codeinfo.operations.base import Arg, Limit, Opt, registry, skipped_something
 
 OPERATIONS, _operation = registry(group="documents", section="Documents")
@@ -263,6 +263,9 @@ class DocsAskRequest(Struct, frozen=True):
     model: ModelName = ""
     trace: ShowTrace = False
     path: ContextProject = "."
+
+
+AnyQuestion = AskRequest | AgentRunRequest | DocsAskRequest
 
 
 # --- one document ----------------------------------------------------------------------------------------------------

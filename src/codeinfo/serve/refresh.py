@@ -20,10 +20,10 @@ from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
-from codeinfo.engine.index_manager import Events, Fresh, IndexManager, ProgressSink, Since
+from codeinfo.engine.index_manager import Events, Fresh, IndexManager, Since
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import Busy, CodeInfoError
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 from codeinfo.store.sqlite import SqliteStore
 
@@ -192,15 +192,15 @@ class ServerIndexes(Indexes):
         self._roots_lock = threading.Lock()  # guards the roots, the latest job of each, and who waits for it
         self._roots: dict[int, _Root] = {}
 
-    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
+    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink = None) -> Fresh:
         fresh = self._refresh(index, progress, full=full, wait=True)
         assert fresh is not None  # with `wait` there is a report
         return fresh
 
-    def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
+    def refresh_for_search(self, index: IndexManager, progress: ProgressSink) -> Fresh | None:
         return self._refresh(index, progress, full=False, wait=False)
 
-    def _refresh(self, index: IndexManager, progress: ProgressSink | None, *, full: bool, wait: bool) -> Fresh | None:
+    def _refresh(self, index: IndexManager, progress: ProgressSink, *, full: bool, wait: bool) -> Fresh | None:
         """What a refresh did, or None if nothing changed since the last. With `wait` it always runs to its end;
         without, Busy says that it continues in the background."""
         root = self._root(index)
@@ -287,7 +287,7 @@ class ServerIndexes(Indexes):
         with self._roots_lock:
             return self._roots.setdefault(id(index), _Root(index))
 
-    def _join(self, job: _Job, until: float | None, progress: ProgressSink | None) -> None:
+    def _join(self, job: _Job, until: float | None, progress: ProgressSink) -> None:
         """Wait for a job. When its last waiting caller is cancelled (`progress` raises), the job is stopped."""
         with self._roots_lock:
             job.waiting += 1

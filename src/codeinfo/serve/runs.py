@@ -29,7 +29,7 @@ from codeinfo.model import dumps
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
-from codeinfo.operations.documents import DocsAskRequest
+from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, IndexRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects
 from codeinfo.sources.walk import check_root
@@ -158,13 +158,12 @@ class Runs:
         """Whether an answer is being written."""
         return any(not run.finished for run in list(self._runs.values()))
 
-    def start(self, request: AskRequest | DocsAskRequest | AgentRunRequest) -> AnswerRun:
-        if isinstance(request, AskRequest):
-            question, agent, paths = request.question, "", request.paths
-        elif isinstance(request, DocsAskRequest):
-            question, agent, paths = request.question, "", ()
-        else:
+    def start(self, request: AnyQuestion) -> AnswerRun:
+        paths = request.paths if isinstance(request, AskRequest) else ()
+        if isinstance(request, AgentRunRequest):
             question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
+        else:
+            question, agent = request.question, ""
         owner = self._engine.answers.store.owner
         run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
         with self._lock:
@@ -284,7 +283,7 @@ class Runs:
         if run.finished:
             run.ended.set()
 
-    def _perform(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> None:
+    def _perform(self, run: AnswerRun, request: AnyQuestion) -> None:
         try:
             run.answers += self._write_answer(run, request)
         except KeyboardInterrupt:
@@ -312,9 +311,7 @@ class Runs:
         run.error = error
         run.emit("error", code=error.code, message=error.what, next=error.next_step)
 
-    def _write_answer(
-        self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest
-    ) -> tuple[Answer, ...]:
+    def _write_answer(self, run: AnswerRun, request: AnyQuestion) -> tuple[Answer, ...]:
         def show(text: str) -> None:
             run.call.check()
             run.emit("token", text=text)
@@ -323,10 +320,7 @@ class Runs:
             run.call.check()
             run.emit("step", stage=stage, detail=detail)
 
-        listener, answers = replace(run.call.listener("REST"), text=show, step=show_step), self._engine.answers
-        if not isinstance(request, AgentRunRequest):
-            return (answers.ask(request, listener),)
-        return answers.run_agent(request, listener).answers
+        return self._engine.answers.answer(request, replace(run.call.listener("REST"), text=show, step=show_step))
 
 
 LOG_LINES = 1000

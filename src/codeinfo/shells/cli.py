@@ -28,7 +28,7 @@ from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.base import Listener, folder_field
-from codeinfo.operations.documents import DocsAskRequest
+from codeinfo.operations.documents import AnyQuestion, DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, strip_quotes
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
@@ -76,15 +76,12 @@ class WholeNumber(click.IntRange):
 # --- answers as they arrive ----------------------------------------------------------------------------------------
 
 
-def ask(engine: Engine, request: AskRequest | DocsAskRequest | AgentRunRequest, out: Output) -> None:
+def ask(engine: Engine, request: AnyQuestion, out: Output) -> None:
     from codeinfo.shells.render_answers import Prose, write_sources
 
     with show_progress(sys.stderr) as sink, Prose(out) as prose:
         listener = Listener(progress=sink, step=_after(sink, _show_step), text=_after(sink, prose.write))
-        if isinstance(request, AgentRunRequest):
-            written = engine.answers.run_agent(request, listener).answers
-        else:
-            written = (engine.answers.ask(request, listener),)
+        written = engine.answers.answer(request, listener)
     for answer in written:
         write_sources(answer, out, trace=request.trace)
 

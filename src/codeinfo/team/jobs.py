@@ -32,10 +32,10 @@ from procrastinate import exceptions, jobs
 
 from codeinfo.cache import batches
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
-from codeinfo.index.line import Changes, ProgressSink, compare, update
+from codeinfo.index.line import Changes, compare, update
 from codeinfo.index.pool import ParsePool
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
 from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
@@ -509,7 +509,7 @@ class Indexing:
 
     # --- batches ---
 
-    def index_batch(self, batch: int, progress: ProgressSink | None = None) -> str:
+    def index_batch(self, batch: int, progress: ProgressSink = None) -> str:
         """Parse, embed and store the files of a batch. The last batch of a run queues its finish."""
         with self._database.transaction() as db:
             begin = "UPDATE index_batches SET starts = starts + 1 WHERE id = %s AND NOT done RETURNING run, starts"
@@ -532,7 +532,7 @@ class Indexing:
             self._close(db, run.id, batch)
         return f"{run.identity} {run.ref}: {len(files)} files parsed"
 
-    def _index(self, run: _Run, files: Sequence[tuple[SourceFile, str]], progress: ProgressSink | None) -> None:
+    def _index(self, run: _Run, files: Sequence[tuple[SourceFile, str]], progress: ProgressSink) -> None:
         mirror = self._tools.mirrors.of(run.clone_url)
         target = _Target(self._tools, run.family)
         changes = Changes(tuple(source for source, _ in files), (), (), 0)
