@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 from codeinfo.errors import UsageError
 from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
-from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax, words
+from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax, language
 from codeinfo.languages.model import family as family
 from codeinfo.languages.model import named as named
 from codeinfo.model import FileKind, NextStep, to_run
@@ -22,69 +21,63 @@ from codeinfo.model import FileKind, NextStep, to_run
 
 _MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 
-
-def _language(name: str, extensions: str, filenames: str = "", shebangs: str = "", **more: Any) -> Language:
-    more |= {"filenames": words(filenames), "shebangs": words(shebangs)}
-    return Language(name=name, extensions=words(extensions), **more)
-
-
-_docs, _config = partial(_language, kind=FileKind.DOCS), partial(_language, kind=FileKind.CONFIG)
+_docs, _config = partial(language, kind=FileKind.DOCS), partial(language, kind=FileKind.CONFIG)
 
 
 _WITHOUT_SYNTAX = (
-    _language("objective-c", ".m .mm"),
-    _language("dart", ".dart", shebangs="dart"),
-    _language("perl", ".pl .pm .pod .t", shebangs="perl"),
-    _language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
-    _language("julia", ".jl", shebangs="julia"),
-    _language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
-    _language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
-    _language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
-    _language("fsharp", ".fs .fsi .fsx"),
-    _language("visual-basic", ".vb .vbs .bas"),
-    _language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
-    _language("nim", ".nim .nims .nimble"),
-    _language("crystal", ".cr", shebangs="crystal"),
-    _language("d", ".d .di"),
-    _language("pascal", ".pas .pp .dpr .lpr"),
-    _language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
-    _language("ada", ".adb .ads"),
-    _language("cobol", ".cob .cbl .cpy"),
-    _language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
-    _language("elm", ".elm"),
-    _language("purescript", ".purs"),
-    _language("literate-haskell", ".lhs"),
-    _language("haxe", ".hx"),
-    _language("gleam", ".gleam"),
-    _language("odin", ".odin"),
-    _language("v", ".v .vsh"),
-    _language("verilog", ".sv .svh .vh"),
-    _language("vhdl", ".vhd .vhdl"),
-    _language("assembly", ".s .asm .nasm"),
-    _language("solidity", ".sol"),
-    _language("gdscript", ".gd"),
-    _language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
-    _language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
-    _language("awk", ".awk", shebangs="awk gawk"),
-    _language("fish", ".fish", shebangs="fish"),
-    _language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
-    _language("batch", ".bat .cmd"),
-    _language("vim", ".vim", filenames=".vimrc _vimrc"),
-    _language("sql", ".sql .psql .ddl .dml"),
-    _language("graphql", ".graphql .gql .graphqls"),
-    _language("protobuf", ".proto"),
-    _language("thrift", ".thrift .avdl .capnp .fbs"),
-    _language("prisma", ".prisma"),
-    _language("astro", ".astro"),
-    _language("css", ".css"),
-    _language("scss", ".scss .sass .less .styl"),
-    _language(
+    language("objective-c", ".m .mm"),
+    language("dart", ".dart", shebangs="dart"),
+    language("perl", ".pl .pm .pod .t", shebangs="perl"),
+    language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
+    language("julia", ".jl", shebangs="julia"),
+    language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
+    language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
+    language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
+    language("fsharp", ".fs .fsi .fsx"),
+    language("visual-basic", ".vb .vbs .bas"),
+    language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
+    language("nim", ".nim .nims .nimble"),
+    language("crystal", ".cr", shebangs="crystal"),
+    language("d", ".d .di"),
+    language("pascal", ".pas .pp .dpr .lpr"),
+    language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
+    language("ada", ".adb .ads"),
+    language("cobol", ".cob .cbl .cpy"),
+    language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
+    language("elm", ".elm"),
+    language("purescript", ".purs"),
+    language("literate-haskell", ".lhs"),
+    language("haxe", ".hx"),
+    language("gleam", ".gleam"),
+    language("odin", ".odin"),
+    language("v", ".v .vsh"),
+    language("verilog", ".sv .svh .vh"),
+    language("vhdl", ".vhd .vhdl"),
+    language("assembly", ".s .asm .nasm"),
+    language("solidity", ".sol"),
+    language("gdscript", ".gd"),
+    language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
+    language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
+    language("awk", ".awk", shebangs="awk gawk"),
+    language("fish", ".fish", shebangs="fish"),
+    language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
+    language("batch", ".bat .cmd"),
+    language("vim", ".vim", filenames=".vimrc _vimrc"),
+    language("sql", ".sql .psql .ddl .dml"),
+    language("graphql", ".graphql .gql .graphqls"),
+    language("protobuf", ".proto"),
+    language("thrift", ".thrift .avdl .capnp .fbs"),
+    language("prisma", ".prisma"),
+    language("astro", ".astro"),
+    language("css", ".css"),
+    language("scss", ".scss .sass .less .styl"),
+    language(
         "template",
         ".erb .eex .heex .leex .ejs .hbs .mustache .jinja .jinja2 .j2 .twig .haml .slim .pug .liquid .tmpl .razor "
         ".cshtml .stub",
     ),
-    _language("terraform", ".tf .hcl"),
-    _language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
+    language("terraform", ".tf .hcl"),
+    language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
     _config("make", ".mk .mak", filenames="Makefile makefile GNUmakefile Makefile.am Makefile.in", shebangs="make"),
     _config("cmake", ".cmake", filenames="CMakeLists.txt"),
     _config("meson", "", filenames="meson.build meson_options.txt meson.options"),

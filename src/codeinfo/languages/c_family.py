@@ -117,31 +117,14 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
     return public[0] if len(public) == 1 else None
 
 
-_C_SYNTAX = model.Syntax(
-    grammar="c",
-    members=(".", "->", "::"),
-    exported=is_exported,
-    hide=hide_macros,
-)
+_C_SYNTAX = model.Syntax(grammar="c", members=(".", "->", "::"), exported=is_exported, hide=hide_macros)
 _IMPORTS = model.ImportRules(read=read_include, resolver=CIncludes, headers=True)
-C = model.Language(
-    name="c",
-    extensions=model.words(".c"),
+C = model.language("c", ".c", family="c", syntax=_C_SYNTAX, imports=_IMPORTS, names=model.NameRules(linked=True))
+CPP = model.language(
+    "cpp",
+    ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino",
     family="c",
-    syntax=_C_SYNTAX,
-    imports=_IMPORTS,
-    names=model.NameRules(linked=True),
-)
-CPP = model.Language(
-    name="cpp",
-    extensions=model.words(".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino"),
-    family="c",
-    syntax=replace(
-        _C_SYNTAX,
-        grammar="cpp",
-        queries=("c", "cpp"),
-        bases=model.bases_behind_colon,
-    ),
+    syntax=replace(_C_SYNTAX, grammar="cpp", queries=("c", "cpp"), bases=model.bases_behind_colon),
     imports=_IMPORTS,
     names=model.NameRules(implicit_self=True, open_types=True),
 )

@@ -352,13 +352,11 @@ _JAVASCRIPT = model.Syntax(
     bases=model.bases_behind_words,
 )
 _TYPESCRIPT = replace(
-    _JAVASCRIPT,
-    grammar="typescript",
-    entry="language_typescript",
-    queries=("ecmascript", "typescript"),
+    _JAVASCRIPT, grammar="typescript", entry="language_typescript", queries=("ecmascript", "typescript")
 )
-_ASSETS = model.word_set(
-    "css scss sass less svg png jpg jpeg gif webp avif ico woff woff2 ttf otf eot mp3 mp4 webm ogg wav wasm txt md mdx"
+_ASSETS = frozenset(
+    "css scss sass less svg png jpg jpeg gif webp avif ico woff woff2 ttf otf eot mp3 mp4 webm ogg wav wasm txt md "
+    "mdx".split()
 )
 _IMPORTS = model.ImportRules(
     resolver=EcmascriptImports,
@@ -373,38 +371,33 @@ _IMPORTS = model.ImportRules(
     call_words=("require(", "import("),
 )
 _NAMES = model.NameRules(
-    explicit=True,
-    imports_show=True,
-    outside="all",
-    overloads="bodyless",
-    private_to_file=True,
-    default_exports=True,
+    explicit=True, imports_show=True, outside="all", overloads="bodyless", private_to_file=True, default_exports=True
 )
 _ELEMENTS = replace(_NAMES, elements=True)
 FAMILY = "ecmascript"
 LANGUAGES = (
-    model.Language(
-        name="javascript",
-        extensions=model.words(".js .mjs .cjs .jsx .es6"),
-        filenames=model.words("Jakefile"),
-        shebangs=model.words("node deno bun"),
+    model.language(
+        "javascript",
+        ".js .mjs .cjs .jsx .es6",
+        filenames="Jakefile",
+        shebangs="node deno bun",
         family=FAMILY,
         syntax=_JAVASCRIPT,
         imports=_IMPORTS,
         names=_ELEMENTS,
     ),
-    model.Language(
-        name="typescript",
-        extensions=model.words(".ts .mts .cts"),
-        shebangs=model.words("ts-node tsx"),
+    model.language(
+        "typescript",
+        ".ts .mts .cts",
+        shebangs="ts-node tsx",
         family=FAMILY,
         syntax=_TYPESCRIPT,
         imports=_IMPORTS,
         names=_NAMES,
     ),
-    model.Language(
-        name="tsx",
-        extensions=model.words(".tsx"),
+    model.language(
+        "tsx",
+        ".tsx",
         family=FAMILY,
         syntax=replace(
             _TYPESCRIPT,
@@ -417,15 +410,12 @@ LANGUAGES = (
         names=_ELEMENTS,
     ),
     *(
-        model.Language(
-            name=name,
-            extensions=(f".{name}",),
+        model.language(
+            name,
+            f".{name}",
             family=FAMILY,
             syntax=replace(
-                _TYPESCRIPT,
-                package="tree_sitter_typescript",
-                hide=partial(show_code, markup=markup),
-                embedded=True,
+                _TYPESCRIPT, package="tree_sitter_typescript", hide=partial(show_code, markup=markup), embedded=True
             ),
             imports=_IMPORTS,
             names=_ELEMENTS,

@@ -199,7 +199,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     symbols: str = ""  # context that makes a name a mere value, see `NameResolver.is_symbol`
 
 
-class Language(Struct, frozen=True, kw_only=True):
+class Language(Struct, frozen=True):
     """One language; without syntax its files are chunked as text."""
 
     name: str
@@ -212,6 +212,24 @@ class Language(Struct, frozen=True, kw_only=True):
     markup: Markup | None = None  # for documents split at headings
     imports: ImportRules = ImportRules()
     names: NameRules = NameRules()
+
+
+def language(
+    name: str,
+    extensions: str,
+    *,
+    filenames: str = "",
+    shebangs: str = "",
+    kind: FileKind = FileKind.CODE,
+    family: str = "",
+    syntax: Syntax | None = None,
+    markup: Markup | None = None,
+    imports: ImportRules = ImportRules(),  # noqa: B008 - frozen
+    names: NameRules = NameRules(),  # noqa: B008
+) -> Language:
+    """A language; its extensions, file names and interpreters are separated by spaces."""
+    files = tuple(extensions.split()), kind, tuple(filenames.split()), tuple(shebangs.split())
+    return Language(name, *files, family, syntax, markup, imports, names)
 
 
 BY_NAME: dict[str, Language] = {}  # filled by the package
@@ -238,14 +256,6 @@ def in_test_module(qualified: str) -> bool:
 
 def family(name: str) -> str:
     return named(name).family or name
-
-
-def words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-def word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")

@@ -72,14 +72,10 @@ class GoImports(Resolver):
         return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))
 
 
-GO = model.Language(
-    name="go",
-    extensions=model.words(".go"),
-    syntax=model.Syntax(
-        grammar="go",
-        exported=_is_exported_go,
-        constants_by_name=False,
-    ),
+GO = model.language(
+    "go",
+    ".go",
+    syntax=model.Syntax(grammar="go", exported=_is_exported_go, constants_by_name=False),
     imports=model.ImportRules(
         read=_go_imports,
         resolver=GoImports,
@@ -90,12 +86,7 @@ GO = model.Language(
         manifest=_GO_MANIFEST,
         nested_manifest=_nested_go_manifest,
     ),
-    names=model.NameRules(
-        explicit=True,
-        open_types=True,
-        imports_show=True,
-        outside="all",
-    ),
+    names=model.NameRules(explicit=True, open_types=True, imports_show=True, outside="all"),
 )
 
 
@@ -276,25 +267,15 @@ class RustImports(Resolver):
         return next((path for path in candidates if path in self._tree and path != file), None)
 
 
-RUST = model.Language(
-    name="rust",
-    extensions=model.words(".rs"),
-    syntax=model.Syntax(
-        grammar="rust",
-        members=(".", "::"),
-        exported=model.marked_pub,
-        bases=model.bases_behind_colon,
-    ),
+RUST = model.language(
+    "rust",
+    ".rs",
+    syntax=model.Syntax(grammar="rust", members=(".", "::"), exported=model.marked_pub, bases=model.bases_behind_colon),
     imports=model.ImportRules(
         read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types", paths=True
     ),
     names=model.NameRules(
-        explicit=True,
-        open_types=True,
-        imports_show=True,
-        outside="all",
-        inline_modules=True,
-        macros=True,
+        explicit=True, open_types=True, imports_show=True, outside="all", inline_modules=True, macros=True
     ),
 )
 
@@ -454,11 +435,11 @@ def not_local(declared: model.Declared) -> bool:
 _RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)"  # `:name` and `name:`, which may name a method
 
 
-RUBY = model.Language(
-    name="ruby",
-    extensions=model.words(".rb .rake .gemspec .ru .rbi .podspec .jbuilder"),
-    filenames=model.words("Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile"),
-    shebangs=model.words("ruby jruby rake"),
+RUBY = model.language(
+    "ruby",
+    ".rb .rake .gemspec .ru .rbi .podspec .jbuilder",
+    filenames="Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile",
+    shebangs="ruby jruby rake",
     syntax=model.Syntax(
         grammar="ruby",
         members=(".", "::", "&."),
@@ -487,16 +468,12 @@ RUBY = model.Language(
     ),
     names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=_RUBY_SYMBOL),
 )
-LUA = model.Language(
-    name="lua",
-    extensions=model.words(".lua .rockspec"),
-    filenames=model.words(".luacheckrc"),
-    shebangs=model.words("lua luajit"),
-    syntax=model.Syntax(
-        grammar="lua",
-        members=(".", ":"),
-        exported=not_local,
-    ),
+LUA = model.language(
+    "lua",
+    ".lua .rockspec",
+    filenames=".luacheckrc",
+    shebangs="lua luajit",
+    syntax=model.Syntax(grammar="lua", members=(".", ":"), exported=not_local),
     imports=model.ImportRules(
         calls=(
             r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?"
@@ -508,13 +485,10 @@ LUA = model.Language(
     ),
     names=model.NameRules(tables=True),
 )
-ZIG = model.Language(
-    name="zig",
-    extensions=model.words(".zig .zon"),
-    syntax=model.Syntax(
-        grammar="zig",
-        exported=model.marked_pub,
-    ),
+ZIG = model.language(
+    "zig",
+    ".zig .zon",
+    syntax=model.Syntax(grammar="zig", exported=model.marked_pub),
     imports=model.ImportRules(
         calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
         resolver=ZigImports,
@@ -522,11 +496,11 @@ ZIG = model.Language(
         configs=("build.zig",),
     ),
 )
-BASH = model.Language(
-    name="bash",
-    extensions=model.words(".sh .bash .zsh .ksh .bats .ebuild .command"),
-    filenames=model.words(".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD"),
-    shebangs=model.words("bash sh zsh dash ksh ash bats"),
+BASH = model.language(
+    "bash",
+    ".sh .bash .zsh .ksh .bats .ebuild .command",
+    filenames=".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD",
+    shebangs="bash sh zsh dash ksh ash bats",
     syntax=model.Syntax(
         grammar="bash",
         word=r"[^\W\d][\w-]*\w",
@@ -586,10 +560,10 @@ def is_elixir_package(definition: Definition) -> bool:
     return model.is_package(definition) or definition.kind in ("module", "protocol")
 
 
-ELIXIR = model.Language(
-    name="elixir",
-    extensions=model.words(".ex .exs"),
-    shebangs=model.words("elixir"),
+ELIXIR = model.language(
+    "elixir",
+    ".ex .exs",
+    shebangs="elixir",
     syntax=model.Syntax(
         grammar="elixir",
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
@@ -613,7 +587,7 @@ ELIXIR = model.Language(
             "moduledoc": "doc",
             "typedoc": "doc",
         },
-        private_definers=model.word_set("defp defmacrop defguardp typep"),
+        private_definers=frozenset("defp defmacrop defguardp typep".split()),
         clauses=True,
         doc_attribute=True,
     ),
@@ -629,16 +603,11 @@ ELIXIR = model.Language(
     ),
     names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True, bare_calls=True),
 )
-HASKELL = model.Language(
-    name="haskell",
-    extensions=model.words(".hs .hs-boot .hsc"),
-    shebangs=model.words("runhaskell stack cabal"),
-    syntax=model.Syntax(
-        grammar="haskell",
-        word=r"[^\W\d][\w']+",
-        export_list=True,
-        clauses=True,
-    ),
+HASKELL = model.language(
+    "haskell",
+    ".hs .hs-boot .hsc",
+    shebangs="runhaskell stack cabal",
+    syntax=model.Syntax(grammar="haskell", word=r"[^\W\d][\w']+", export_list=True, clauses=True),
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
     names=model.NameRules(bare_calls=True),
 )

@@ -117,22 +117,19 @@ _IMPORTS = model.ImportRules(
     read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True, deferred="types"
 )
 _JVM = (
-    model.Language(
-        name="java",
-        extensions=model.words(".java"),
+    model.language(
+        "java",
+        ".java",
         family=_FAMILY,
         syntax=model.Syntax(
-            grammar="java",
-            members=(".", "::"),
-            exported=model.not_private,
-            bases=model.bases_behind_words,
+            grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
         imports=_IMPORTS,
         names=model.NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
     ),
-    model.Language(
-        name="kotlin",
-        extensions=model.words(".kt .kts"),
+    model.language(
+        "kotlin",
+        ".kt .kts",
         family=_FAMILY,
         syntax=model.Syntax(
             grammar="kotlin",
@@ -151,21 +148,12 @@ _JVM = (
             block_calls=True,
         ),
     ),
-    model.Language(
-        name="scala",
-        extensions=model.words(".scala .sc .sbt .mill"),
+    model.language(
+        "scala",
+        ".scala .sc .sbt .mill",
         family=_FAMILY,
-        syntax=model.Syntax(
-            grammar="scala",
-            exported=model.not_private,
-            bases=model.bases_behind_words,
-        ),
-        imports=replace(
-            _IMPORTS,
-            resolver=ScalaImports,
-            types_only=True,
-            nested_packages=True,
-        ),
+        syntax=model.Syntax(grammar="scala", exported=model.not_private, bases=model.bases_behind_words),
+        imports=replace(_IMPORTS, resolver=ScalaImports, types_only=True, nested_packages=True),
         names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, bare_calls=True),
     ),
 )
@@ -216,9 +204,9 @@ class CsharpImports(JvmImports):
 
 
 _CSHARP_CONFIGS = ("*.csproj", "*GlobalUsings.cs", "Usings.cs", "*Imports.cs")
-CSHARP = model.Language(
-    name="csharp",
-    extensions=model.words(".cs .csx"),
+CSHARP = model.language(
+    "csharp",
+    ".cs .csx",
     syntax=model.Syntax(
         grammar="csharp",
         members=(".", "::"),
@@ -307,10 +295,10 @@ def _psr4(tree: Tree) -> list[tuple[str, str]]:
     return pairs
 
 
-PHP = model.Language(
-    name="php",
-    extensions=model.words(".php .phtml .php5 .php7 .phpt"),
-    shebangs=model.words("php"),
+PHP = model.language(
+    "php",
+    ".php .phtml .php5 .php7 .phpt",
+    shebangs="php",
     syntax=model.Syntax(
         grammar="php",
         entry="language_php",
@@ -331,11 +319,7 @@ PHP = model.Language(
         configs=("composer.json",),
     ),
     names=model.NameRules(
-        explicit=True,
-        imports_show=True,
-        outside="types",
-        open_traits=True,
-        inherited=frozenset({"parent"}),
+        explicit=True, imports_show=True, outside="types", open_traits=True, inherited=frozenset({"parent"})
     ),
 )
 
@@ -388,15 +372,11 @@ def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
     return pairs
 
 
-SWIFT = model.Language(
-    name="swift",
-    extensions=model.words(".swift"),
-    shebangs=model.words("swift"),
-    syntax=model.Syntax(
-        grammar="swift",
-        exported=model.not_private,
-        bases=model.bases_behind_colon,
-    ),
+SWIFT = model.language(
+    "swift",
+    ".swift",
+    shebangs="swift",
+    syntax=model.Syntax(grammar="swift", exported=model.not_private, bases=model.bases_behind_colon),
     imports=model.ImportRules(
         read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,), deferred="types"
     ),

@@ -132,26 +132,17 @@ class PythonImports(Resolver):
         return ("", base) if base in self._tree.folders else None
 
 
-PYTHON = model.Language(
-    name="python",
-    extensions=model.words(".py .pyi .pyw"),
-    filenames=model.words("SConstruct SConscript wscript"),
-    shebangs=model.words("python pypy"),
-    syntax=model.Syntax(
-        grammar="python",
-        exported=model.without_underscore,
-        bases=bases,
-    ),
+PYTHON = model.language(
+    "python",
+    ".py .pyi .pyw",
+    filenames="SConstruct SConscript wscript",
+    shebangs="python pypy",
+    syntax=model.Syntax(grammar="python", exported=model.without_underscore, bases=bases),
     imports=model.ImportRules(
         read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names
     ),
     names=model.NameRules(
-        explicit=True,
-        imports_show=True,
-        outside="all",
-        dotted_modules=True,
-        decorators=True,
-        overloads="marked",
+        explicit=True, imports_show=True, outside="all", dotted_modules=True, decorators=True, overloads="marked"
     ),
 )
 LANGUAGES = (PYTHON,)
