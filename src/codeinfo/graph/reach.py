@@ -348,37 +348,15 @@ def unused_exports(
     index: CodeIndex, request: code.UnusedRequest, generated: Iterable[str], below: str = ""
 ) -> code.UnusedReport:
     """`generated` holds texts that are not indexed; any word in them counts as a use."""
-    users: Counter[str] = Counter()  # name → files that use it
-    own: dict[int, frozenset[str]] = {}
-    for file_id, packed in index.facts.references(list(index.by_id)):
-        names = frozenset(UsedNames(packed))
-        own[file_id] = names
-        users.update(names)
+    own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
+    users = Counter(name for names in own.values() for name in names)  # name → files that use it
     offered, bases, examined = _list_offered(index, below)
     found: list[code.UnusedSymbol] = []
     by_framework = 0
-    unused = [
-        (file, definition)
-        for file, definition in offered
-        if users[definition.name] == (definition.name in own.get(file.file_id, ()))
-        and not _is_used_otherwise(index, file, definition, users)
-    ]
-    wanted = {definition.name for _, definition in unused}
-    for text in generated:
-        wanted.difference_update(_WORD.findall(text))
-    in_texts = _find_in_texts(index, wanted, {file_id for file_id, names in own.items() if names})
-    once = {(file.path, definition.qualified): (file, definition) for file, definition in reversed(unused)}
-    for file, definition in reversed(once.values()):
+    for file, definition in _named_nowhere_else(index, offered, own, users, generated):
         used_here = definition.name in own.get(file.file_id, ())
-        if definition.name not in wanted or in_texts.get(definition.name, set()) - {file.file_id}:
+        if _belongs_to_program(index, file, definition.name, used_here=used_here):
             continue
-        is_included = not file.rules.imports.headers or _HEADER.search(file.path)
-        lines = index.lines(file.file_id)
-        is_program = "main" in (*file.exports, *file.hidden) or lines.get(1, "").startswith("#!")
-        if used_here and (is_program or not is_included):
-            continue  # nobody imports a program, or includes what is no header
-        if is_program and f'"{definition.name}"' in lines.joined():
-            continue  # a program may call what its argument names
         if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
@@ -399,6 +377,40 @@ def unused_exports(
             _notes_on(by_framework, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
         ),
     )
+
+
+def _named_nowhere_else(
+    index: CodeIndex,
+    offered: Sequence[tuple[FileFacts, Definition]],
+    own: Mapping[int, frozenset[str]],
+    users: Counter[str],
+    generated: Iterable[str],
+) -> list[tuple[FileFacts, Definition]]:
+    """Those whose name no other file has in its code, in a string, in a template or in a generated text."""
+    unused = [
+        (file, definition)
+        for file, definition in offered
+        if users[definition.name] == (definition.name in own.get(file.file_id, ()))
+        and not _is_used_otherwise(index, file, definition, users)
+    ]
+    names = {definition.name for _, definition in unused}
+    for text in generated:
+        names.difference_update(_WORD.findall(text))
+    in_texts = _find_in_texts(index, names, {file_id for file_id, used in own.items() if used})
+    first: dict[tuple[str, str], tuple[FileFacts, Definition]] = {}  # of several definitions of one name
+    for file, definition in unused:
+        if definition.name in names and not in_texts.get(definition.name, set()) - {file.file_id}:
+            first.setdefault((file.path, definition.qualified), (file, definition))
+    return list(first.values())
+
+
+def _belongs_to_program(index: CodeIndex, file: FileFacts, name: str, *, used_here: bool) -> bool:
+    """Whether a name is used in a file that nobody imports, or includes since it is no header; or in a program that
+    has it in quotes, and so may call what an argument names."""
+    is_included = not file.rules.imports.headers or _HEADER.search(file.path)
+    lines = index.lines(file.file_id)
+    is_program = "main" in (*file.exports, *file.hidden) or lines.get(1, "").startswith("#!")
+    return (used_here and (is_program or not is_included)) or (is_program and f'"{name}"' in lines.joined())
 
 
 def _list_offered(

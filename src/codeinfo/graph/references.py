@@ -308,8 +308,8 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
                 resolved.append(Use(file, reference, symbol, resolution.proof))
             elif resolution.possible and not resolution.symbols:
                 possible.append(Use(file, reference, None))
-    resolved = _one_a_line(resolved, {})
-    possible = _one_a_line(possible, {(use.file.file_id, use.reference.line): use for use in resolved})
+    resolved = _one_a_line(resolved)
+    possible = _one_a_line(possible, {_place(use) for use in resolved})
     if lookup.found and all(_is_local(names, symbol) for symbol in lookup.found):
         possible = []
     return FoundUses(
@@ -411,11 +411,11 @@ def _mark_invoked(names: NameResolver, unit: Unit, use: Reference, resolution: R
     return replace(use, role="call") if re.search(mark, text) else use
 
 
-def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> list[Use]:
+def _one_a_line(uses: Sequence[Use], taken: Collection[tuple[int, int]] = ()) -> list[Use]:
     """A line with a name twice is one use, a call if one of them is; `import a as b` has both names."""
     found: dict[tuple[int, int], Use] = {}
     for use in uses:
-        key = (use.file.file_id, use.reference.line)
+        key = _place(use)
         if key not in taken and (key not in found or found[key].reference.role != "call" == use.reference.role):
             found[key] = use
     return list(found.values())
@@ -706,9 +706,7 @@ def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBu
     definition = names.definition(symbol) if unit else None
     if unit is None or definition is None:
         return ()
-    importers = [edge.source for edge in index.graph.edges_to(path)]
-    files = [index.graph.files[one] for one in dict.fromkeys((path, *importers))]
-    near = [file for file in files if not file.is_test][:_NEAR_FILES]
+    near = _near_files(index, (path, *(edge.source for edge in index.graph.edges_to(path))))
     index.read_uses([file.file_id for file in near])
     is_only = index.defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
     first: dict[tuple[bool, str, str], int] = {}
@@ -737,6 +735,10 @@ def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:
     own = index.graph.files.get(path)
     if own is None or f"{word}(" in index.uses(own.file_id):
         return True
-    importers = dict.fromkeys(edge.source for edge in index.graph.edges_to(path))
-    near = [file for file in (index.graph.files[one] for one in importers) if not file.is_test][:_NEAR_FILES]
+    near = _near_files(index, (edge.source for edge in index.graph.edges_to(path)))
     return any(word in index.uses(file.file_id) for file in near)
+
+
+def _near_files(index: CodeIndex, paths: Iterable[str]) -> list[FileFacts]:
+    files = (index.graph.files[one] for one in dict.fromkeys(paths))
+    return [file for file in files if not file.is_test][:_NEAR_FILES]

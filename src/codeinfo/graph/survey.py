@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, log2, sqrt
 from pathlib import Path
@@ -135,9 +135,15 @@ _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
-    """What the manifests offer to users: commands, and the public module of each package. If they name nothing, the
-    files that start something: nothing imports them, but they import others; well-known names first. For compiled
-    languages, a file must have such a name or a `main`. `graph` is that of the index or a part of it."""
+    """What the manifests offer to users, then the files that start something. `graph` is that of the index or a part of
+    it."""
+    offered = _offered_files(index, graph)
+    covered = {family(graph.files[path].language) for path in offered}
+    return list(dict.fromkeys((*offered, *_starting_files(index, graph, covered))))[:limit]
+
+
+def _offered_files(index: CodeIndex, graph: Graph) -> list[str]:
+    """Commands, and the public module of each package, as manifests name them."""
     offered: dict[str, None] = {}
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
@@ -149,29 +155,35 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             continue  # `metadata` reports manifests that cannot be read
         offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
+    return list(offered)
+
+
+def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) -> list[str]:
+    """Files that nothing imports, but that import others; well-known names first. In compiled languages a file must
+    have such a name or a `main`; in language families whose manifests name something (`covered`), the latter."""
     started = []
-    told = {family(graph.files[path].language) for path in offered}
     programs = index.defining("main") | index.defining("Main")
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
         stem = path.rpartition("/")[2].partition(".")[0].lower()
-        is_program = path in programs
+        is_program, has_start_name = path in programs, _STARTS.match(stem) is not None
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
-        is_run = is_program or _STARTS.match(stem) or is_script
-        is_needed = family(facts.language) not in told or stem in ("__main__", "main")
         # What starts a program of C# often calls nothing but extensions of what it was given.
-        is_start = (
+        does_something = edges or (is_program and not rules.timed) or path.endswith("Program.cs")
+        if (
             is_source(facts)
-            and (edges or (is_program and not rules.timed) or path.endswith("Program.cs"))
-            and is_run
-            and is_needed
-        )
-        is_surely_run = is_program and _STARTS.match(stem)  # also where others take something from it
-        if is_start and (is_surely_run or not any(is_source(graph.files[e.source]) for e in graph.edges_to(path))):
-            is_named = bool(_STARTS.match(stem) or is_program)
-            started.append((not is_named, path.count("/"), -len(edges), path))
-    return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
+            and does_something
+            and (is_program or has_start_name or is_script)
+            and (family(facts.language) not in covered or stem in ("__main__", "main"))
+            # A program by name and content is one even if others import something from it.
+            and (
+                (is_program and has_start_name)
+                or not any(is_source(graph.files[edge.source]) for edge in graph.edges_to(path))
+            )
+        ):
+            started.append((not (has_start_name or is_program), path.count("/"), -len(edges), path))
+    return [path for *_, path in sorted(started)]
 
 
 def _join_path(folder: str, path: str) -> str:

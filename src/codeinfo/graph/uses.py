@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -97,18 +98,11 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
     """Names of capitalised parts, as Elixir writes its modules, each with its first line. Names on a line of
     `imports` belong to the import: `alias Shop.Store.{Price, Tax}` does not use `Shop.Store`."""
     found: dict[str, int] = {}
-    for row in text.split("\n")[1:]:
-        line, _, words = row.split("\t", 2)
-        if int(line) in imports:
-            continue
-        for word in words.split(" "):
-            parts = []
-            for part in word.rpartition("|")[2].strip(".").split("."):
-                if not part[:1].isupper() or part.endswith("("):
-                    break
-                parts.append(part)
-            if parts:
-                found.setdefault(".".join(parts), int(line))
+    for line, use in _uses_outside(text, imports):
+        parts = use.rpartition("|")[2].strip(".").split(".")
+        capitalised = list(takewhile(lambda part: part[:1].isupper() and not part.endswith("("), parts))
+        if capitalised:
+            found.setdefault(".".join(capitalised), line)
     return found
 
 
@@ -117,15 +111,21 @@ def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
     `grep::printer`, or what follows the last module if nothing is capitalised. A path that starts with `self` may be
     a field; lines of `imports` are covered already."""
     found: dict[tuple[str, str], int] = {}
-    for row in text.split("\n")[1:]:
-        line, _, words = row.split("\t", 2)
-        for word in words.split(" ") if int(line) not in imports else ():
-            parts = word.rstrip("(").split(".")
-            if len(parts) > 1 and parts[0] and parts[0] != "self" and "|" not in word and "(" not in word[:-1]:
-                last = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
-                if last:
-                    found.setdefault(("::".join(parts[:last]), parts[last]), int(line))
+    for line, use in _uses_outside(text, imports):
+        parts = use.rstrip("(").split(".")
+        if len(parts) > 1 and parts[0] and parts[0] != "self" and "|" not in use and "(" not in use[:-1]:
+            last = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+            if last:
+                found.setdefault(("::".join(parts[:last]), parts[last]), line)
     return (Import(module, line, (name,)) for (module, name), line in found.items())
+
+
+def _uses_outside(text: str, lines: Collection[int]) -> Iterator[tuple[int, str]]:
+    """Every use as written, with its line, except on some lines."""
+    for row in text.split("\n")[1:]:
+        line, _, uses = row.split("\t", 2)
+        if int(line) not in lines:
+            yield from ((int(line), use) for use in uses.split(" "))
 
 
 def all_references(text: str) -> Iterator[Reference]:

@@ -20,6 +20,7 @@ from msgspec.structs import astuple
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
 from codeinfo.files import touch_private, write_private
 from codeinfo.model import Chunk, Definition, Import, NextStep, to_run
+from codeinfo.ports import Extent
 
 
 class Damage(Exception):
@@ -566,6 +567,10 @@ def read_chunks(db: apsw.Connection, file_id: int, path: str) -> list[Chunk]:
     return [Chunk(*fields) for block in blocks for fields in read_block(path, block)]
 
 
+DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
+IMPORT = "module, line, names, alias, reexport"
+
+
 def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:
     """Over what a file defines, imports and uses; the rows as stored, without the file's id."""
     total = crc32(uses)
@@ -576,9 +581,8 @@ def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: b
 
 def check_symbols(db: apsw.Connection, file_id: int) -> None:
     """Raises Damage if what a file defines, imports and uses differs from what was stored."""
-    definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
-                     bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
-    imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"
+    definitions = f"SELECT ordinal, name_key, {DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
+    imports = f"SELECT ordinal, {IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal"
     query = "SELECT path, coalesce(data, x''), checksum FROM files LEFT JOIN uses ON file_id = id WHERE id = ?"
     for path, uses, checksum in db.execute(query, (file_id,)):
         if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
@@ -592,7 +596,7 @@ def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:
 
 
 def definition_from_row(*row: Any) -> Definition:
-    """From the columns in the order of `Definition`'s fields."""
+    """From the columns in `DEFINITION`."""
     *plain, exported, bases = row
     return Definition(*(*plain, bool(exported), _split(bases)))
 
@@ -603,4 +607,16 @@ def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
 
 
 def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:
+    """From the columns in `IMPORT`."""
     return Import(module, line, _split(names), alias, bool(reexport))
+
+
+def read_definitions(db: apsw.Connection, file_id: int) -> list[Definition]:
+    query = f"SELECT {DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
+    return [definition_from_row(*row) for row in db.execute(query, (file_id,))]
+
+
+def read_extents(db: apsw.Connection, file_id: int, first: int, last: int) -> list[Extent]:
+    query = """SELECT qualified, kind, start_line, end_line FROM definitions
+               WHERE file_id = ? AND start_line <= ? AND end_line >= ? ORDER BY ordinal"""
+    return [Extent(*row) for row in db.execute(query, (file_id, last, first))]

@@ -36,6 +36,7 @@ from codeinfo.store.database import (
     one,
     read_block,
     read_chunks,
+    read_extents,
 )
 from codeinfo.store.segments import (
     check_vectors,
@@ -385,10 +386,7 @@ class SqliteSnapshot:
         return None
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        query = """SELECT qualified, kind, start_line, end_line FROM definitions
-                   WHERE file_id = ? AND start_line <= ? AND end_line >= ? ORDER BY ordinal"""
-        rows = self._db.execute(query, (int(self._arrays.file_ids[file]), last, first))
-        return [Extent(*row) for row in rows]
+        return read_extents(self._db, int(self._arrays.file_ids[file]), first, last)
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))

@@ -12,13 +12,13 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import apsw
 from msgspec import Struct
@@ -29,6 +29,8 @@ from codeinfo.languages import LANGUAGES
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
 from codeinfo.store.database import (
+    DEFINITION,
+    IMPORT,
     OF_BUILD,
     REVISION,
     SCHEMA_VERSION,
@@ -46,6 +48,8 @@ from codeinfo.store.database import (
     load_meta,
     one,
     read_chunks,
+    read_definitions,
+    read_extents,
     refuse_marked,
     translate_errors,
 )
@@ -57,9 +61,11 @@ if TYPE_CHECKING:
     from codeinfo.store.snapshot import Arrays, SqliteSnapshot, StoredVectors
 
 
+Value = TypeVar("Value")
+
 _AMONG = " AND e.path IN (SELECT value FROM json_each(?))"
 _DIGEST_BYTES = 32
-_SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
+_VECTOR_TRIES = 5
 
 
 class Counts(Struct, frozen=True):
@@ -87,10 +93,9 @@ class SqliteStore:
     def __init__(self, folder: Path, tree: str, *, recipe: str | None = None) -> None:
         self.folder = folder
         self.derived = folder / tree  # data computed from the tree, removed with it
-        self._lock, self._loading = threading.Lock(), threading.Lock()
+        self._loading = threading.Lock()
         self._arrays: Arrays | None = None
-        self._manifest: tuple[int, Mapping[str, ManifestRow]] | None = None
-        self._members: tuple[int, frozenset[int]] | None = None
+        self._known: dict[str, tuple[int, Any]] = {}  # by name, with the generation it was read from
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION, _problem)
         if recipe is not None:
             with translate_errors(folder):
@@ -120,9 +125,7 @@ class SqliteStore:
     def close(self) -> None:
         self._connections.close()
         self._arrays = None
-        with self._lock:
-            self._manifest = None
-        self._members = None
+        self._known.clear()
 
     @property
     def damaged(self) -> bool:
@@ -158,25 +161,25 @@ class SqliteStore:
             return f"{self._tree} {self._version(db).generation}"
 
     def manifest(self) -> Mapping[str, ManifestRow]:
-        """Read once per generation: a refresh uses it several times."""
+        """A refresh uses it several times."""
         query = """SELECT e.file_id, e.path, e.size, e.mtime_ns, f.sha256, f.language, f.kind, f.chunk_count
                    FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"""
+        kinds = {kind.value: kind for kind in FileKind}
+
+        def read() -> Mapping[str, ManifestRow]:
+            rows = (ManifestRow(*(*row[:6], kinds[row[6]], row[7])) for row in db.execute(query, (self._tree,)))
+            return {row.path: row for row in rows}
+
         with self._connections.reading() as db:
-            generation = self._version(db).generation
-            with self._lock:
-                known = self._manifest
-            if known is None or known[0] != generation:
-                kinds = {kind.value: kind for kind in FileKind}
-                rows = (
-                    ManifestRow(file_id, path, size, mtime_ns, sha256, language, kinds[kind], chunks)
-                    for file_id, path, size, mtime_ns, sha256, language, kind, chunks in db.execute(
-                        query, (self._tree,)
-                    )
-                )
-                known = (generation, {row.path: row for row in rows})
-                with self._lock:
-                    self._manifest = known
-            return known[1]
+            return self._once("manifest", db, read)
+
+    def _once(self, name: str, db: apsw.Connection, read: Callable[[], Value]) -> Value:
+        """What `read` finds, read once per generation."""
+        generation = self._version(db).generation
+        known = self._known.get(name)
+        if known is None or known[0] != generation:
+            known = self._known[name] = generation, read()
+        return cast(Value, known[1])
 
     def sources(self, paths: Sequence[str] | None = None) -> frozenset[SourceFile]:
         query = "SELECT path, size, mtime_ns FROM entries e WHERE tree = ?"
@@ -229,15 +232,24 @@ class SqliteStore:
     def snapshot(self) -> Iterator[SqliteSnapshot]:
         from codeinfo.store.snapshot import SqliteSnapshot
 
-        for attempt in range(_SNAPSHOT_TRIES):
+        with self._reading_vectors(self._arrays_of) as (db, arrays):
+            yield SqliteSnapshot(db, arrays)
+
+    @contextmanager
+    def _reading_vectors(
+        self, open_files: Callable[[apsw.Connection], Value]
+    ) -> Iterator[tuple[apsw.Connection, Value]]:
+        """A transaction in which `open_files` found all vector files that are listed: a merge may unlink one between
+        reading its name and opening it."""
+        for attempt in range(_VECTOR_TRIES):
             with self._connections.reading() as db:
                 try:
-                    arrays = self._arrays_of(db)
+                    opened = open_files(db)
                 except VectorsGone:
-                    if attempt == _SNAPSHOT_TRIES - 1:
+                    if attempt == _VECTOR_TRIES - 1:
                         raise
                     continue
-                yield SqliteSnapshot(db, arrays)
+                yield db, opened
                 return
 
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
@@ -263,36 +275,21 @@ class SqliteStore:
             raise Damage("its metadata is inconsistent") from error
 
     def members(self, db: apsw.Connection) -> frozenset[int] | None:
-        """The ids of the tree's files, read once per generation; None if it has all there are, as most trees do."""
+        """The ids of the tree's files; None if it has all there are, as most trees do."""
         if is_whole(db, self._tree):
             return None
-        generation, known = self._version(db).generation, self._members
-        if known is None or known[0] != generation:
-            query = "SELECT file_id FROM entries WHERE tree = ?"
-            known = self._members = generation, frozenset(row[0] for row in db.execute(query, (self._tree,)))
-        return known[1]
+        query = "SELECT file_id FROM entries WHERE tree = ?"
+        return self._once("members", db, lambda: frozenset(row[0] for row in db.execute(query, (self._tree,))))
 
     def symbols(self, path: str) -> FileSymbols | None:
+        query = """SELECT e.file_id, coalesce(data, x'') FROM entries e LEFT JOIN uses u ON u.file_id = e.file_id
+                   WHERE tree = ? AND path = ?"""
         with self._connections.reading() as db:
-            query = (
-                "SELECT e.file_id, coalesce(data, x'') FROM entries e LEFT JOIN uses u ON u.file_id = e.file_id "
-                "WHERE tree = ? AND path = ?"
-            )
-            found = list(db.execute(query, (self._tree, path)))
-            if not found:
-                return None
-            file_id, references = found[0]
-            definitions = db.execute(
-                """SELECT name, qualified, kind, signature, doc, start_line, end_line, exported, bases
-                   FROM definitions WHERE file_id = ? ORDER BY ordinal""",
-                (file_id,),
-            )
-            defined = tuple(definition_from_row(*row) for row in definitions)
-            imports = db.execute(
-                "SELECT module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal",
-                (file_id,),
-            )
-            return FileSymbols(defined, tuple(import_from_row(*row) for row in imports), references)
+            for file_id, references in list(db.execute(query, (self._tree, path))):
+                imports = db.execute(f"SELECT {IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal", (file_id,))
+                imported = tuple(import_from_row(*row) for row in imports)
+                return FileSymbols(tuple(read_definitions(db, file_id)), imported, references)
+        return None
 
     @cached_property
     def _vectors(self) -> StoredVectors:
@@ -326,17 +323,13 @@ class SqliteStore:
     def check_vector_files(self) -> None:
         """Whether each vector file exists in its size, without reading any; raises IndexDamaged."""
         query = "SELECT vector_file, row_count, dimension FROM segments WHERE vector_file != '' AND row_count > 0"
-        for attempt in range(_SNAPSHOT_TRIES):
-            with self._connections.reading() as db:
-                try:
-                    listed: list[Any] = db.execute(query).fetchall()
-                    for name, rows, dimension in listed:
-                        check_vector_file(self.folder / name, rows, dimension)
-                except VectorsGone:
-                    if attempt == _SNAPSHOT_TRIES - 1:
-                        raise
-                    continue
-                return
+
+        def check(db: apsw.Connection) -> None:
+            for name, rows, dimension in list(db.execute(query)):
+                check_vector_file(self.folder / name, rows, dimension)
+
+        with self._reading_vectors(check):
+            pass
 
     def verify(self) -> None:
         """Read everything once and check it; raises IndexDamaged."""
@@ -474,7 +467,6 @@ class Hold:
 
 # --- code questions -----------------------------------------------------------------------------------------------
 
-_DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
 _MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"
 _WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if language.names.extensions)
 _EXTENSION_FUNCTIONS = (
@@ -503,20 +495,17 @@ class SqliteCodeFacts:
 
     def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
         offered = f"(kind NOT IN {_MEMBERS} OR {_EXTENSION_FUNCTIONS})"
-        query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE {offered}"
-        return ((row[0], definition_from_row(*row[1:])) for row in self._rows(query, "file_id", file_ids))
+        query = f"SELECT file_id, {DEFINITION} FROM definitions WHERE {offered}"
+        return ((row[0], definition_from_row(*row[1:])) for row in self._rows(query, file_ids))
 
     def definitions(self, file_id: int) -> list[Definition]:
-        query = f"SELECT {_DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
-        return [definition_from_row(*row) for row in self._db.execute(query, (file_id,))]
+        return read_definitions(self._db, file_id)
 
     def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
-        query = "SELECT qualified, kind, start_line, end_line FROM definitions WHERE file_id = ?"
-        rows = self._db.execute(f"{query} AND start_line <= ? AND end_line >= ?", (file_id, last, first))
-        return [Extent(*row) for row in rows]
+        return read_extents(self._db, file_id, first, last)
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
-        query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
+        query = f"SELECT file_id, {DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
         rows = self._of_tree(self._db.execute(query, (name.lower(), name)))
         return [(row[0], definition_from_row(*row[1:])) for row in rows]
 
@@ -525,11 +514,11 @@ class SqliteCodeFacts:
             check_symbols(self._db, file_id)
 
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]:
-        query = "SELECT file_id, module, line, names, alias, reexport FROM imports WHERE 1"
-        return ((row[0], import_from_row(*row[1:])) for row in self._rows(query, "file_id", file_ids))
+        query = f"SELECT file_id, {IMPORT} FROM imports WHERE 1"
+        return ((row[0], import_from_row(*row[1:])) for row in self._rows(query, file_ids))
 
     def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        yield from self._rows("SELECT file_id, data FROM uses WHERE 1", "file_id", file_ids)
+        yield from self._rows("SELECT file_id, data FROM uses WHERE 1", file_ids)
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
         import numpy as np
@@ -553,8 +542,8 @@ class SqliteCodeFacts:
         chunks = sorted(read_chunks(self._db, file_id, path), key=attrgetter("start_line"))
         return FileLines((chunk.start_line, chunk.text) for chunk in chunks)
 
-    def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
-        """Rows of some files, or of all: in stored order, a file's rows together."""
+    def _rows(self, query: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
+        """Rows of some files, or of all, which begin with a file's id: in stored order, a file's rows together."""
         if file_ids is None:
             yield from self._of_tree(self._db.execute(query))
         elif len(file_ids) > _MANY:
@@ -562,7 +551,7 @@ class SqliteCodeFacts:
             yield from (row for row in self._db.execute(query) if row[0] in wanted)
         elif file_ids:
             marks = ",".join("?" * len(file_ids))
-            yield from self._db.execute(f"{query} AND {column} IN ({marks})", tuple(file_ids))
+            yield from self._db.execute(f"{query} AND file_id IN ({marks})", tuple(file_ids))
 
     def _of_tree(self, rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
         """Rows that begin with a file's id, without those of other trees."""
