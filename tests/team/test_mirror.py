@@ -17,7 +17,8 @@ from repository_tools import Repository
 from codeinfo.collections import AddressRefused, HostPolicy
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.files import try_lock
-from codeinfo.sources.walk import RevisionFiles, WalkSettings
+from codeinfo.sources.revisions import RevisionFiles
+from codeinfo.sources.walk import WalkSettings
 from codeinfo.team.mirror import Mirror, Mirrors
 
 HERE = HostPolicy(frozenset({"127.0.0.1"}))

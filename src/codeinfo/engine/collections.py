@@ -52,7 +52,8 @@ from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
 from codeinfo.sources.git import fetch_files
 from codeinfo.sources.read import FolderFiles, load
-from codeinfo.sources.walk import WalkSettings, check_root, judge_document, walk
+from codeinfo.sources.roots import check_root
+from codeinfo.sources.walk import WalkSettings, check_document, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -222,7 +223,7 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
         except OSError as error:
             skipped.append(Skip(path, "missing", error.strerror or "", matters=True))
             continue
-        verdict = judge_document(path, status, MAX_DOCUMENT_BYTES)
+        verdict = check_document(path, status, MAX_DOCUMENT_BYTES)
         if isinstance(verdict, SourceFile):
             found.append(verdict)
         else:

@@ -31,16 +31,8 @@ from codeinfo.ports import NOTHING_KEPT, CodeFacts, Embedder, Retention
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed, clean_blobs, family_of, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles, Loaded
-from codeinfo.sources.walk import (
-    LACKING,
-    NEEDS_LIBRARY,
-    KnownWalk,
-    Memo,
-    RevisionFiles,
-    WalkSettings,
-    rewalk,
-    walk_from,
-)
+from codeinfo.sources.revisions import LACKING, RevisionFiles
+from codeinfo.sources.walk import NEEDS_LIBRARY, KnownWalk, Memo, WalkSettings, rewalk, walk_from
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone, code_facts, read_beside, write_beside

@@ -32,7 +32,7 @@ from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, IndexRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects
-from codeinfo.sources.walk import check_root
+from codeinfo.sources.roots import check_root
 from codeinfo.store.user_data import IngestStore
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
 """Which files belong to the index of a root, and why.
 
     walk   every file of a root, sorted, and what was left out
-    walk_from   the same, from an earlier walk: names are judged again only if one has changed
+    walk_from   the same, from an earlier walk: names are checked again only if one has changed
     rewalk   the same, after some of these files were written
     why    the rule that decided about one path
-    check_root, resolve_root   refuse folders that must not be indexed
 
 Precedence: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
 (links, special files) or sensibly (too large) stays out whatever an ignore file says.
@@ -12,14 +11,12 @@ Precedence: `.codeinfoignore` (both ways), then the default rules, then git's ig
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
@@ -27,7 +24,6 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
@@ -42,7 +38,7 @@ from codeinfo.sources.ignore import (
     decide,
     load,
 )
-from codeinfo.sources.read import Loaded
+from codeinfo.sources.roots import check_root
 
 
 class WalkSettings(Struct, frozen=True):
@@ -70,21 +66,21 @@ DEFAULTS = WalkSettings()
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = str(check_root(root))
     listed = candidates(base, submodules=settings.submodules)
-    return judge_all(listed, Judge(base, settings, listed.overrides))
+    return filter_all(listed, FileFilter(base, settings, listed.overrides))
 
 
-def judge_all(listed: Listing, judge: Judge) -> Walk:
+def filter_all(listed: Listing, filters: FileFilter) -> Walk:
     """What is to be indexed, and what was left out."""
-    passed, skipped = _judge_names(listed, judge)
-    return Walk(*_judge_states((), passed, skipped, judge))
+    passed, skipped = _filter_names(listed, filters)
+    return Walk(*_filter_states((), passed, skipped, filters))
 
 
-def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
+def _filter_names(listed: Listing, filters: FileFilter) -> tuple[list[str], list[Skip]]:
     """The candidates whose file states decide, and what was left out before that."""
     passed: list[str] = []
     skipped = {skip.path: skip for skip in listed.skipped}
     for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would not
-        skip = judge.judge_name(path)
+        skip = filters.check_name(path)
         if skip is None:
             passed.append(path)
         else:
@@ -94,15 +90,15 @@ def _judge_names(listed: Listing, judge: Judge) -> tuple[list[str], list[Skip]]:
     return passed, list(skipped.values())
 
 
-def _judge_states(
-    known: Iterable[SourceFile], others: Iterable[str], skipped: Iterable[Skip], judge: Judge
+def _filter_states(
+    known: Iterable[SourceFile], others: Iterable[str], skipped: Iterable[Skip], filters: FileFilter
 ) -> tuple[tuple[SourceFile, ...], tuple[Skip, ...]]:
-    """Judge candidates by their file states, besides what was `skipped` before; `known` ones were files when last
+    """FileFilter candidates by their file states, besides what was `skipped` before; `known` ones were files when last
     seen."""
-    verdicts = [*judge.judge_known(known), *map(judge.judge_status, others)]
-    files = sorted(verdict for verdict in verdicts if isinstance(verdict, SourceFile))
+    results = [*filters.check_known(known), *map(filters.check_status, others)]
+    files = sorted(result for result in results if isinstance(result, SourceFile))
     left_out = {skip.path: skip for skip in skipped}
-    for skip in sorted((verdict for verdict in verdicts if isinstance(verdict, Skip)), key=_path_of):
+    for skip in sorted((result for result in results if isinstance(result, Skip)), key=_path_of):
         left_out.setdefault(skip.path, skip)
     return tuple(files), tuple(left_out.values())
 
@@ -129,20 +125,20 @@ class KnownWalk(Walk, frozen=True):
 def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     """What `walk` would find now. If all names and ignore files equal those of `memo`, only file states are checked."""
     base = str(check_root(root))
-    rules, judge = _rules(settings), Judge(base, settings)
+    rules, filters = _rules(settings), FileFilter(base, settings)
     known = memo if memo is not None and memo.rules == rules else None
     is_plain = git.work_tree_of(base) is None
     if known is None or not is_plain or not _is_listed_alike(base, known):
         listed = candidates(base, submodules=settings.submodules)
         digest = _digest(listed) if listed.by_git else ""
         if known is None or not digest or not _is_git_alike(base, known, digest, listed.read):
-            judge = Judge(base, settings, listed.overrides)
-            passed, skipped = _judge_names(listed, judge)
-            folders = judge.real_folders() if digest else listed.folders if is_plain else None
+            filters = FileFilter(base, settings, listed.overrides)
+            passed, skipped = _filter_names(listed, filters)
+            folders = filters.real_folders() if digest else listed.folders if is_plain else None
             if folders is None:
-                return Walk(*_judge_states((), passed, skipped, judge))
+                return Walk(*_filter_states((), passed, skipped, filters))
             known = Memo(rules, digest, folders, listed.read, skipped, (), passed)
-    files, left_out = _judge_states(known.files, known.others, known.skipped, judge)
+    files, left_out = _filter_states(known.files, known.others, known.skipped, filters)
     if files != known.files:
         listed_paths, found = {*map(_path_of, known.files), *known.others}, set(map(_path_of, files))
         known = replace(known, files=files, others=sorted(listed_paths - found), indexed_as="")
@@ -151,7 +147,7 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
 
 @lru_cache(maxsize=16)
 def _rules(settings: WalkSettings) -> str:
-    """Changes with whatever decides about names: after an upgrade all of them are judged again."""
+    """Changes with whatever decides about names: after an upgrade all of them are checked again."""
     return repr((settings, [os.stat(module).st_mtime_ns for module in (__file__, ignore.__file__)]))
 
 
@@ -182,16 +178,16 @@ def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: Walk
 
     Each comes with whether it may have been created or deleted: a new file has to pass rules that only git knows.
     """
-    files, judge = list(before.files), Judge(str(root), settings)
+    files, filters = list(before.files), FileFilter(str(root), settings)
     for path, is_new in changed.items():
         if path.rpartition("/")[2] in IGNORE_FILES:
             return None
         at = bisect_left(files, path, key=_path_of)
         if at < len(files) and files[at].path == path:
-            verdict = judge.judge_status(path)
-            if not isinstance(verdict, SourceFile):
+            result = filters.check_status(path)
+            if not isinstance(result, SourceFile):
                 return None
-            files[at] = verdict
+            files[at] = result
         elif any(skip.path == path for skip in before.skipped) or (is_new and os.path.lexists(f"{root}/{path}")):
             return None
     return Walk(tuple(files), before.skipped)
@@ -200,7 +196,7 @@ def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: Walk
 _path_of = attrgetter("path")
 
 
-class Judge:
+class FileFilter:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
     def __init__(self, root: str, settings: WalkSettings, overrides: Overrides = NO_OVERRIDES) -> None:
@@ -210,10 +206,10 @@ class Judge:
         self._overrides = overrides
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
-    def judge(self, path: str) -> SourceFile | Skip:
-        return self.judge_name(path) or self.judge_status(path)
+    def check(self, path: str) -> SourceFile | Skip:
+        return self.check_name(path) or self.check_status(path)
 
-    def judge_name(self, path: str) -> Skip | None:
+    def check_name(self, path: str) -> Skip | None:
         """None if only its file state can tell."""
         folder, _, name = path.rpartition("/")
         if not name:
@@ -221,7 +217,7 @@ class Judge:
         match = self._overrides.decide(path)
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
-        link, left_out = self._folders.get(folder) or self._judge_folder(folder)
+        link, left_out = self._folders.get(folder) or self._check_folder(folder)
         if link:
             return link
         if left_out and not match:
@@ -238,17 +234,17 @@ class Judge:
             return False  # whether it can be converted is decided later
         return match is None
 
-    def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
+    def _check_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule excludes."""
         parent, _, name = folder.rpartition("/")
         if parent not in self._folders:
             for above in accumulate(parent.split("/"), "{}/{}".format):  # no recursion: a hostile path may be deep
                 if above not in self._folders:
-                    self._judge_below(*above.rpartition("/")[::2])
-        return self._judge_below(parent, name)
+                    self._check_below(*above.rpartition("/")[::2])
+        return self._check_below(parent, name)
 
-    def _judge_below(self, parent: str, name: str) -> tuple[Skip | None, Skip | None]:
-        """The same for a folder in one that is already judged."""
+    def _check_below(self, parent: str, name: str) -> tuple[Skip | None, Skip | None]:
+        """The same for a folder in one that is already checked."""
         link, left_out = self._folders[parent]
         folder = f"{parent}/{name}" if parent else name
         if link or not self.is_real_folder(folder):
@@ -264,25 +260,25 @@ class Judge:
         return _is_folder(f"{self._root}/{folder}")
 
     def real_folders(self) -> dict[str, list[str]] | None:
-        """The folders of what was judged; None if a link is among them."""
+        """The folders of what was checked; None if a link is among them."""
         if any(link for link, _ in self._folders.values()):
             return None
         return {folder: [] for folder in self._folders if folder}
 
-    def judge_known(self, files: Iterable[SourceFile]) -> Iterator[SourceFile | Skip]:
-        """Like `judge_status` for each, in a third of the time: what looks unchanged is unchanged."""
+    def check_known(self, files: Iterable[SourceFile]) -> Iterator[SourceFile | Skip]:
+        """Like `check_status` for each, in a third of the time: what looks unchanged is unchanged."""
         prefix, lstat = f"{self._root}/", os.lstat
         for file in files:
             path, size, mtime_ns = file
             try:
                 status = lstat(prefix + path)
             except OSError:
-                yield self.judge_status(path)
+                yield self.check_status(path)
                 continue
             same = status.st_mtime_ns == mtime_ns and status.st_size == size <= self._small_bytes
-            yield file if same and stat.S_ISREG(status.st_mode) else self.judge_status(path)
+            yield file if same and stat.S_ISREG(status.st_mode) else self.check_status(path)
 
-    def judge_status(self, path: str) -> SourceFile | Skip:
+    def check_status(self, path: str) -> SourceFile | Skip:
         try:
             status = os.lstat(f"{self._root}/{path}")
         except FileNotFoundError:
@@ -292,10 +288,10 @@ class Judge:
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
         if self._settings.documents:
-            return judge_document(path, status, self._settings.max_file_bytes)
-        return self.judge_size(path, status.st_size, status.st_mtime_ns)
+            return check_document(path, status, self._settings.max_file_bytes)
+        return self.check_size(path, status.st_size, status.st_mtime_ns)
 
-    def judge_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
+    def check_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
         if size > self._small_bytes:
             language = language_of(path)
             if size > self._settings.max_file_bytes:
@@ -324,7 +320,7 @@ class Judge:
         return Skip(path, "nested-repository", "a separate repository: index it on its own")
 
 
-def judge_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
+def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
     from codeinfo.sources.documents import document_language, missing_library
 
     if not document_language(path):
@@ -360,15 +356,15 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
     listed = candidates(base, submodules=settings.submodules)
-    judge = Judge(base, settings, listed.overrides)
+    filters = FileFilter(base, settings, listed.overrides)
     if relative not in listed.paths:
-        return _why_not_listed(base, relative, listed, judge)
-    verdict = judge.judge(relative)
+        return _why_not_listed(base, relative, listed, filters)
+    result = filters.check(relative)
     match = listed.overrides.decide(relative)
-    if isinstance(verdict, Skip):
-        source = match.source if match and not match.negated else _SETTING_OF_RULE.get(verdict.rule, _BUILT_IN)
-        return Decision(False, verdict.rule, verdict.detail, source)
-    return _by_content(base, verdict, match, listed.by_git)
+    if isinstance(result, Skip):
+        source = match.source if match and not match.negated else _SETTING_OF_RULE.get(result.rule, _BUILT_IN)
+        return Decision(False, result.rule, result.detail, source)
+    return _by_content(base, result, match, listed.by_git)
 
 
 def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) -> Decision:
@@ -384,7 +380,7 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
     return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
 
 
-def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Decision:
+def _why_not_listed(root: str, path: str, listed: Listing, filters: FileFilter) -> Decision:
     if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
         return _why_folder(path)
     if not os.path.lexists(f"{root}/{path}"):
@@ -392,7 +388,7 @@ def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Deci
     folders = [path[:at] for at, character in enumerate(path) if character == "/"]
     for folder in [*folders, path]:
         if f"{folder}/" in listed.paths:
-            skip = judge.judge(f"{folder}/")
+            skip = filters.check(f"{folder}/")
             return Decision(False, skip.rule, skip.detail, _BUILT_IN) if isinstance(skip, Skip) else _why_folder(path)
         for skip in listed.skipped:
             if skip.path == f"{folder}/" and skip.rule not in ("gitignore", "codeinfoignore"):
@@ -401,9 +397,9 @@ def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Deci
             return Decision(False, "symlink", f"{folder} is a link", _BUILT_IN)
         if folder != path and folder in listed.paths:
             return Decision(False, "submodule", f"{folder} is a submodule", _SETTING_OF_RULE["submodule"])
-    verdict = judge.judge(path)
-    if isinstance(verdict, Skip) and verdict.rule == "special-file":  # git does not list them at all
-        return Decision(False, verdict.rule, verdict.detail, _BUILT_IN)
+    result = filters.check(path)
+    if isinstance(result, Skip) and result.rule == "special-file":  # git does not list them at all
+        return Decision(False, result.rule, result.detail, _BUILT_IN)
     override = listed.overrides.decide(path)
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
@@ -418,66 +414,6 @@ def _why_folder(path: str) -> Decision:
     if found:
         return Decision(False, found[1].name, found[1].reason, _BUILT_IN)
     return Decision(True, "included", "a folder; its files are decided one by one", _BUILT_IN)
-
-
-# --- the root ------------------------------------------------------------------------------------------------------
-
-_SYSTEM_FOLDERS = ignore.names(
-    "/bin /boot /dev /etc /home /lib /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var "
-    "/Applications /Library /System /Users /Volumes /private"
-)
-
-
-def check_root(root: str | os.PathLike[str]) -> Path:
-    return Path(resolve_root(root))
-
-
-def resolve_existing(path: str | os.PathLike[str]) -> str:
-    """A path without links and dots; "" is the current folder."""
-    try:
-        return os.path.realpath(path, strict=True)
-    except (OSError, ValueError) as error:  # a name no file can have does not exist
-        known = environment_error(error, str(path))
-        raise known or NotFound(
-            f"{path} does not exist", next_step="Give the path of a file or folder that exists"
-        ) from error
-
-
-def resolve_root(root: str | os.PathLike[str]) -> str:
-    """The resolved root. Home, `/` and the like are refused: they hold far more than a project, secrets included."""
-    try:
-        resolved = os.path.realpath(root, strict=True)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise UsageError(f"{root} does not exist", next_step="Give an existing folder") from error
-    if not os.path.isdir(resolved):
-        raise UsageError(f"{root} is not a folder", next_step="Give the folder that contains the project")
-    if not os.access(resolved, os.R_OK | os.X_OK):
-        step = "Make it readable, or run this as its owner"
-        raise UsageError(f"{root} cannot be read: permission denied", next_step=step)
-    if reason := refusal(resolved):
-        raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Give the folder of one project")
-    return resolved
-
-
-def refusal(resolved: str) -> str:
-    """Why a folder must not be indexed; "" if it may be."""
-    home = _home(os.path.expanduser("~"))
-    if resolved == os.path.dirname(resolved):
-        return "it is the root of the file system"
-    if resolved == home:
-        return "it is your home folder"
-    if home.startswith(resolved + os.sep):
-        return "it contains your home folder"
-    if os.path.basename(resolved) == ".git":
-        return "it is git's own folder"
-    if all(os.path.exists(f"{resolved}/{name}") for name in ("HEAD", "objects", "refs")):
-        return "it is a bare git repository, which has no files; a clone of it has"
-    return "it is a system folder" if resolved in _SYSTEM_FOLDERS else ""
-
-
-@lru_cache(maxsize=4)
-def _home(named: str) -> str:
-    return os.path.realpath(named)
 
 
 IGNORE_FILES = (".gitignore", OVERRIDES_NAME)
@@ -689,110 +625,3 @@ def find_plain_rule(root: str, path: str) -> Match | None:
         if match and not match.negated:
             return match
     return None
-
-
-# --- the files of a commit --------------------------------------------------------------------------------------------
-
-
-# Read from git's objects: nothing is checked out, and the rules are those of `walk`. Git's ignore files do not apply,
-# since what they exclude is not committed; `.codeinfoignore` is taken from the commit.
-
-LACKING = "not-in-clone"  # the rule for files that a shallow or partial clone does not have
-_LINK, _SUBMODULE = "120000", "160000"
-
-
-class RevisionFiles:
-    """Lists a commit once, and loads contents."""
-
-    exact = True
-
-    def __init__(self, root: Path, commit: str) -> None:
-        self.root = root
-        self.commit = commit
-        self._walked: tuple[WalkSettings, Walk] | None = None
-
-    @cached_property
-    def blobs(self) -> dict[str, git.Blob]:
-        try:
-            return {blob.path: blob for blob in git.list_commit(self.root, self.commit)}
-        except git.GitFailed as error:
-            raise git.GitFailed(
-                f"this clone cannot list {self.commit[:12]}: {error.what}",
-                next_step="Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone",
-            ) from error
-
-    @cached_property
-    def overrides(self) -> Overrides:
-        named = [blob for blob in self.blobs.values() if blob.path.rpartition("/")[2] == OVERRIDES_NAME]
-        return Overrides(
-            ignore.parse_bytes(blob.path.removesuffix(OVERRIDES_NAME), OVERRIDES_NAME, data)
-            for blob, data in git.read_blobs(self.root, named)
-            if data is not None
-        )
-
-    def walk(self, settings: WalkSettings) -> Walk:
-        """The same each time: a commit does not change."""
-        if self._walked is None or self._walked[0] != settings:
-            listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
-            self._walked = settings, judge_all(listing, _Judge(self, settings))
-        return self._walked[1]
-
-    @contextmanager
-    def open(self, paths: Iterable[str]) -> Iterator[RevisionReader]:
-        yield RevisionReader(self.root, [self.blobs[path] for path in paths])
-
-    def find(self, path: str) -> SourceFile | None:
-        blob = self.blobs.get(path)
-        return _source(blob, blob.size) if blob and blob.mode in git.REGULAR and blob.size is not None else None
-
-    def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
-        wanted = {file.path: file for file in files}
-        known = (self.blobs[path] for path in wanted if path in self.blobs)
-        for blob, data in git.read_blobs(self.root, known):
-            if data is None:
-                yield wanted[blob.path], _skip_lacking(blob.path)
-            else:
-                yield wanted[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
-
-    def brings_back(self, path: str) -> bool:
-        return self.overrides.brings_back(path)
-
-
-class RevisionReader:
-    """Reads files in the given order, some at a time."""
-
-    def __init__(self, root: Path, blobs: list[git.Blob]) -> None:
-        self._stream = git.read_blobs(root, blobs)
-
-    def read(self, path: str, limit: int) -> bytes:
-        data = next((data for blob, data in self._stream if blob.path == path), None)
-        if data is None or len(data) > limit:
-            raise OSError(errno.ENOENT if data is None else errno.EFBIG, path)
-        return data
-
-
-class _Judge(Judge):
-    def __init__(self, files: RevisionFiles, settings: WalkSettings) -> None:
-        super().__init__(str(files.root), settings, files.overrides)
-        self._blobs = files.blobs
-
-    def is_real_folder(self, folder: str) -> bool:
-        return True  # git cannot store anything below a link
-
-    def judge_status(self, path: str) -> SourceFile | Skip:
-        blob = self._blobs[path]
-        if blob.mode == _LINK:
-            return Skip(path, "symlink", "a link")
-        if blob.mode == _SUBMODULE:
-            return Skip(f"{path}/", "submodule", "a repository of its own, which is not checked out")
-        if blob.size is None:
-            return _skip_lacking(path)
-        return self.judge_size(*_source(blob, blob.size))
-
-
-def _source(blob: git.Blob, size: int) -> SourceFile:
-    return SourceFile(blob.path, size, git.blob_number(blob.id))
-
-
-def _skip_lacking(path: str) -> Skip:
-    return Skip(path, LACKING, "this clone does not have its content", matters=True)
