@@ -28,7 +28,7 @@ from codeinfo.index.line import find_edited
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
-from codeinfo.knowledge.detectors import family
+from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
     Memory,
@@ -300,7 +300,7 @@ class KnowledgeOperations:
         project, now = self._project(request.path), self.clock()
         patterns, store = project.patterns, self._refresh(project.index, progress)
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
-        families = [family(language_named(language)) for language in request.languages]
+        families = [detector_language(language_named(language)) for language in request.languages]
         report = narrow(report, category=request.category, languages=families)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
         memories, notes = project.guiding_memories(about, now)

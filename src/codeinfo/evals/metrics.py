@@ -112,7 +112,7 @@ def load_dataset(path: Path) -> Dataset:
         path = path / "queries.jsonl"
     if not os.path.isfile(path):
         raise NotFound(
-            f"there is no dataset {path}", next_step="Name a folder with queries.jsonl, or a fixture in JSON."
+            f"there is no dataset {path}", next_step="Give a folder with queries.jsonl, or a fixture in JSON."
         )
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -224,11 +224,11 @@ def _query(commit: Commit, repo: str) -> Query:
 def read_history(path: Path, count: int) -> History:
     """About `count` usable commits, evenly spread over the recent history."""
     if not os.path.isdir(path):
-        raise NotFound(f"there is no folder {path}", next_step="Name a git repository.")
+        raise NotFound(f"there is no folder {path}", next_step="Give a git repository.")
     try:
         commits = list(read_commits(path, HISTORY))
     except git.GitFailed as error:
-        raise UsageError(f"{path} has no history to read: {error.what}", next_step="Name a git repository.") from error
+        raise UsageError(f"{path} has no history to read: {error.what}", next_step="Give a git repository.") from error
     commits_seen = [(commit, reason_to_leave_out(commit)) for commit in commits]
     usable = [commit for commit, rule in commits_seen if not rule]
     left_out = Counter(rule for _, rule in commits_seen if rule)
@@ -416,7 +416,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
         return dataset, done, tuple(_notes(history))
     if not request.dataset or not request.trees:
         raise UsageError(
-            "a dataset and its trees are needed", next_step="Name them, as in `codeinfo eval DATASET --trees DIR`."
+            "a dataset and its trees are needed", next_step="Give both, as in `codeinfo eval DATASET --trees DIR`."
         )
     dataset = load_dataset(Path(request.dataset))
     if request.repos:
@@ -696,7 +696,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
     """Ask every question of every suite, as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
-        raise UsageError("no suite was given", next_step="Name a YAML file with questions")
+        raise UsageError("no suite was given", next_step="Give a YAML file with questions")
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
     checks = []
     for suite, case in cases:
@@ -738,7 +738,7 @@ def read_suite(path: Path) -> tuple[Case, ...]:
 
     text = read_user_file(path, LARGEST)
     if text is None:
-        raise NotFound(f"there is no suite {path}", next_step="Name a YAML file")
+        raise NotFound(f"there is no suite {path}", next_step="Give a YAML file")
     try:
         parsed = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.graph.model import Relations
-from codeinfo.knowledge.detectors import family
-from codeinfo.knowledge.patterns import FileHints, advice_line
+from codeinfo.knowledge.detectors import detector_language
+from codeinfo.knowledge.patterns import FileHints, Key, advice_line, key_of
 from codeinfo.model import (
     Card,
     CardImpact,
@@ -156,7 +156,6 @@ COVERED_AT = 0.5  # share of the callers that must be among the results if a cha
 MOST_HELP = 4
 
 Place = tuple[str, int]  # path and line
-Key = tuple[str, str, str]  # language, question and name of a pattern
 
 
 class Evidence(Struct, frozen=True):
@@ -184,11 +183,11 @@ class _Doubt(Struct, frozen=True):
 
 def decide(evidence: Evidence) -> Card:
     code = [hit for hit in evidence.hits if hit.kind is FileKind.CODE]
-    families = {family(hit.language) for hit in code[:TARGETS]}
+    families = {detector_language(hit.language) for hit in code[:TARGETS]}
     patterns = [
         pattern
         for pattern in evidence.patterns.patterns
-        if pattern.language in families and (pattern.language, pattern.question, pattern.name) in evidence.used
+        if pattern.language in families and key_of(pattern) in evidence.used
     ]
     share, found = relevance(evidence.query, code, has_vectors=evidence.has_vectors)
     points = [_code_points(share, found), _pattern_points(patterns), _memory_points(evidence.memories)]
@@ -351,7 +350,7 @@ def _doubts_around(
         steps = tuple(f"read {path}:{line}, which calls a result" for path, line in missing[:2])
         yield _Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)
     subject = frozenset(terms(evidence.query))
-    used = {(pattern.language, pattern.question, pattern.name) for pattern in patterns}
+    used = set(map(key_of, patterns))
     for conflict in evidence.patterns.conflicts:  # both are used in the area: which one to follow is open
         in_area = used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
         if in_area and any(subject.issuperset(terms(name)) for name in conflict.patterns):
@@ -408,7 +407,7 @@ def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatter
     """The patterns of the files to be changed come alone: how the area makes HTTP calls is no help for a tooltip."""
     by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
     preferred = [p for p in by_share if p.guidance in ("use", "prefer")]
-    do = ([p for p in preferred if (p.language, p.question, p.name) in near] or preferred)[:MOST_LISTED]
+    do = ([p for p in preferred if key_of(p) in near] or preferred)[:MOST_LISTED]
     avoid = [p for p in by_share if p.guidance == "avoid"][:MOST_LISTED]
     if not do and not avoid:
         return None

@@ -15,7 +15,7 @@ from codeinfo.graph.references import INTERFACES
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
-from codeinfo.knowledge.patterns import CONFLICT_ABOVE
+from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of
 from codeinfo.languages.model import in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
@@ -116,11 +116,11 @@ def unusual_patterns(
     found = []
     for change in changes:
         own = patterns.get(change.path, ())
-        by_key = {(pattern.language, pattern.question, pattern.name): pattern for pattern in own}
+        by_key = {key_of(pattern): pattern for pattern in own}
         preferred = {(p.language, p.question): p for p in own if p.guidance in ("use", "prefer")}
         for position, line in uses.get(change.path, ()):
             detector = detectors[position]
-            known = by_key.get((detector.language, detector.question, detector.name))
+            known = by_key.get(key_of(detector))
             better = preferred.get((detector.language, detector.question))
             if line not in change.added or known is None or known.guidance in ("use", "prefer"):
                 continue

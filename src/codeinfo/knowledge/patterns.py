@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, family
+from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, detector_language
 from codeinfo.knowledge.history import (
     DECLINING,
     DECLINING_DAYS,
@@ -36,6 +36,8 @@ MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # shorter files show little, longe
 MIN_GOLDEN_PATTERNS = 3
 EXAMPLES = 3
 TOP = "."  # the area of the project's root folder
+
+Key = tuple[str, str, str]  # language, question and name of a pattern
 
 
 class FileUses(Struct, frozen=True, array_like=True):
@@ -145,7 +147,7 @@ def analyse(
         sizes[area, language] = len(product)
         golden += _golden_files(detectors, product, own, area, history)
     ordered = sorted(patterns, key=lambda p: (-sizes[p.area, p.language], p.area, *_question(p), -p.adoption, p.name))
-    golden.sort(key=lambda file: (-sizes[file.area, family(file.language)], file.area))
+    golden.sort(key=lambda file: (-sizes[file.area, detector_language(file.language)], file.area))
     folders = {one: tuple(sorted(found)) for one, found in areas.folders.items() if len(found) > 1}
     return PatternReport(tuple(ordered), tuple(_conflicts(ordered, detectors)), tuple(golden), areas=folders)
 
@@ -153,7 +155,7 @@ def analyse(
 def _by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str], dict[str, FileUses]]:
     found: dict[tuple[str, str], dict[str, FileUses]] = {}
     for path, file in sorted(files.items()):
-        language = family(file.language)
+        language = detector_language(file.language)
         found.setdefault((areas.of(path, language), language), {})[path] = file
     return found
 
@@ -181,7 +183,7 @@ def uses_by_area(
     }
 
 
-def key_of(item: Detector | PatternUse) -> tuple[str, str, str]:
+def key_of(item: Detector | PatternUse) -> Key:
     return item.language, item.question, item.name
 
 
@@ -385,7 +387,7 @@ def file_hints(
     known = {(pattern.area, key_of(pattern)): pattern for pattern in patterns if pattern.guidance}
     hints = {}
     for path, file in files.items():
-        area, rising, declining = areas.of(path, family(file.language)), [], []
+        area, rising, declining = areas.of(path, detector_language(file.language)), [], []
         for position, lines in sorted(file.uses.items()):
             pattern = known.get((area, key_of(detectors[position])))
             if pattern and pattern.guidance == "avoid":
@@ -411,7 +413,7 @@ def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str
 
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
     """The part of a report about a file's package, in the file's language family."""
-    own = family(language)
+    own = detector_language(language)
     folders = (f"{one}/" if one else "" for one in report.areas.get(own, ()))
     area = max((folder for folder in folders if path.startswith(folder)), key=len, default="").rstrip("/") or TOP
     return _part(report, lambda item: item.area == area and item.language == own)

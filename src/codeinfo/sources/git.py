@@ -531,7 +531,7 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
         if revision == "HEAD":
             raise NotFound(NO_COMMITS, next_step="Commit something first") from error
         raise NotFound(
-            f"{revision!r} is not a commit of this repository", next_step="Name a branch, tag or commit"
+            f"{revision!r} is not a commit of this repository", next_step="Give a branch, tag or commit"
         ) from error
 
 

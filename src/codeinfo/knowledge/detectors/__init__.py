@@ -50,7 +50,7 @@ _IMPORT = {
 }
 
 
-def family(language: str) -> str:
+def detector_language(language: str) -> str:
     """The language whose detectors a language shares, because its code answers the same questions in the same words."""
     return _FAMILY.get(language, language)
 
@@ -188,7 +188,7 @@ def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSan
         name=own.name,
         category=own.category,
         question=own.question or f"{own.category}, the project's own",
-        language=family(own.language),
+        language=detector_language(own.language),
         expression=own.regex,
         paths=own.paths,
         from_project=True,
@@ -247,7 +247,7 @@ _DOCUMENTATION = {
 
 def without_comments(text: str, language: str) -> list[str]:
     """The lines of a file without comments, and in Python without docstrings; unchanged in other languages."""
-    own = family(language)
+    own = detector_language(language)
     if own not in _TEXT:
         return text.splitlines()
 
@@ -356,7 +356,9 @@ class Matcher:
             elif detector.from_project:
                 self._expressions.setdefault(detector.language, []).append(position)
             else:
-                templates = (TEMPLATES,) if detector.in_text and detector.language == family(TEMPLATES) else ()
+                templates = (
+                    (TEMPLATES,) if detector.in_text and detector.language == detector_language(TEMPLATES) else ()
+                )
                 for place in (detector.language, *templates):
                     words = self._by_word.setdefault(place, {}).setdefault(detector.within, {})
                     for word in detector.words:
@@ -373,7 +375,7 @@ class Matcher:
     def uses(self, text: str, language: str, path: str, role: str = "") -> list[Use]:
         """Each line that uses a pattern, once, by detector and line. Questions about tests apply to tests, others to
         product code, the project's own to every file."""
-        code = CodeText(text, family(language))
+        code = CodeText(text, detector_language(language))
         tests_from = _tests_from(text) if role == PRODUCT else 1
         found: list[Use] = []
         for position in self._possible(_place(language), text) if role else ():
@@ -385,12 +387,12 @@ class Matcher:
         if self._sandbox is None:
             return found
         if language != TEMPLATES:
-            found += self._match_expressions(self._sandbox, code, family(language), path)
+            found += self._match_expressions(self._sandbox, code, detector_language(language), path)
         return found + self._match_queries(self._sandbox, text, language, path)
 
     def packages(self, text: str, language: str) -> list[str]:
         """The packages a file imports, among those that detectors ask for."""
-        own = family(language)
+        own = detector_language(language)
         return [name for name in self._packages.get(own, ()) if name in text and import_of(name, own).search(text)]
 
     def _match_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
@@ -444,7 +446,7 @@ def _tests_from(text: str) -> float:
 
 
 def _place(language: str) -> str:
-    return TEMPLATES if language == TEMPLATES else family(language)
+    return TEMPLATES if language == TEMPLATES else detector_language(language)
 
 
 def _matches(expression: re.Pattern[str], detector: Detector, code: CodeText) -> Iterator[re.Match[str]]:
