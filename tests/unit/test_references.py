@@ -17,9 +17,9 @@ from codeinfo.engine import index_manager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.scip import ScipIndex
 from codeinfo.graph.uses import UsedNames, references_to, unpack
-from codeinfo.index import parse
+from codeinfo.index import uses as packed_uses
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import pack_code
+from codeinfo.index.uses import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import (
     CallsRequest,
@@ -558,10 +558,10 @@ def test_packed_references_are_read_in_part() -> None:
 @pytest.mark.parametrize("language", ["python", "typescript", "ruby", "bash", "haskell"])
 @given(line=st.text(st.one_of(st.sampled_from("abIF_$10.( )?!=~'-\t"), st.characters(exclude_characters="\n"))))
 def test_the_tokens_of_a_line_have_the_uses_of_the_line(language: str, line: str) -> None:
-    tokens = blank_signs(line.replace("(", "( "), parse._gaps(language)).split()
-    found = [use for token in tokens for use in parse._token_uses(language)[token]]
-    ignored = parse._ignored(language)
-    assert found == ["" if use in ignored else use for use in parse._uses(language).findall(line)]
+    tokens = blank_signs(line.replace("(", "( "), packed_uses._gaps(language)).split()
+    found = [use for token in tokens for use in packed_uses._token_uses(language)[token]]
+    ignored = packed_uses._ignored(language)
+    assert found == ["" if use in ignored else use for use in packed_uses._uses(language).findall(line)]
 
 
 def test_a_heading_of_the_same_name_takes_no_uses_away(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.parse import pack_code, parse_file
+from codeinfo.index.parse import parse_file
+from codeinfo.index.uses import pack_code
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, ParsedFile, Reference
 

@@ -1,4 +1,4 @@
-"""Reads packed references (see `index/parse.py`), mostly in part: one question needs few of them."""
+"""Reads packed references (see `index/uses.py`), mostly in part: one question needs few of them."""
 
 from __future__ import annotations
 

@@ -4,689 +4,22 @@ pool)."""
 from __future__ import annotations
 
 import re
-import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate, chain
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.cache import Readings
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.syntax import Candidate, Scan, Source, parser, scan
+from codeinfo.index.symbols import Symbol, symbols_of
+from codeinfo.index.syntax import Scan, Source, parser, scan
+from codeinfo.index.uses import bound_rows, key_uses, pack_code
 from codeinfo.languages import GRAMMARS, named
-from codeinfo.languages.model import Declared, Syntax, group_imports
+from codeinfo.languages.model import group_imports
 from codeinfo.model import Chunk, Definition, Import, ParsedFile, symbol_kind
-from codeinfo.tokens import blank_signs, gaps_for
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-# --- symbols ----------------------------------------------------------------------------------------------------------
-
-# Only worth a definition outside functions: inside, it is a local variable.
-_LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
-_MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
-_ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
-_COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
-_CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
-_ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
-_MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
-_OVERLOAD = re.compile(r"(?:\w+\.)?overload")
-_MAX_DOC = 200
-_CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
-_MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
-
-
-class Symbol(Struct):
-    """A definition plus what chunks and references need."""
-
-    definition: Definition
-    first_line: int  # of the whole node; the definition itself starts at the line of its name
-    name_spans: list[tuple[int, int]]  # one per clause
-    parent: int  # position in the list, -1 at the top level
-    is_scope: bool
-
-
-class _Reader:
-    """Walks the candidates in order, with a stack of enclosing ones."""
-
-    def __init__(self, found: Scan, source: Source, language: str) -> None:
-        self.source = source
-        self.language = language
-        self.syntax: Syntax = GRAMMARS[language]
-        self.symbols: list[Symbol] = []
-        self.named: set[int] = set()
-        self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
-        self.docs = dict(found.docs)
-        self.overloads = {one.offset for one in found.bound if one.name == "@" and _OVERLOAD.fullmatch(one.text)}
-        self.comment_ending = self._comments_by_last_line(found)
-        listed = [source.text[start:end] for start, end in found.exports]
-        if self.syntax.more_exports:
-            listed += re.findall(self.syntax.more_exports, source.text)
-        self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
-
-    def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
-        """Comments on lines of their own, by their last line."""
-        source = self.source
-        spans = found.comments + found.docs if self.syntax.doc_attribute else found.comments
-        ending = {}
-        for start, end in spans:
-            first = source.line_of(start)
-            before = source.text[max(source.line_start(first), start - 200) : start].strip()
-            if not before or before.startswith("@"):
-                ending[source.line_of(max(start, end - 1))] = (first, start)
-        return ending
-
-    def read(self, candidate: Candidate) -> None:
-        while self.open and self.open[-1][0] <= candidate.start:
-            self.open.pop()
-        parent = self.open[-1][1] if self.open else -1
-        parent_kind = self.symbols[parent].definition.kind if parent >= 0 else ""
-        kind = candidate.kind
-        if symbol_kind(parent_kind).is_callable and kind in _LOCAL_KINDS:
-            return
-        if parent_kind == "type" and symbol_kind(kind).is_container:
-            parent = self.symbols[parent].parent  # `typedef struct point {…} point_t`: the struct stands for itself
-        name_node, kind = _name_node(candidate, kind)
-        if name_node is None:
-            return
-        span = (name_node.start_byte // self.source.unit_bytes, name_node.end_byte // self.source.unit_bytes)
-        if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
-            return
-        qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
-        if not name or name in _CONDITIONS or self._repeats(name, parent, span[0]):
-            return
-        self.named.add(span[0])
-        if "scope" in candidate.captures:
-            qualifier = split_name(self.source.node_text(candidate.captures["scope"][0]), "type")[1:]
-        self._add(candidate, kind, span, (*qualifier, name), parent)
-
-    def _repeats(self, name: str, parent: int, name_start: int) -> bool:
-        """`app.use = function use() {}`: the second name repeats the first."""
-        outer = self.symbols[parent].definition if parent >= 0 else None
-        if outer is None or not symbol_kind(outer.kind).is_callable or outer.name != name:
-            return False
-        return outer.start_line == self.source.line_of(name_start)
-
-    def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
-        """`alias_method :new, :old` defines only the first of its names."""
-        keyword = candidate.captures.get("keyword")
-        return (
-            keyword is not None and "," in self.source.text[keyword[0].end_byte // self.source.unit_bytes : name_start]
-        )
-
-    def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
-        source, end = self.source, -candidate.minus_end
-        outer = self.symbols[parent].definition if parent >= 0 else None
-        kind = _refine_kind(kind, names, outer, self.syntax)
-        is_container = symbol_kind(kind).is_container
-        is_scope = is_container or symbol_kind(kind).is_callable
-        body = header_end(candidate.node, kind, source) if is_scope else None
-        header = (candidate.start, span, body if body is not None else end)
-        first_line = source.line_of(candidate.start)
-        bases = tuple(source.node_text(node).strip() for node in candidate.captures.get("base", ()))
-        definition = Definition(
-            name=names[-1],
-            qualified=".".join((outer.qualified, *names) if outer else names),
-            kind=kind,
-            signature=("@overload " if span[0] in self.overloads else "")
-            + signature_of(source.text, header, has_body=body is not None, is_scope=is_scope),
-            doc=self._doc(first_line, body) if parent < 0 or self.symbols[parent].first_line < first_line else "",
-            start_line=source.line_of(span[0]),
-            end_line=source.line_of(max(candidate.start, end - 1)),
-            exported=self._is_exported(candidate, names, header, outer),
-            bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
-        )
-        symbols = self.symbols
-        if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
-            first = symbols[-1].definition
-            symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
-            symbols[-1].name_spans.append(span)
-        else:
-            symbols.append(Symbol(definition, first_line, [span], parent, is_scope))
-        if is_scope:
-            self.open.append((end, len(symbols) - 1))
-
-    def rescue(self, pattern: re.Pattern[str], found: Scan) -> None:
-        """Functions recognised only by their first line; they end where a brace stands alone."""
-        source = self.source
-        for match in pattern.finditer(source.text):
-            span = match.span(1)
-            if span[0] in self.named or any(start <= span[0] < end for start, end in found.comments):
-                continue
-            line = source.line_of(span[0])
-            end = next((n for n in range(line, len(source.lines)) if source.lines[n].rstrip() == "}"), line - 1) + 1
-            signature = " ".join(match.group().rstrip("{").split())
-            name = match.group(1)
-            definition = Definition(name, name, "function", signature, self._doc(line, None), line, end)
-            self.symbols.append(Symbol(definition, line, [span], -1, True))
-
-    def _is_exported(
-        self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None
-    ) -> bool:
-        if outer is not None and symbol_kind(outer.kind).is_callable:
-            return False
-        if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
-            return True
-        if self.syntax.export_list:
-            return not self.exported_names
-        if "keyword" in candidate.captures:
-            return self.source.node_text(candidate.captures["keyword"][0]) not in self.syntax.private_definers
-        return is_exported(self.source, header, names[-1], self.syntax, outer)
-
-    def _doc(self, first_line: int, body: int | None) -> str:
-        """The first line of the documentation: a string at the start of the body, or the comment right above."""
-        text = self.source.text
-        if body is not None and body in self.docs and not self.syntax.doc_attribute:
-            return _first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
-        line = first_line - 1
-        while (
-            line > first_line - _MAX_ATTRIBUTES
-            and line > 0
-            and line not in self.comment_ending
-            and _ATTRIBUTE_LINE.match(self.source.lines[line - 1])
-        ):
-            line -= 1
-        if line not in self.comment_ending:
-            return ""
-        first, start = self.comment_ending[line]
-        while first - 1 in self.comment_ending:  # a block of line comments is one comment
-            first, start = self.comment_ending[first - 1]
-        return _first_words("\n".join(self.source.lines[self.source.line_of(start) - 1 : line]))
-
-
-def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
-    """All definitions, enclosing ones before enclosed ones."""
-    reader = _Reader(found, source, language)
-    for candidate in found.candidates:
-        reader.read(candidate)
-    if found.has_errors and reader.syntax.rescue is not None:
-        reader.rescue(reader.syntax.rescue, found)
-    return reader.symbols
-
-
-def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
-    """The node with the name; a C declarator is followed inwards, and a function declarator makes a prototype."""
-    captures = candidate.captures
-    if "name" in captures:
-        return captures["name"][0], kind
-    node: Node | None = captures["declarator"][0]
-    while node is not None:
-        if node.type == "function_declarator" and kind in {"variable", "field"}:
-            kind = "prototype"
-        elif node.type == "parenthesized_declarator" and kind == "prototype":
-            kind = candidate.kind  # a pointer to a function is a variable
-        if node.type == "operator_cast":
-            return node, kind
-        inner = node.child_by_field_name("declarator")
-        if inner is None and node.type in {"reference_declarator", "parenthesized_declarator", "attributed_declarator"}:
-            named = node.named_children
-            inner = named[0] if named else None
-        if inner is None:
-            return node, kind
-        node = inner
-    return None, kind
-
-
-def _refine_kind(kind: str, names: tuple[str, ...], outer: Definition | None, syntax: Syntax) -> str:
-    """Functions of a type are methods, its variables fields; upper-case variables are constants in most languages."""
-    in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
-    if in_type or (len(names) > 1 and kind == "function"):
-        kind = _MEMBER_KINDS.get(kind, kind)
-    is_variable = kind in {"variable", "field", "property"}
-    if syntax.constants_by_name and is_variable and _CONSTANT_NAME.fullmatch(names[-1]):
-        return "constant"
-    return "variable" if kind == "member" else kind
-
-
-def _continues(previous: Definition, definition: Definition) -> bool:
-    """Another equation of the function above, or the function that belongs to the signature above."""
-    return (
-        previous.qualified == definition.qualified
-        and previous.kind == definition.kind
-        and symbol_kind(previous.kind).is_callable
-    )
-
-
-def _first_words(comment: str) -> str:
-    """The first meaningful line of a comment, without its markers."""
-    for line in comment.splitlines():
-        words = "" if line.startswith("#!") else _COMMENT_MARKS.sub("", _MARKUP.sub("", line))
-        if words and not words.startswith(("@", "doc ", "moduledoc")):
-            return words[:_MAX_DOC]
-    return ""
-
-
-# --- headers --------------------------------------------------------------------------------------------------------
-
-Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name, end of the header
-
-MAX_SIGNATURE = 200
-_MAX_HEADER = 1000  # characters looked at
-_BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
-_ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
-_TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
-_TAIL_SIGNS = " {:=>dowher,"  # a tail has no other characters: it cannot start before the last of them
-
-
-def header_end(node: Node, kind: str, source: Source) -> int | None:
-    """Where the body starts, or None if there is none."""
-    body = node.child_by_field_name("body")
-    if body is None:
-        value = node.child_by_field_name("value") or node.child_by_field_name("right")
-        if value is not None:
-            body = value.child_by_field_name("body")
-    if body is None and kind != "macro":
-        body = next((child for child in reversed(node.children) if child.type in _BODIES), None)
-    return None if body is None else body.start_byte // source.unit_bytes
-
-
-def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:
-    """The header on one line, without attributes and without the sign that opens the body."""
-    start, (name_start, name_end), end = header
-    before = _without_attributes(text[max(start, name_start - _MAX_HEADER) : name_start])
-    rest = text[name_start : min(end, name_end + _MAX_HEADER)]
-    if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
-        rest = rest.partition("\n")[0]
-    signature = " ".join((before + rest).split())[:MAX_SIGNATURE]
-    tail = _TAIL.search(signature, len(signature.rstrip(_TAIL_SIGNS)))
-    return signature if tail is None else signature[: tail.start()]
-
-
-def _without_attributes(before: str) -> str:
-    """What precedes a name, without lines of attributes; one may take several."""
-    kept, opened = [], 0
-    for line in before.split("\n") if "\n" in before else ():
-        if opened > 0 or _ATTRIBUTE.match(line):
-            opened += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
-        else:
-            kept.append(line)
-    return "\n".join(kept) if "\n" in before else before
-
-
-def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
-    """Names of what a type extends or implements."""
-    _, (_, name_end), end = header
-    return syntax.bases(text[name_end : min(end, name_end + _MAX_HEADER)], syntax.keywords) if syntax.bases else ()
-
-
-def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer: Definition | None) -> bool:
-    start, (name_start, name_end), _ = header
-    line_start = source.line_start(source.line_of(start))
-    before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
-    return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
-
-
-# --- names as written: `Outer::inner<T>` is `inner` of `Outer` ------------------------------------------------------
-
-_BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
-_SEPARATOR = re.compile(r"::|\.|\\|->|:")
-_REFERENCE_MARKS = re.compile(r"^(?:[&*?!\s]|'\w+\s|(?:mut|dyn|const|static|extern)\s)+")
-# Objects that merely stand for "the exports of this module" or "the thing itself".
-_TRANSPARENT = frozenset({"exports", "module", "prototype", "this", "self", "Self", "window", "global", "_G"})
-_MAX_NAME = 200
-
-
-def split_name(written: str, kind: str) -> tuple[tuple[str, ...], str]:
-    """Qualifying names and the name itself; an empty name means there is nothing to define."""
-    if written.isidentifier():
-        return (), written
-    if len(written) > _MAX_NAME:
-        return (), ""
-    text = written.strip('"`:$# \t\r\n')
-    if text.startswith("'"):  # at the end it belongs to a Haskell name
-        text = text.strip("'")
-    if kind == "alias":
-        text = text.rstrip("=")
-    if kind == "package":
-        return (), "".join(text.split())
-    if "operator" in text:
-        return _split_operator(text)
-    if not re.search(r"\w", text):
-        return (), text.strip("() ")
-    text = _REFERENCE_MARKS.sub("", _without_brackets(text))
-    parts = [part.strip() for part in _SEPARATOR.split(text)]
-    parts = [part for part in parts if part and part not in _TRANSPARENT]
-    if not parts or not all(re.fullmatch(r"[~#@]?[\w$'?!=-]+", part) for part in parts):
-        head = re.match(r"[\w$']+", text) if kind in {"impl", "instance", "extension", "type"} else None
-        return (), head.group() if head else ""
-    return tuple(parts[:-1]), parts[-1]
-
-
-def _split_operator(text: str) -> tuple[tuple[str, ...], str]:
-    """C++ operators keep their signs: `Point::operator<<`."""
-    qualifier, _, sign = text.partition("operator")
-    parts = [part.strip() for part in _without_brackets(qualifier).split("::") if part.strip()]
-    sign = " ".join(sign.split())
-    if sign[:1].isalpha() or sign[:1] == ":":  # a conversion, `operator bool() const`, or `operator new[]`
-        return tuple(parts), "operator " + sign.partition("(")[0].rstrip()
-    return tuple(parts), "operator" + sign
-
-
-def _without_brackets(text: str) -> str:
-    while True:
-        shorter = _BRACKETS.sub("", text)
-        if shorter == text:
-            return text
-        text = shorter
-
-
-# --- imports -------------------------------------------------------------------------------------------------------
-
-
-_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
-
-
-def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
-    """The imports of a file, as written: statements come from the syntax tree; for languages that import by calling a
-    function (`require`, `@import`, `source`), the code is searched, without comments and texts of several lines.
-
-    Modules are without quotes. What this would lose is kept in the language's own notation: a C system header keeps its
-    angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
-    """
-    rules = named(language).imports
-    imports: list[Import] = []
-    if rules.read is not None:
-        for start, end in sorted(found.imports):
-            statement = source.text[start : min(end, start + _MAX_STATEMENT)]
-            imports.extend(rules.read(statement, source.line_of(start)))
-    if rules.calls and any(word in source.text for word in rules.call_words):
-        stated = {(entry.module, entry.line) for entry in imports}
-        texts = [range(source.line_of(start), source.line_of(end)) for start, end in found.strings]
-        quoted = {line + 1 for lines in texts for line in lines}
-        for entry in _find_called(rules.calls, "\n".join(code)):
-            if (entry.module, entry.line) not in stated and entry.line not in quoted:
-                is_late = rules.timed and _is_in_function(root, source, entry)
-                imports.append(replace(entry, timing="lazy") if is_late else entry)
-        imports.sort(key=lambda entry: entry.line)
-    return tuple(imports)
-
-
-_FUNCTIONS = frozenset({"function_definition", "function_expression", "function", "arrow_function", "lambda"})
-
-
-def _is_in_function(root: Node, source: Source, entry: Import) -> bool:
-    """Whether a function that may have no name is around an import, and is not called on the spot."""
-    line = source.line_start(entry.line), source.line_start(entry.line + 1)
-    start = source.text.find(entry.module.removeprefix("./"), *line) * source.unit_bytes
-    node = root.descendant_for_byte_range(start, start) if start >= 0 else None
-    while node is not None:
-        outer = node.parent
-        if node.type in _FUNCTIONS and not (outer is not None and outer.type == "parenthesized_expression"):
-            return True
-        node = outer
-    return False
-
-
-def time_imports(
-    imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
-) -> tuple[Import, ...]:
-    """Imports with the time they take effect. `scopes` has the definition around each line."""
-    timed = []
-    for one in imports:
-        scope = scopes[one.line - 1]
-        if any(one.line in lines for lines in types_only):
-            timed.append(replace(one, timing="types"))
-        elif not one.timing and scope is not None and symbol_kind(scope.kind).is_callable:
-            timed.append(replace(one, timing="lazy"))
-        else:
-            timed.append(one)
-    return tuple(timed)
-
-
-def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
-    """The lines of blocks that only a type checker reads."""
-    if not condition or condition not in source.text:
-        return []
-    found = []
-    for node in root.named_children:
-        tested, block = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
-        if tested is not None and block is not None and source.node_text(tested).rpartition(".")[2] == condition:
-            found.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
-    return found
-
-
-def _find_called(search: str, code: str) -> Iterator[Import]:
-    line, position = 1, 0
-    for match in re.finditer(search, code, re.MULTILINE):
-        groups = match.groupdict()
-        start = match.start("module")
-        line += code.count("\n", position, start)
-        position = start
-        module = ("./" if groups.get("relative") else "") + match["module"]
-        timing = "lazy" if groups.get("lazy") else ""
-        if groups.get("names"):
-            parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
-            taken = [(name.strip(), alias.strip()) for name, _, alias in parts]
-            yield from group_imports(module, line, taken, timing=timing)
-        else:
-            yield Import(module, line, (), groups.get("alias") or "", False, timing)
-
-
-# --- references, packed -----------------------------------------------------------------------------------------------
-#
-# Packs the uses of names in a file, and what names are bound to. `graph/uses.py` reads it.
-#
-# Uses outnumber everything else in a file, so they travel and rest packed, as text of four parts, compressed:
-#
-#     when imports take effect (line and a letter each), on one line;
-#     the qualified names of the definitions that are scopes, on one line;
-#     one row for each line of code: its number, position of the enclosing definition, the uses;
-#     behind an empty line, what names are bound to.
-#
-# A use is written as in the code: `self.pool.get(` uses `pool` of `self` and calls `get` of `self.pool`. What stands
-# before a `|` is only there to say whose the rest is: `open_pool()|.get(`. A row says everything by itself, so that one
-# name can be looked up without reading the rows before it.
-
-_FASTEST = 1
-_NAMES_PER_LINE = 2000  # a minified line does not need more
-_TYPED_CALL = re.compile(r"([\w$]+)<[\w$\s,.|&\[\]<>'\"]*>\(")
-_MAX_RECEIVER = 120  # characters
-_MAX_BRACKETS = 3000  # characters between two brackets
-_CLOSING = {")": "(", "]": "[", "}": "{"}
-_WORD = re.compile(r"[\w$@]+")
-_SIMPLE = re.compile(r"(?:(?:await|new|yield)\s+|[&*])?([\w$.]+(?:\([\w$.]*\))?)(?:\{.*\})?", re.DOTALL)
-_MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
-_BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # none of these is a function
-_UNKNOWN_RECEIVER = "?"
-_BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of something that is not a plain name
-
-
-@lru_cache(maxsize=64)
-def _uses(language: str) -> re.Pattern[str]:
-    """Whole names are returned, never parts of one: `point.x` is a use of `point` alone."""
-    return re.compile(rf"\.?(?:[\w$]++\.)*{GRAMMARS[language].word}\(?")
-
-
-@lru_cache(maxsize=64)
-def _ignored(language: str) -> frozenset[str]:
-    keywords = GRAMMARS[language].keywords
-    return keywords | {f"{keyword}(" for keyword in keywords}
-
-
-_TOKENS_KNOWN = 50_000  # per language, some 10 MB
-
-
-@lru_cache(maxsize=64)
-def _token_uses(language: str) -> Readings[str]:
-    """The uses in each token of a text with `_gaps`; empty in place of a keyword, which is not a use but takes a
-    position."""
-    find, ignored = _uses(language).findall, _ignored(language)
-    return Readings(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
-
-
-@lru_cache(maxsize=64)
-def _gaps(language: str) -> bytes:
-    """Placeholders for signs that no use can cross."""
-    return gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in GRAMMARS[language].word))
-
-
-def _header(qualified: Iterable[str]) -> str:
-    """Names in a row. A name written over two lines, as C++ operators are, must not look like a row of its own."""
-    return "\t".join(" ".join(name.split()) for name in qualified)
-
-
-def pack_code(
-    masked: str,
-    language: str,
-    within: Sequence[int],
-    qualified: Sequence[str],
-    keys: Mapping[int, list[str]] | None = None,
-    bound: Sequence[str] = (),
-    imports: Sequence[Import] = (),
-) -> bytes:
-    """The packed references of a file, whose comments, strings and names of definitions are masked. `within[line -
-    1]` is a position in `qualified`, -1 outside any. `keys`: further uses by line."""
-    uses_in = _token_uses(language).__getitem__
-    text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
-    loaded = {one.line for one in imports if not one.timing}
-    timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
-    rows = [" ".join(timing), _header(qualified)]
-    lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
-    lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
-    for at, words in enumerate(blank_signs(text.replace("(", "( "), _gaps(language)).split("\n")):
-        tokens = words.split()
-        found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
-        if found:
-            # Only a token that begins with a dot can follow something that is not a plain name.
-            if goes_on or " ." in words or words[0] == ".":
-                found = _attach_receivers(text, lines[at], lengths[at] + at, language, goes_on) or found
-            if has_typed_calls and ">(" in lines[at]:
-                called = set(_TYPED_CALL.findall(lines[at]))
-                found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
-            goes_on = words[-1] == "."
-        if keys and at + 1 in keys:
-            found += keys[at + 1]
-        if found:
-            names = dict.fromkeys(found)
-            names.pop("", None)
-            if names:
-                written = " ".join(names if len(names) <= _NAMES_PER_LINE else list(names)[:_NAMES_PER_LINE])
-                rows.append(f"{at + 1}\t{within[at]}\t{written}")
-    if len(rows) == 2 and not bound and not timing:
-        return b""
-    return zlib.compress("\n".join((*rows, "", *bound)).encode("utf-8", "replace"), _FASTEST)
-
-
-def _without_gaps(text: str) -> str:
-    """Remove the space between a name and its bracket: `call (x)` is a call. Five times as fast as a regular
-    expression, which would stop at every space of an indentation."""
-    *before, last = text.split("(")
-    for at, part in enumerate(before):
-        if part[-1:] in (" ", "\t"):
-            bare = part.rstrip(" \t")
-            if bare and (bare[-1].isalnum() or bare[-1] in "_'?!"):
-                before[at] = bare
-    return "(".join((*before, last))
-
-
-def _with_dots(text: str, members: Sequence[str]) -> str:
-    """Normalise member operators to a dot; ranges and spreads are not members."""
-    if ".." in text:
-        text = text.replace("...", "   ").replace("..", "  ")
-    if "?.(" in text:
-        text = text.replace("?.(", "(")
-    for written in (*members, "?.", "!."):
-        if written != "." and written in text:
-            text = text.replace(written, ".")
-    return text
-
-
-def _attach_receivers(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
-    """The uses of a line, those after a call or an index with what they belong to; empty in place of a keyword.
-    Nothing if there is nothing that a use could follow."""
-    if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
-        return []
-    found, ignored = [], _ignored(language)
-    for match in _uses(language).finditer(line):
-        use = match.group()
-        if use[0] == ".":
-            found.append(f"{_receiver(text, offset + match.start())}|{use}")
-        elif goes_on and not line[: match.start()].strip():
-            found.append(f"{_receiver(text, text.rindex('.', 0, offset))}|.{use}")
-        else:
-            found.append("" if use in ignored else use)
-    return found
-
-
-def _receiver(text: str, end: int) -> str:
-    """What precedes a dot, without the arguments of its calls; a lone name in brackets is kept."""
-    parts: list[str] = []
-    while True:
-        while end and text[end - 1].isspace():
-            end -= 1
-        if not end:
-            break
-        suffix = ""
-        while end and text[end - 1] in _CLOSING:
-            opened = _find_opening(text, end - 1)
-            if opened < 0:
-                return _UNKNOWN_RECEIVER
-            inside = text[opened + 1 : end - 1].strip()
-            suffix = f"{text[opened]}{inside if inside.isidentifier() else ''}{text[end - 1]}" + suffix
-            end = opened
-            while end and text[end - 1] in " \t":
-                end -= 1
-        word = _WORD.match(text[max(0, end - _MAX_RECEIVER) : end][::-1])
-        name = word.group()[::-1] if word else ""
-        if (not name or name in _BEFORE_VALUES) and suffix:
-            inner = _SIMPLE.fullmatch(inside) or _MADE.fullmatch(inside) if suffix.startswith("(") else None
-            parts.append(inner.group(1) if inner else _UNKNOWN_RECEIVER)
-            break
-        if not name:
-            parts.append('""' if text[end - 1] in "\"'`" else _UNKNOWN_RECEIVER)
-            break
-        parts.append(name + suffix)
-        end -= len(name)
-        if text[end - 1 : end] != ".":
-            before = text[max(0, end - _MAX_RECEIVER) : end].rstrip()
-            if not before.endswith("."):
-                break
-            end = end - (len(text[max(0, end - _MAX_RECEIVER) : end]) - len(before))
-        end -= 1
-    whole = ".".join(reversed(parts))
-    return whole if parts and len(whole) <= _MAX_RECEIVER and _UNKNOWN_RECEIVER not in whole else _UNKNOWN_RECEIVER
-
-
-def _find_opening(text: str, close: int) -> int:
-    """The position of the bracket closed here; -1 if that is too far away."""
-    sign, opening = text[close], _CLOSING[text[close]]
-    first, at, inner = max(0, close - _MAX_BRACKETS), close, close
-    while (at := text.rfind(opening, first, at)) >= 0:
-        inner = text.rfind(sign, at, inner)  # each closing bracket in between takes an opening one
-        if inner < 0:
-            return at
-    return -1
-
-
-def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
-    """What names are bound to, one row each, see `graph/uses.py`."""
-    rows = []
-    for one in found.bound:
-        line = source.line_of(one.offset)
-        end = source.line_of(one.end) if one.end >= 0 else ""
-        rows.append(f"{line}\t{end}\t{within[line - 1]}\t{one.name}\t{one.mark}{one.text}")
-    return rows
-
-
-def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
-    """Fields named where a value of their type is written: `Pool{size: 3}`."""
-    uses: dict[int, list[str]] = {}
-    names: dict[str, str] = {}
-    for start, end, owner in found.keys:
-        if owner not in names:
-            name = owner.lstrip("&*").replace("::", ".")
-            names[owner] = name if name.replace(".", "").isidentifier() else ""
-        if names[owner] and end - start > 1:
-            uses.setdefault(source.line_of(start), []).append(f"{names[owner]}{{}}|.{source.text[start:end]}")
-    return uses
-
-
-# --- a whole file -----------------------------------------------------------------------------------------------------
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names count more than their mere occurrence.
@@ -838,3 +171,95 @@ def _crumb(symbols: Sequence[Symbol], parent: int, title: str) -> str:
         parts.append(symbols[parent].definition.name)
         parent = symbols[parent].parent
     return " > ".join(reversed(parts))[:_MAX_BREADCRUMB]
+
+
+# --- imports -------------------------------------------------------------------------------------------------------
+
+
+_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
+
+
+def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
+    """The imports of a file, as written: statements come from the syntax tree; for languages that import by calling a
+    function (`require`, `@import`, `source`), the code is searched, without comments and texts of several lines.
+
+    Modules are without quotes. What this would lose is kept in the language's own notation: a C system header keeps its
+    angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
+    """
+    rules = named(language).imports
+    imports: list[Import] = []
+    if rules.read is not None:
+        for start, end in sorted(found.imports):
+            statement = source.text[start : min(end, start + _MAX_STATEMENT)]
+            imports.extend(rules.read(statement, source.line_of(start)))
+    if rules.calls and any(word in source.text for word in rules.call_words):
+        stated = {(entry.module, entry.line) for entry in imports}
+        texts = [range(source.line_of(start), source.line_of(end)) for start, end in found.strings]
+        quoted = {line + 1 for lines in texts for line in lines}
+        for entry in _find_called(rules.calls, "\n".join(code)):
+            if (entry.module, entry.line) not in stated and entry.line not in quoted:
+                is_late = rules.timed and _is_in_function(root, source, entry)
+                imports.append(replace(entry, timing="lazy") if is_late else entry)
+        imports.sort(key=lambda entry: entry.line)
+    return tuple(imports)
+
+
+_FUNCTIONS = frozenset({"function_definition", "function_expression", "function", "arrow_function", "lambda"})
+
+
+def _is_in_function(root: Node, source: Source, entry: Import) -> bool:
+    """Whether a function that may have no name is around an import, and is not called on the spot."""
+    line = source.line_start(entry.line), source.line_start(entry.line + 1)
+    start = source.text.find(entry.module.removeprefix("./"), *line) * source.unit_bytes
+    node = root.descendant_for_byte_range(start, start) if start >= 0 else None
+    while node is not None:
+        outer = node.parent
+        if node.type in _FUNCTIONS and not (outer is not None and outer.type == "parenthesized_expression"):
+            return True
+        node = outer
+    return False
+
+
+def time_imports(
+    imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
+) -> tuple[Import, ...]:
+    """Imports with the time they take effect. `scopes` has the definition around each line."""
+    timed = []
+    for one in imports:
+        scope = scopes[one.line - 1]
+        if any(one.line in lines for lines in types_only):
+            timed.append(replace(one, timing="types"))
+        elif not one.timing and scope is not None and symbol_kind(scope.kind).is_callable:
+            timed.append(replace(one, timing="lazy"))
+        else:
+            timed.append(one)
+    return tuple(timed)
+
+
+def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
+    """The lines of blocks that only a type checker reads."""
+    if not condition or condition not in source.text:
+        return []
+    found = []
+    for node in root.named_children:
+        tested, block = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
+        if tested is not None and block is not None and source.node_text(tested).rpartition(".")[2] == condition:
+            found.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
+    return found
+
+
+def _find_called(search: str, code: str) -> Iterator[Import]:
+    line, position = 1, 0
+    for match in re.finditer(search, code, re.MULTILINE):
+        groups = match.groupdict()
+        start = match.start("module")
+        line += code.count("\n", position, start)
+        position = start
+        module = ("./" if groups.get("relative") else "") + match["module"]
+        timing = "lazy" if groups.get("lazy") else ""
+        if groups.get("names"):
+            parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
+            taken = [(name.strip(), alias.strip()) for name, _, alias in parts]
+            yield from group_imports(module, line, taken, timing=timing)
+        else:
+            yield Import(module, line, (), groups.get("alias") or "", False, timing)
