@@ -101,7 +101,7 @@ _VARYING = (
     (re.compile(r'"took_ms": [\d.]+'), '"took_ms": 0'),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r"\bconversation [0-9a-f]{16}\b"), "conversation ID"),
-    (re.compile(r"\b[\d.,]+ MB\b"), "N MB"),
+    (re.compile(r"\b[\d.,]+ [KMG]B\b"), "N MB"),
     (re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?"), "VERSION"),
     (re.compile(r"-[0-9a-f]{12}\b"), "-HASH"),
 )
