@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,7 @@ def main() -> None:
     }  # fmt: skip
     write_safetensors(args.out, {name: arrays[name] for name in ORDER}, metadata)
     print(f"{args.out.name}: {args.out.stat().st_size:,} bytes, {words:,} words, {dimension} dimensions")
+    print(f"CHECKSUM = {zlib.crc32(args.out.read_bytes()):#x}  # for src/codeinfo/models/builtin.py")
 
 
 if __name__ == "__main__":

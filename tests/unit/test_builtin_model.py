@@ -57,6 +57,31 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[bytes], bytes
     assert "Install CodeInfo again" in caught.value.next_step
 
 
+def test_damaged_numbers_and_words_are_noticed(tmp_path: Path) -> None:
+    data = MODEL.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    for name, bad in {
+        "nan": data[:start] + b"\xff" * 4 + data[start + 4 :],
+        "huge": data[:start] + b"\x7f" * 4 + data[start + 4 :],
+        "a line more": data[:-3] + b"\n" + data[-2:],
+        "no text": data[:-3] + b"\xff" + data[-2:],
+    }.items():
+        (tmp_path / name).write_bytes(bad)
+        with pytest.raises(ProviderError, match="is damaged"):
+            BuiltinEmbedder(tmp_path / name).embed_query("pool")
+
+
+def test_doctor_compares_every_byte(tmp_path: Path) -> None:
+    data = bytearray(MODEL.read_bytes())
+    data[-200_000] ^= 1  # within a vector
+    (tmp_path / "flipped").write_bytes(data)
+    flipped = BuiltinEmbedder(tmp_path / "flipped")
+    flipped.embed_query("pool")
+    with pytest.raises(ProviderError, match="its checksum does not match"):
+        flipped.verify()
+    BuiltinEmbedder().verify()
+
+
 def test_the_file_is_small_and_says_what_it_is() -> None:
     tensors, metadata = read_safetensors(MODEL)
     assert MODEL.stat().st_size <= 8_000_000

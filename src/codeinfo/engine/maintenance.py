@@ -28,6 +28,7 @@ from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, to_run
+from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.sources import git
@@ -326,6 +327,8 @@ def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
     embedder = models.embedder_within(seconds)
     if embedder is None:
         return "keyword search only"
+    if isinstance(embedder, BuiltinEmbedder):
+        embedder.verify()
     length = len(embedder.embed_query("a connection pool"))
     return f"{provider}: {embedder.model_id}, {length} dimensions"
 

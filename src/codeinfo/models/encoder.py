@@ -27,6 +27,9 @@ REMEMBERED = 200_000  # tokens with the ids of their words, some 40 MB
 BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
 
 
+MOST_WEIGHT = 1e6  # of a word: far more than any has, far less than what overflows
+
+
 class Vocabulary:
     """Words → ids. An unknown word is split greedily into known pieces of at least two letters, as in training."""
 
@@ -56,10 +59,15 @@ class Vocabulary:
 
 
 class Encoder:
-    """The table and the arithmetic, independent of files, indexes and cutoffs."""
+    """The table and the arithmetic, independent of files, indexes and cutoffs. Tensors that do not fit together raise
+    ValueError."""
 
     def __init__(self, tensors: dict[str, NDArray[Any]]) -> None:
-        self._vocabulary = Vocabulary(tensors["vocabulary"].tobytes().decode().split("\n"))
+        words = tensors["vocabulary"].tobytes().decode().split("\n")
+        numbers = (tensors["scales"], tensors["query_weights"])
+        if len(words) != len(tensors["vectors"]) or not all((np.abs(one) < MOST_WEIGHT).all() for one in numbers):
+            raise ValueError("its words, vectors and weights do not fit together")
+        self._vocabulary = Vocabulary(words)
         self._ids = Readings(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
         self._vectors, self._scales = tensors["vectors"], tensors["scales"]
         self._query_weights = tensors["query_weights"]
