@@ -11,7 +11,8 @@ from team_tools import build_team, engine_of
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
 from codeinfo.graph.model import Relations
 from codeinfo.graph.references import ReadBudget, near_callers
-from codeinfo.knowledge.card import file_context, hit_context, path_role, role
+from codeinfo.knowledge.card import add_context, file_context, path_role, role
+from codeinfo.knowledge.patterns import FileHints
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest
@@ -56,11 +57,16 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
         "caller1.py": known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
     }
     calls = [f"caller{n}.py:{n} run" for n in range(5)]
-    found = hit_context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"), calls)
+    files, one = {"a.py": file_context("a.py", relations)}, hit("a.py")
+    hints = {"a.py": FileHints([], [(one.start_line, "old")])}
+    found = add_context([one], files, hints, {("a.py", one.symbol): calls})[0].context
+    assert found is not None
     assert found.imported_by_count == 6
     assert found.has_tests
     assert found.callers == ("caller0.py:0 run", "caller1.py:1 run", "caller2.py:2 run")
-    assert hit_context(hit("a.py"), file_context("a.py", relations)).callers == ()  # to import is not to call
+    (without,) = add_context([one], files, {}, {})
+    assert without.context is not None
+    assert without.context.callers == ()  # to import is not to call
     assert found.consumers == ("both.py:8", "one.py:7")  # what uses two callers comes first
     assert found.tests == ("test_a.py",)
     assert (found.trend, found.pattern_warning) == ("Declining", "old")

@@ -380,26 +380,15 @@ class Area(Struct, frozen=True):
     hub: str  # its most central file
 
 
-class _Stored(Struct, array_like=True):
-    """The serialized form."""
-
-    version: int
-    generation: int
-    files: dict[str, FileFacts]
-    links: dict[str, Links]
-
-
 def dumps(graph: Graph) -> bytes:
     """Empty if a path is not UTF-8, which JSON cannot hold: each process then builds the graph."""
     try:
-        return encode(_Stored(FORMAT, graph.generation, dict(graph.files), dict(graph.links)))
+        return encode((FORMAT, graph.generation, graph.files, graph.links))
     except UnicodeEncodeError:
         return b""
 
 
 def loads(data: bytes | None) -> Graph | None:
     """The graph, or None if the bytes are of another format or damaged: it is then rebuilt."""
-    stored = decode_stored(data, _Stored)
-    if stored is None or stored.version != FORMAT:
-        return None
-    return Graph(stored.generation, stored.files, stored.links)
+    stored = decode_stored(data, tuple[int, int, dict[str, FileFacts], dict[str, Links]])
+    return Graph(*stored[1:]) if stored is not None and stored[0] == FORMAT else None

@@ -92,15 +92,6 @@ def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[s
     return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
 
 
-def hit_context(
-    hit: Hit, around: HitContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
-) -> HitContext:
-    """`callers` are definitions that call the result; `hint` is the trend of its pattern, and a warning."""
-    (kind, layer), (trend, warning) = role(hit), hint
-    listed = tuple(callers[:MOST_LISTED])
-    return replace(around, type=kind, layer=layer, callers=listed, trend=trend, pattern_warning=warning)
-
-
 def role(hit: Hit) -> tuple[str, str]:
     """Type and layer: by the purpose of the file, by the words of its path, otherwise by the kind of definition."""
     if hit.kind in _KINDS:
@@ -124,19 +115,21 @@ def add_context(
     hints: Mapping[str, FileHints],
     callers: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[Hit, ...]:
-    """`files` and `hints` are by path, `callers` by path and qualified name."""
-    return tuple(
-        replace(
-            hit,
-            context=hit_context(
-                hit,
-                files.get(hit.path, HitContext()),
-                hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", ""),
-                callers.get((hit.path, hit.symbol), ()),
-            ),
+    """`files` and `hints` are by path, `callers` (definitions that call a result) by path and qualified name."""
+    found = []
+    for hit in hits:
+        kind, layer = role(hit)
+        trend, warning = hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", "")
+        context = replace(
+            files.get(hit.path, HitContext()),
+            type=kind,
+            layer=layer,
+            callers=tuple(callers.get((hit.path, hit.symbol), ())[:MOST_LISTED]),
+            trend=trend,
+            pattern_warning=warning,
         )
-        for hit in hits
-    )
+        found.append(replace(hit, context=context))
+    return tuple(found)
 
 
 # --- the card --------------------------------------------------------------------------------------------------------

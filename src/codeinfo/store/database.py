@@ -235,26 +235,25 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        with self._guarded():
-            db = self._acquire()
-            try:
-                db.execute("BEGIN")
-                yield db
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-            except BaseException:
-                db.close()
-                raise
-            self._release(db)
+        with self._borrowed() as db:
+            db.execute("BEGIN")
+            yield db
+            if db.in_transaction:
+                db.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         self._written = True
+        with self._borrowed() as db, transaction(db):
+            yield db
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[apsw.Connection]:
+        """A connection, which is not used again after a failure."""
         with self._guarded():
             db = self._acquire()
             try:
-                with transaction(db):
-                    yield db
+                yield db
             except BaseException:
                 db.close()
                 raise

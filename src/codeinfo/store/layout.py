@@ -22,8 +22,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -160,25 +160,11 @@ class IndexFolder:
                 used.add(_text(current))
         for build in self.path.glob("v*-*"):
             if build.name not in used:
-                self._remove_build(build)
+                _rename_unused(build, [build], self.path / f"removed-{os.urandom(4).hex()}")
         for removed in self.path.glob("removed-*"):
             shutil.rmtree(removed, ignore_errors=True)
         for unused in self.path.glob(".*-*"):
             unused.unlink(missing_ok=True)
-
-    def _remove_build(self, build: Path) -> None:
-        """Renamed first: nobody may open a build of which only half is left."""
-        try:
-            handle = os.open(build, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            if try_lock(handle, build):
-                build.rename(self.path / f"removed-{os.urandom(4).hex()}")
-        except OSError:
-            return
-        finally:
-            os.close(handle)
 
     def set_aside(self, build: Path) -> Path:
         """Move a damaged build out of the way, keeping only the newest such, and leave a note for the other trees
@@ -319,18 +305,24 @@ def bytes_under(folder: Path) -> int:
 
 def _remove_family(family: Path) -> bool:
     """False if one of its builds is open, or being written."""
-    handles = []
-    try:
-        for path in (family / "lock", *family.glob("v*-*")):
-            handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            if not try_lock(handles[-1], path):
-                return False
-        family.rename(family.with_name(f".removed-{os.urandom(4).hex()}"))  # nobody may open half of it
-    except OSError:
+    target = family.with_name(f".removed-{os.urandom(4).hex()}")
+    if not _rename_unused(family, (family / "lock", *family.glob("v*-*")), target):
         return False
-    finally:
-        for handle in handles:
-            os.close(handle)
     for removed in family.parent.glob(".removed-*"):
         shutil.rmtree(removed, ignore_errors=True)
+    return True
+
+
+def _rename_unused(folder: Path, locks: Iterable[Path], target: Path) -> bool:
+    """Rename a folder before it is removed: nobody may open half of it. False if somebody holds one of `locks`."""
+    with ExitStack() as handles:
+        try:
+            for path in locks:
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                handles.callback(os.close, handle)
+                if not try_lock(handle, path):
+                    return False
+            folder.rename(target)
+        except OSError:
+            return False
     return True
