@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo.model import Distance, Dropped
 from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.store.user_data import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
+from codeinfo.store.conversations import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
 
 ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")
 ROUND = Round("how?", (ITEM,), (Dropped("b.py", 1, 2, "cutoff", "1.6"),), 0.9, "answer", "distances")
