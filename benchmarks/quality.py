@@ -36,7 +36,8 @@ from trees import commit_at, lay_out, lay_out_missing, read_pins
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals.metrics import METRIC, Answer, Dataset, Query, check_gates, compare, load_dataset, score, summarise
-from codeinfo.evals.run import align, format_figure, read_results, run, scores_of
+from codeinfo.evals.report import align, format_figure
+from codeinfo.evals.run import read_results, run, scores_of
 from codeinfo.operations.search import Comparison, Score, Summary, Verdict
 
 MOST_LOST = 0.005  # a figure may fall by this much: less is within what a change of machine or order does

@@ -26,7 +26,7 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
-from codeinfo.evals.run import chart
+from codeinfo.evals.report import chart
 from codeinfo.operations.search import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
