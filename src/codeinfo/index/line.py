@@ -167,27 +167,32 @@ class _Reader:
             source = _mark_unsettled(source)
             if self._hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
-                continue
-            if (known := self._stored_as(source.path, loaded.sha256)) is not None:
+            elif (known := self._stored_as(source.path, loaded.sha256)) is not None:
                 self._reuse(source, loaded.sha256, known)
-                continue
-            if self._documents:
-                yield ParseTask(source.path, loaded.data, self._document(source, loaded))
-                continue
-            text = decode(loaded.data)
-            if text is None:
-                self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
-                continue
-            skip = skip_by_content(source.path, text.content)
-            brought_back = skip is not None and self._source.brings_back(source.path)
-            if skip and not brought_back:
-                self._remember(skip, source, loaded.sha256)
-                continue
-            language = language_of_text(source.path, text.content)
-            name = language.name if language else "text"
-            kind = kind_of(source.path, language)
-            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes, brought_back)
-            yield ParseTask(source.path, text.content, name)
+            elif (content := self._examine(source, loaded)) is not None:
+                yield ParseTask(source.path, content, self._waiting[source.path].language)
+
+    def _examine(self, source: SourceFile, loaded: Loaded) -> str | bytes | None:
+        """What to parse of a file that is now waiting for it; None if its content excludes it."""
+        if self._documents:
+            from codeinfo.sources.documents import document_language
+
+            name = document_language(source.path) or "text"
+            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
+            return loaded.data
+        text = decode(loaded.data)
+        if text is None:
+            self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
+            return None
+        skip = skip_by_content(source.path, text.content)
+        brought_back = skip is not None and self._source.brings_back(source.path)
+        if skip and not brought_back:
+            self._remember(skip, source, loaded.sha256)
+            return None
+        language = language_of_text(source.path, text.content)
+        name, kind = language.name if language else "text", kind_of(source.path, language)
+        self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes, brought_back)
+        return text.content
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
         """The stored file that parsing this one again would produce."""
@@ -201,14 +206,6 @@ class _Reader:
         self.reused.append((source, known.file_id))
         if not known.skip:
             self._count(source.path, sha256)
-
-    def _document(self, source: SourceFile, loaded: Loaded) -> str:
-        """Its format, used as the language of its parse."""
-        from codeinfo.sources.documents import document_language
-
-        name = document_language(source.path) or "text"
-        self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
-        return name
 
     def assemble(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:

@@ -83,7 +83,7 @@ class _SymbolReader:
         name_node, kind = _name_node(candidate, kind)
         if name_node is None:
             return
-        span = (name_node.start_byte // self.source.unit_bytes, name_node.end_byte // self.source.unit_bytes)
+        span = self.source.span(name_node)
         if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
@@ -104,9 +104,7 @@ class _SymbolReader:
     def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
         """`alias_method :new, :old` defines only the first of its names."""
         keyword = candidate.captures.get("keyword")
-        return (
-            keyword is not None and "," in self.source.text[keyword[0].end_byte // self.source.unit_bytes : name_start]
-        )
+        return keyword is not None and "," in self.source.text[self.source.span(keyword[0])[1] : name_start]
 
     def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
@@ -271,7 +269,7 @@ def header_end(node: Node, kind: str, source: Source) -> int | None:
             body = value.child_by_field_name("body")
     if body is None and kind != "macro":
         body = next((child for child in reversed(node.children) if child.type in _BODIES), None)
-    return None if body is None else body.start_byte // source.unit_bytes
+    return None if body is None else source.span(body)[0]
 
 
 def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:

@@ -66,8 +66,11 @@ class Source:
     def between(self, first: int, last: int) -> str:
         return self.text[self._starts[first - 1] : self._starts[last] - 1]
 
+    def span(self, node: Node) -> tuple[int, int]:
+        return node.start_byte // self.unit_bytes, node.end_byte // self.unit_bytes
+
     def node_text(self, node: Node) -> str:
-        return self.text[node.start_byte // self.unit_bytes : node.end_byte // self.unit_bytes]
+        return self.text[slice(*self.span(node))]
 
 
 # --- grammars -------------------------------------------------------------------------------------------------------
@@ -161,7 +164,6 @@ def scan(root: Node, language: str, source: Source) -> Scan:
     from tree_sitter import QueryCursor
 
     found = Scan(has_errors=root.has_error)
-    unit = source.unit_bytes
     definers = GRAMMARS[language].definers
     plain = {
         "comment": found.comments,
@@ -181,33 +183,26 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             _add_bound(found, source, captures)
             continue
         if "key" in captures:
-            node, owner = captures["key"][0], captures.get("key.of")
-            place = owner[0].byte_range if owner else (0, 0)
-            if place not in owners:
-                owners[place] = _short_text(source, owner[0]) if owner else ""
-            found.keys.append((node.start_byte // unit, node.end_byte // unit, owners[place]))
+            _add_key(found, source, captures, owners)
             continue
-        kind = ""
-        if "keyword" in captures:
-            kind = definers.get(source.node_text(captures["keyword"][0]), "")
-            if not kind:
-                continue
-        if "name" not in captures and "declarator" not in captures:
-            for role, nodes in captures.items():
-                if role in plain:
-                    plain[role].extend(node.byte_range for node in nodes)
-                elif role in _SPECIAL:
-                    _add_special(found, source, role, captures)
+        keyword = captures.get("keyword")
+        kind = definers.get(source.node_text(keyword[0]), "") if keyword else ""
+        if keyword and not kind:
             continue
+        is_definition = "name" in captures or "declarator" in captures
         for role, nodes in captures.items():
-            if role not in _PARTS:
-                node = nodes[0]
-                start, end = node.start_byte // unit, node.end_byte // unit
-                found.candidates.append(Candidate(start, -end, pattern, kind or role, node, captures))
+            if is_definition:
+                if role not in _PARTS:
+                    start, end = source.span(nodes[0])
+                    found.candidates.append(Candidate(start, -end, pattern, kind or role, nodes[0], captures))
+            elif role in plain:
+                plain[role].extend(node.byte_range for node in nodes)
+            elif role in _SPECIAL:
+                _add_special(found, source, role, captures)
     found.candidates.sort(key=lambda candidate: candidate[:3])
-    if unit > 1:
+    if source.unit_bytes > 1:
         for spans in plain.values():
-            spans[:] = [(start // unit, end // unit) for start, end in spans]
+            spans[:] = [(start // source.unit_bytes, end // source.unit_bytes) for start, end in spans]
     if found.quoted:
         found.strings = [span for span in found.strings if span[0] not in found.quoted]
     return found
@@ -242,18 +237,26 @@ _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
 
 
+def _add_key(found: Scan, source: Source, captures: dict[str, list[Node]], owners: dict[tuple[int, int], str]) -> None:
+    """The name of an argument or field, with its type, whose text is read once for all of its fields."""
+    owner = captures.get("key.of")
+    place = owner[0].byte_range if owner else (0, 0)
+    if place not in owners:
+        owners[place] = _short_text(source, owner[0]) if owner else ""
+    found.keys.append((*source.span(captures["key"][0]), owners[place]))
+
+
 def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
-    node, end, mark, text, role = captures["bind"][0], -1, "", "", ""
-    unit = source.unit_bytes
-    start = node.start_byte // unit
-    name = source.text[start : node.end_byte // unit]
+    end, mark, text, role = -1, "", "", ""
+    start, name_end = source.span(captures["bind"][0])
+    name = source.text[start:name_end]
     if "." in name and not name.startswith(_OWNERS):
         return
     for captured, nodes in captures.items():
         if captured in _BOUND_ROLES:
             role, mark, text = captured, _BOUND_ROLES[captured], _short_text(source, nodes[0])
         elif captured == "bind.in":
-            end = nodes[0].end_byte // unit
+            end = source.span(nodes[0])[1]
     if mark == ":":
         if text in _INFERRED:
             return
@@ -268,9 +271,8 @@ def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> 
 
 
 def _add_special(found: Scan, source: Source, role: str, captures: dict[str, list[Node]]) -> None:
-    unit = source.unit_bytes
     node = captures[role][0]
-    start = node.start_byte // unit
+    start, _ = source.span(node)
     if role == "quoted":  # a type written as a string
         found.quoted.add(start)
         return
@@ -283,13 +285,13 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
         found.bound.append(Bound(start, -1, text, mark, written))
         name, text = f"this.{text.lstrip('$')}", written
     elif role == "decorator" and "decorated" in captures:
-        start = captures["decorated"][0].start_byte // unit
+        start, _ = source.span(captures["decorated"][0])
     if name and (text or mark == "!") and (mark != "=" or text[:1] not in _QUOTES):
         found.bound.append(Bound(start, -1, name, mark, text))
 
 
 def _short_text(source: Source, node: Node) -> str:
-    start, end = node.start_byte // source.unit_bytes, node.end_byte // source.unit_bytes
+    start, end = source.span(node)
     text = source.text[start : min(end, start + _MAX_TEXT)]
     if "\n" in text or "\t" in text:
         text = " ".join(text.split())
