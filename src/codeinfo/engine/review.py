@@ -1,0 +1,357 @@
+"""The review of a change: the working files compared with a revision, and what the project knows about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from codeinfo.engine.code import CodeOperations
+from codeinfo.engine.project_knowledge import ProjectKnowledge
+from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.graph.reach import is_registered
+from codeinfo.graph.uses import all_references, unpack
+from codeinfo.index.pool import ParseTask
+from codeinfo.knowledge import change as diff
+from codeinfo.knowledge.history import History
+from codeinfo.knowledge.patterns import in_area
+from codeinfo.knowledge.project import dependencies, is_manifest
+from codeinfo.languages import is_product, kind_of, language_of
+from codeinfo.languages.model import may_have_inline_tests
+from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
+from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
+from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
+from codeinfo.sources.git import GitFailed, commit_of
+from codeinfo.sources.masking import mask
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import split_identifier
+
+MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+MOST_FILES = 200  # compared line by line; larger changes are reviewed in part
+MOST_BLAMED = 40
+MOST_REVIEWERS = 5  # further ones wrote only a line or two
+MOST_SYMBOLS = 40  # symbols whose callers are looked up
+CALLERS_SHOWN = 5
+MOST_DROPPED = 20  # names whose other calls are looked up
+MOST_RISKY = 30  # files whose history is read
+RISK_DAYS = 180
+
+
+def review_change(
+    project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, request: ReviewRequest, now: float
+) -> ReviewPacket:
+    base = find_base(project.history, request.base)
+    revisions, notes = compare_with(project, store, base)
+    change = Change(project, store, code, base, revisions)
+    symbols = change.symbols()
+    names = {symbol.name for symbol in symbols}
+    memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now)
+    has_tests, findings = _has_tests(store), change.findings(now)
+    if not has_tests and change.code:
+        notes.append("the project has no tests, so none is missed")
+    lists: dict[str, Sequence[Any]] = {
+        "files": [ChangedFile(one.path, one.state, len(one.added), len(one.removed)) for one in change.differences],
+        "symbols": symbols,
+        "missing_tests": change.files_without_tests() if has_tests else (),
+        "patterns": change.unusual_patterns(now),
+        "reviewers": change.reviewers(change.code) or change.reviewers(change.differences),
+        "findings": [one for one in findings if has_tests or one.kind != "untested"],
+    }
+    return ReviewPacket(
+        base=base,
+        memories=memories,
+        totals={name: len(found) for name, found in lists.items()},
+        notes=(*notes, *memory_notes),
+        **{name: tuple(found[: request.limit]) for name, found in lists.items()},
+    )
+
+
+def _has_tests(store: SqliteStore) -> bool:
+    """Whether the project has test files, or a language in which tests may stand beside the code."""
+    return any(row.kind == FileKind.TEST or may_have_inline_tests(row.language) for row in store.manifest().values())
+
+
+# --- the two sides of a change ---------------------------------------------------------------------------------------
+
+
+def find_base(history: History, wanted: str) -> str:
+    """The commit to compare with."""
+    if not history.known:
+        raise UsageError(
+            "there is no history to compare with",
+            next_step="A review needs a git repository with its history; `git fetch --unshallow` fetches it",
+        )
+    first, dots, last = wanted.partition("..")
+    if dots:
+        raise UsageError(
+            f"{wanted!r} is a range; a review compares the current files with one revision",
+            next_step=NextStep(
+                f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")
+            ),
+        )
+    if wanted:
+        return commit_of(history.root, wanted)
+    head, point = commit_of(history.root, "HEAD"), history.branch_point(MAIN_BRANCHES)
+    return point if point and point != head else head
+
+
+def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tuple[list[diff.Revision], list[str]]:
+    """Every changed file known to the index, with its definitions, imports and calls on both sides, and notes."""
+    listed = store.manifest().keys() - {skip.path for skip in store.counts().skipped}
+    changed = sorted(project.history.changed_from(base))
+    texts: dict[str, tuple[str, str]] = {}
+    changes: list[diff.Difference] = []
+    for path in changed[:MOST_FILES]:
+        before, after = project.history.committed_text(base, path), project.text(path)
+        if path not in listed and after is not None:
+            continue  # files left out of the index are not reviewed either
+        after = mask(after)[0] if after is not None else None  # like the committed text
+        one = diff.compare(path, before, after)
+        if one.added or one.removed:
+            changes.append(one)
+            texts[path] = before or "", after or ""
+    old, unread = _parse_versions(project, {path: before for path, (before, _) in texts.items() if before})
+    revisions = []
+    for change in changes:
+        path, known = change.path, store.symbols(change.path)
+        kind = kind_of(path, language_of(path))
+        was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
+        if known is not None and change.state != "removed":
+            now = _version(now.text, known.definitions, known.imports, known.references)
+        if path in unread:  # then nothing counts as new or gone
+            was = replace(now, text=was.text)
+        revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
+    notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
+    if len(changed) > MOST_FILES:
+        notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
+    return revisions, notes
+
+
+def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
+    """Parse old versions of files, which no index has, and return those for which the parser produced only text: it may
+    be busy or gone."""
+    tasks = [
+        ParseTask(path, text, language.name)
+        for path, text in texts.items()
+        if (language := language_of(path)) is not None
+    ]
+    with project.index.parsers() as pool:
+        done = list(pool.run(tasks))
+    found = {
+        one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references) for one in done
+    }
+    return found, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
+
+
+def _version(
+    text: str, definitions: Sequence[Definition], imports: Sequence[Import], references: bytes
+) -> diff.Version:
+    return diff.Version(text, tuple(definitions), tuple(imports), tuple(all_references(unpack(references)[0])))
+
+
+# --- what is known about it ------------------------------------------------------------------------------------------
+
+
+class Change:
+    """A change, compared file by file, and the project around it."""
+
+    def __init__(
+        self,
+        project: ProjectKnowledge,
+        store: SqliteStore,
+        code: CodeOperations,
+        base: str,
+        revisions: Sequence[diff.Revision],
+    ) -> None:
+        self._project, self._store, self._code, self._base = project, store, code, base
+        self._revisions = revisions
+        self._used: dict[str, tuple[Usage, ...]] = {}  # each name is looked up once
+        self.paths = {revision.path for revision in revisions}
+        self.differences = [revision.change for revision in revisions]
+        self.code = [one.change for one in revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
+
+    # --- lookups ---
+
+    def _uses(self, name: str) -> tuple[Usage, ...]:
+        """None for a name that nothing can refer to, such as a block of a configuration."""
+        if name not in self._used:
+            request = RefsRequest(name=name, path=str(self._project.root), limit=200, refresh=False)
+            try:
+                self._used[name] = self._code.references(request).usages
+            except CodeInfoError:
+                self._used[name] = ()
+        return self._used[name]
+
+    def _definitions(self, name: str) -> tuple[SymbolInfo, ...]:
+        request = DefsRequest(name=name, path=str(self._project.root), limit=CALLERS_SHOWN, refresh=False)
+        try:
+            return self._code.definitions(request).definitions
+        except CodeInfoError:
+            return ()  # defined elsewhere
+
+    def _is_tested(self, path: str, qualified: str) -> bool:
+        return any(_is_test(use.file) for use in self._uses(f"{path}::{qualified}"))
+
+    def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
+        """What is known by its name only counts if the name has several words and is called as a function:
+        `session.delete`, or a field called `content_type`, may mean anything."""
+        defined = self._definitions(f"{path}::{qualified}")
+        is_telling = len(split_identifier(qualified.rpartition(".")[2])) > 1 and any(
+            one.kind in ("function", "method") for one in defined
+        )
+        used = (use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths)
+        return [use for use in used if use.confidence != "syntactic" or (is_telling and use.edge == "CALLS")]
+
+    # --- parts of the packet ---
+
+    def symbols(self) -> list[ChangedSymbol]:
+        found: list[ChangedSymbol] = []
+        for revision in self._revisions:
+            if revision.kind is not FileKind.CODE:
+                continue
+            for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions):
+                outside = self._uses_outside(revision.path, symbol.name) if len(found) < MOST_SYMBOLS else ()
+                places = dict.fromkeys(f"{use.file}:{use.line}" for use in outside)
+                found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
+        return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
+
+    def files_without_tests(self) -> list[str]:
+        """Changed code that no test imports or is named after, and that has no tests in its own file. Templates and
+        other files without definitions are covered by the tests of their users."""
+        paths = [
+            one.path
+            for one in self._revisions
+            if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after.definitions)
+            if (language := language_of(one.path)) is not None and language.syntax is not None
+        ]
+        relations = self._code.relations(self._project.index, paths)
+        return [path for path in paths if path in relations and not relations[path].tests]
+
+    def unusual_patterns(self, now: float) -> list[str]:
+        patterns = self._project.patterns
+        report = patterns.report(self._store, now)
+        texts = {one.path: text for one in self.differences if (text := self._project.text(one.path)) is not None}
+        near = {path: in_area(report, path, language.name) for path in texts if (language := language_of(path))}
+        return diff.unusual_patterns(
+            patterns.uses_in(texts),
+            self.differences,
+            patterns.detectors,
+            {path: near[path].patterns for path in near},
+        )
+
+    def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
+        edited = (change for change in changes if change.state != "added")
+        largest = sorted(edited, key=lambda change: (-len(change.removed), change.path))[:MOST_BLAMED]
+        blames = {}
+        for change in largest:
+            try:
+                blames[change.path] = self._project.history.blame(change.path, revision=self._base)
+            except GitFailed:
+                continue  # git cannot blame the file, so it has no author to propose
+        return diff.reviewers(blames, largest)[:MOST_REVIEWERS]
+
+    # --- findings ---
+
+    def findings(self, now: float) -> list[Finding]:
+        try:
+            memories = [one for one in self._project.memories(now) if one.type != "gotcha" or one.source != "git"]
+        except UsageError:
+            memories = []  # a note reports this already
+        return diff.most_severe_first(
+            [
+                *diff.contradictions(self._revisions, memories),
+                *self._find_api_changes(),
+                *diff.find_changed_expectations(self._revisions),
+                *self._find_new_dependencies(),
+                *diff.find_untested(self._revisions, self._is_tested),
+                *self._find_unused(),
+                *self._find_widely_used(),
+                *self._find_risks(),
+            ]
+        )
+
+    def _find_api_changes(self) -> list[Finding]:
+        """Changes to what others can name, with their users in this project."""
+        found = []
+        for finding, qualified in diff.api_changes(self._revisions):
+            if not qualified:
+                found.append(finding)
+                continue
+            path, name = finding.place.rpartition(":")[0], qualified.rpartition(".")[2]
+            used = self._uses_outside(path, qualified)
+            if not self._definitions(f"{path}::{qualified}"):  # removed: by name alone, if nothing else has that name
+                other = self._definitions(name)
+                used = [] if other else [use for use in self._uses(name) if use.file not in self.paths]
+            callers = dict.fromkeys(use.file for use in used)
+            also = f"; used outside the change in {_join_paths(callers)}" if callers else ""
+            found.append(replace(finding, message=finding.message + also))
+        return found
+
+    def _find_new_dependencies(self) -> list[Finding]:
+        manifests = self._project.texts(path for path in self._store.manifest() if is_manifest(path))
+        edited = [one for one in self._revisions if is_manifest(one.path)]
+        before, after = (
+            dependencies({path: text for path, text in {**manifests, **own}.items() if text})[0]
+            for own in ({one.path: one.before.text for one in edited}, {one.path: one.after.text for one in edited})
+        )
+        changed = {revision.path: revision for revision in self._revisions if revision.is_product}
+        elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
+        imported: list[tuple[str, str]] = []
+        with self._code.open(self._project.index, self._store) as names:
+            for path, links in names.index.graph.links.items():
+                outside = [loose for loose in links.loose if loose.external]
+                if path in changed:
+                    added = changed[path].change.added
+                    imported += [(one.module, f"{path}:{one.line}") for one in outside if one.line in added]
+                else:
+                    elsewhere.update(diff.package_of(one.module) for one in outside)
+        return diff.new_dependencies(before, after, imported, elsewhere)
+
+    def _find_unused(self) -> list[Finding]:
+        """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
+        found = []
+        for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
+            defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
+            called = any(use.edge == "CALLS" and not _is_test(use.file) for use in self._uses(name))
+            if len(defined) != 1 or not defined[0].exported or called:
+                continue
+            with self._code.open(self._project.index, self._store) as names:
+                file = names.index.graph.files.get(defined[0].path)
+                is_hook = file is not None and is_registered(names.index, file.file_id, defined[0].start_line)
+            if not is_hook:
+                place = f"{defined[0].path}:{defined[0].start_line}"
+                message = f"{defined[0].qualified} is no longer called anywhere; {path} was the last caller"
+                found.append(Finding("unused", place, message))
+        return found
+
+    def _find_widely_used(self) -> list[Finding]:
+        found = []
+        for revision in self._revisions:
+            known = {one.qualified for one in revision.before.definitions} if revision.is_product else set()
+            changed = diff.find_changed_symbols(revision.code, revision.after.definitions) if known else ()
+            for symbol in changed[:MOST_SYMBOLS]:
+                outside = dict.fromkeys(use.file for use in self._uses_outside(revision.path, symbol.name))
+                files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
+                if symbol.name in known and len(files) >= diff.WIDELY_USED:
+                    message = f"{symbol.name} was changed and is used outside the change in {_join_paths(files)}"
+                    found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
+        return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
+
+    def _find_risks(self) -> list[Finding]:
+        changed = (one for one in self._revisions if one.is_product and (one.code.added or one.code.removed))
+        paths = [one.path for one in changed if one.change.state != "added"]
+        try:
+            subjects = self._project.history.subjects(paths[:MOST_RISKY], self._base, RISK_DAYS)
+            return diff.risks(subjects, RISK_DAYS)
+        except GitFailed:
+            return []  # the rest of the review is still valid
+
+
+def _is_test(path: str) -> bool:
+    return kind_of(path, language_of(path)) is FileKind.TEST
+
+
+def _join_paths(paths: Collection[str]) -> str:
+    shown = ", ".join(list(paths)[:CALLERS_SHOWN])
+    return shown if len(paths) <= CALLERS_SHOWN else f"{shown} and {len(paths) - CALLERS_SHOWN} more files"
