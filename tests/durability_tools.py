@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import CodeSource, IndexManager, walk_settings
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_sources import CodeSource, walk_settings
 from codeinfo.errors import ProviderError
 from codeinfo.models.retrieval import ScriptedEmbedder
 from codeinfo.ports import Embedder

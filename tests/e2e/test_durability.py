@@ -27,7 +27,8 @@ from durability_tools import (
 )
 
 import codeinfo.index.line as build_module
-from codeinfo.engine.index_manager import OTHER_MODEL, CodeSource, IndexManager
+from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
+from codeinfo.engine.index_sources import CodeSource
 from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.retrieval import ScriptedEmbedder

@@ -18,7 +18,7 @@ import pytest
 from mcp_help import INITIALIZE, Lines, command, lines, reply_of, sdk_client, session_here
 
 from codeinfo import Config, IndexRequest, SearchRequest
-from codeinfo.engine.index_manager import CodeSource
+from codeinfo.engine.index_sources import CodeSource
 from codeinfo.serve.refresh import server_engine
 from codeinfo.shells.mcp_protocol import (
     HANDSHAKES,

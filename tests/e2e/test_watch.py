@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from codeinfo import Config, Engine, SearchRequest
-from codeinfo.engine.index_manager import Source
+from codeinfo.engine.index_sources import Source
 from codeinfo.model import Walk
 from codeinfo.serve import refresh
 from codeinfo.serve.refresh import Watch, server_engine

@@ -43,7 +43,8 @@ from codeinfo.collections import (
     write_user_list,
 )
 from codeinfo.config import find_upwards
-from codeinfo.engine.index_manager import IndexManager, Source
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_sources import Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import open_private, private_folder, read_user_file, replace_file, wait_for_lock, write_private
 from codeinfo.globs import match_globs

@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import (
-    CodeSource,
-    Fresh,
-    IndexManager,
-    RevisionSource,
-    Source,
-    StoredFiles,
-    TeamSource,
-    recipe_of,
-    team_cache,
-    walk_settings,
-)
+from codeinfo.engine.index_manager import Fresh, IndexManager, recipe_of, team_cache
+from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
 from codeinfo.engine.models import Models
 from codeinfo.errors import (
     Busy,

@@ -18,7 +18,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import IndexManager, TeamSource, is_complete, walk_settings
+from codeinfo.engine.index_manager import IndexManager, is_complete
+from codeinfo.engine.index_sources import TeamSource, walk_settings
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound

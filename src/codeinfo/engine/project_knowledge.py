@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.engine.index_manager import IndexManager, TeamSource
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_sources import TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import Detector, Matcher, Use, built_in_detectors, project_detectors, role_of

@@ -1,6 +1,6 @@
 """The index pipeline: walk → diff → read → parse → embed → apply. Only what changed is processed.
 
-A source walks (`engine/index_manager.py`), `compare` and `add_edited` find what changed, `update` does the rest.
+A source walks (`engine/index_sources.py`), `compare` and `add_edited` find what changed, `update` does the rest.
 """
 
 from __future__ import annotations
