@@ -439,7 +439,7 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
             code="EMBEDDING_MODEL_MISSING",
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
-    chosen = _chosen(indexes, request.repository)
+    chosen = _find_repositories(indexes, request.repository)
     ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
     if not ready or (request.repository and len(ready) < len(chosen)):
         building = ", ".join(str(index.root) for index in chosen if index not in ready)
@@ -474,7 +474,8 @@ def _project(indexes: Indexes, root: Path) -> Project:
     return Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
 
 
-def _chosen(indexes: Indexes, repository: str) -> list[IndexManager]:
+def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
+    """The indexed repositories with that name or folder; all of them for ""."""
     roots = [root for root in indexes.roots() if root.is_dir()]
     if not roots:
         raise UsageError(

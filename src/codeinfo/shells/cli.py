@@ -235,26 +235,27 @@ def _type(item: Input) -> Any:
 # --- performing an operation ---------------------------------------------------------------------------------------
 
 
-def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
+def _perform(
+    operation: Operation,
+    /,
+    settings: tuple[str, ...],
+    as_json: bool,
+    debug: bool,  # read by `run`
+    exact: str | None = None,
+    yes: bool = True,
+    verbose: bool = False,
+    interactive: bool = False,
+    **values: Any,
+) -> int:
     """Run one operation and write its result; the exit code is returned."""
-    agreed, root, verbose = values.pop("yes", True), values.pop("exact", None), values.pop("verbose", False)
-    interactive = values.pop("interactive", False)
-    if operation.request is SearchRequest and values["query"] is None:
-        if not interactive:
-            raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
-        values["query"] = ""
-    given = {name: value for name, value in values.items() if value not in ((), None)}
-    given = _join_words(given, root or "")
-    if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
-        operation, given = OPERATIONS["grep"], exact
-    request = operation.request(**(_place_below(root, operation, given) if root else given))
+    operation, request = _make_request(operation, values, exact or "", interactive=interactive)
     config = Config.load(parse_settings(settings), _project_folder(request))
     from codeinfo.engine import Engine
 
     with contextlib.closing(Engine(config)) as engine:
-        if root:
-            engine.indexes.of(root)
-        ask_first = operation.confirm and not agreed and sys.stdin.isatty()
+        if exact:
+            engine.indexes.of(exact)
+        ask_first = not yes and sys.stdin.isatty()
         if ask_first and not click.confirm(_confirmation(operation, request, engine), err=True):
             click.echo("Nothing was done.", err=True)
             return 0
@@ -277,6 +278,20 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     else:
         write_text(result, request, partial(_project_of, engine, request), verbose=verbose)
     return FELL_SHORT if operation.falls_short and operation.falls_short(result) else 0
+
+
+def _make_request(
+    operation: Operation, values: dict[str, Any], root: str, *, interactive: bool
+) -> tuple[Operation, Any]:
+    """The request for what was typed; a search for an exact text becomes one of `grep`."""
+    if operation.request is SearchRequest and values["query"] is None:
+        if not interactive:
+            raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
+        values["query"] = ""
+    given = _join_words({name: value for name, value in values.items() if value not in ((), None)}, root)
+    if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
+        operation, given = OPERATIONS["grep"], exact
+    return operation, operation.request(**(_place_below(root, operation, given) if root else given))
 
 
 def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
@@ -314,13 +329,13 @@ def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
     field = next((name for name in ("query", "question", "pattern") if name in given and "paths" in given), "")
     if not field:
         return given
-    words, paths = [given[field]], list(given["paths"])
+    paths = list(given["paths"])
     last_word = max((at for at, path in enumerate(paths, 1) if not _is_place(os.path.join(root, path))), default=0)
     missing = paths[last_word - 1] if last_word else ""
     if missing and ("/" in missing or " " in given[field]):
         hint = f"If it is part of the {field}, put the whole {field} in quotes"
         raise UsageError(f"{missing} does not exist", next_step=hint)
-    words, paths = [*words, *paths[:last_word]], paths[last_word:]
+    words, paths = [given[field], *paths[:last_word]], paths[last_word:]
     if paths and len(words) > 1 and "/" not in paths[0]:
         click.echo(
             f"note: searching only in {', '.join(paths)}; if that is a word of the query, put the query in quotes",
