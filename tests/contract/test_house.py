@@ -336,7 +336,7 @@ def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_every_result_can_be_shown_to_people(row: Operation) -> None:
-    from codeinfo.shells import render_answers  # noqa: F401  (it registers)
+    from codeinfo.shells import render_answers, render_code  # noqa: F401  (they register)
     from codeinfo.shells.cli import LIVE
     from codeinfo.shells.render import render
 

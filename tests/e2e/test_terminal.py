@@ -18,7 +18,10 @@ from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
 from codeinfo.operations.code import CodeMap, Hotspot, HotspotReport, MapArea
 from codeinfo.operations.search import IndexReport, IndexResponse
-from codeinfo.shells import terminal
+from codeinfo.shells import (
+    render_code,  # noqa: F401  (it registers)
+    terminal,
+)
 from codeinfo.shells.picker import editor_command_for
 from codeinfo.shells.render import render, window
 from codeinfo.shells.render_answers import Prose

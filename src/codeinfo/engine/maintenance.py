@@ -36,6 +36,7 @@ from codeinfo.sources import git
 from codeinfo.sources.git import GitFailed, names_repository
 from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
+from codeinfo.store.database import library_version
 from codeinfo.store.layout import IndexFolder, bytes_under
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now
@@ -258,7 +259,9 @@ def examine(
     checksums: bool = True,
 ) -> DoctorReport:
     """Run all checks, those that wait for something concurrently; `checksums` reads every index in full."""
-    checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
+    version = ".".join(map(str, sys.version_info[:3]))
+    checks = [Check("python", "ok", f"{version} on {sys.platform}"), Check("sqlite", "ok", library_version())]
+    checks += [_grammars(), _folder(config), _git()]
     documents: list[IndexManager] = []
     try:
         documents.extend(collections())
@@ -273,17 +276,6 @@ def examine(
     with ThreadPoolExecutor(min(len(waiting), _CHECKS_AT_ONCE)) as pool:
         answers = [pool.submit(check) for check in waiting]
         return DoctorReport((*checks, *(answer.result() for answer in answers)))
-
-
-def _python() -> Check:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Check("python", "ok", f"{version} on {sys.platform}")
-
-
-def _sqlite() -> Check:
-    from codeinfo.store.database import library_version
-
-    return Check("sqlite", "ok", library_version())
 
 
 def _grammars() -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,28 +27,32 @@ NO_CHAT_MODEL = (
 
 
 class Models:
-    """Two threads may create a model twice; one is kept. Nothing loads or connects before first use."""
+    """Each is created once; nothing loads or connects before first use."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._embedders: dict[str, Embedder] = {}  # by provider: zero or one
-        self._rerankers: dict[str, Reranker] = {}
+        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._reranker: Reranker | None = None
 
     def close(self) -> None:
-        while self._rerankers:
-            self._rerankers.popitem()[1].close()
+        reranker, self._reranker = self._reranker, None
+        if reranker is not None:
+            reranker.close()
 
     def reranker(self) -> Reranker:
         """The configured reranker; call only if one is configured."""
-        provider = self.config.rerank.provider
-        return self._rerankers.get(provider) or self._rerankers.setdefault(provider, self._make_reranker())
+        with self._lock:
+            self._reranker = self._reranker or self._make_reranker()
+            return self._reranker
 
     def embedder(self) -> Embedder | None:
         """The configured embedder, or None if the user chose keyword search."""
-        provider = self.config.embedding.provider
-        if provider == "none":
+        if self.config.embedding.provider == "none":
             return None
-        return self._embedders.get(provider) or self._embedders.setdefault(provider, self._make_embedder())
+        with self._lock:
+            self._embedder = self._embedder or self._make_embedder()
+            return self._embedder
 
     def embedder_within(self, seconds: float) -> Embedder | None:
         """The same for a single probe: an endpoint is called once, for at most `seconds`."""

@@ -399,7 +399,8 @@ def write_text(
     from codeinfo.shells.render import render
 
     if render.dispatch(type(result)) is render.dispatch(object):
-        import codeinfo.shells.render_answers  # noqa: F401  (it registers the others)
+        import codeinfo.shells.render_answers
+        import codeinfo.shells.render_code  # noqa: F401  (they register the others)
     with _quiet_pipe():
         render(result, _output(request, find_root, verbose=verbose))
         sys.stdout.flush()

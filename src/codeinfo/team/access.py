@@ -110,27 +110,26 @@ def check_name(name: str) -> str:
 
 
 def user_id(db: Connection, name: str) -> int:
-    found = db.execute("SELECT id FROM users WHERE lower(name) = lower(%s)", (name,)).fetchone()
-    if found is None:
-        raise NotFound(f"there is no user {name}", next_step=NextStep(to_run("team user list"), " shows them"))
-    return int(found[0])
+    step = NextStep(to_run("team user list"), " shows them")
+    return _id_of(db, "SELECT id FROM users WHERE lower(name) = lower(%s)", "user", name, step)
 
 
 def group_id(db: Connection, name: str) -> int:
-    found = db.execute("SELECT id FROM groups WHERE name = %s", (name,)).fetchone()
-    if found is None:
-        raise NotFound(f"there is no group {name}", next_step=NextStep(to_run("team group list"), " shows them"))
-    return int(found[0])
+    step = NextStep(to_run("team group list"), " shows them")
+    return _id_of(db, "SELECT id FROM groups WHERE name = %s", "group", name, step)
 
 
 def project_id(db: Connection, given: str) -> int:
     """The id of a project. Only for administrators, who may know whether it exists."""
     identity = given if "://" not in given and "@" not in given else identity_of(given)
-    found = db.execute("SELECT id FROM projects WHERE identity = %s", (identity,)).fetchone()
+    step = NextStep("Index it first; ", to_run("projects"), " lists them")
+    return _id_of(db, "SELECT id FROM projects WHERE identity = %s", "project", identity, step)
+
+
+def _id_of(db: Connection, query: str, kind: str, name: str, step: NextStep) -> int:
+    found = db.execute(query.encode(), (name,)).fetchone()
     if found is None:
-        raise NotFound(
-            f"there is no project {identity}", next_step=NextStep("Index it first; ", to_run("projects"), " lists them")
-        )
+        raise NotFound(f"there is no {kind} {name}", next_step=step)
     return int(found[0])
 
 
