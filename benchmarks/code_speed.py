@@ -117,7 +117,7 @@ def _context(engine: Engine, root: Path) -> None:
     found = [engine.search(replace(search, context=False)) for search in searches]
     for when in ("first", "again"):
         pairs = list(zip(searches, found, strict=True))
-        times = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in pairs]  # type: ignore[misc]
+        times = [_timed(lambda pair=pair: engine.knowledge.enrich(*pair)) for pair in pairs]  # type: ignore[misc]
         print(f"      context of 10 results, {when}: {_told(times[1:] if when == 'first' else times)}")
     keeper, graph = engine.indexes.of(root), _graph(engine, root)
     imported = [path for path in graph.files if graph.edges_to(path)]

@@ -35,7 +35,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals.metrics import Answer, Dataset, Found, Query, load_dataset, mean, score
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
-from codeinfo.ports import reads_words
+from codeinfo.ports import is_word_embedder
 from codeinfo.search import boost
 from codeinfo.search.line import (
     Evidence,
@@ -138,7 +138,7 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
         store, embedder, commits = keeper.live_store(), keeper.embedder, keeper.commits()
         assert store is not None, "it was just made"
         assert embedder is not None, "the index must have vectors"
-        assert reads_words(embedder), "the weights are those of the built-in model"
+        assert is_word_embedder(embedder), "the weights are those of the built-in model"
         prefix = f"{folder}/" if folder else ""
         with store.snapshot() as view:
             options = SearchOptions(

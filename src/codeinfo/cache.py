@@ -65,9 +65,9 @@ def batches(
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur
 
 
-class Readings(dict[str, tuple[Content, ...]]):
+class TokenCache(dict[str, tuple[Content, ...]]):
     """Caches what a function returns for each token of a text. Most tokens recur, and a hit needs no Python call:
-    `map(readings.__getitem__, tokens)` runs at dictionary speed."""
+    `map(cache.__getitem__, tokens)` runs at dictionary speed."""
 
     def __init__(self, read: Callable[[str], Iterable[Content]], most: int) -> None:
         super().__init__()

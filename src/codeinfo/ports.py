@@ -70,7 +70,7 @@ class WordEmbedder(Protocol):
         ...
 
 
-def reads_words(embedder: object) -> TypeGuard[WordEmbedder]:
+def is_word_embedder(embedder: object) -> TypeGuard[WordEmbedder]:
     """Whether it is a WordEmbedder: like `isinstance`, which is slow for protocols."""
     kind = type(embedder)
     if kind not in _WORD_EMBEDDERS:

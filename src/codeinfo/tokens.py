@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
-from codeinfo.cache import Content, Readings
+from codeinfo.cache import Content, TokenCache
 
 # ASCII first: most code; other letters are kept whole (no camel case is guessed for them).
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\W\d_]+|\d+")
@@ -33,9 +33,9 @@ def blank_signs(text: str, gaps: bytes) -> str:
 _GAPS = gaps_for("_")
 
 
-def read_tokens(text: str, readings: Readings[Content]) -> Iterator[Content]:
+def read_tokens(text: str, known: TokenCache[Content]) -> Iterator[Content]:
     """What is read in a text, token by token."""
-    return chain.from_iterable(map(readings.__getitem__, blank_signs(text, _GAPS).split()))
+    return chain.from_iterable(map(known.__getitem__, blank_signs(text, _GAPS).split()))
 
 
 def split_identifier(identifier: str) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def identifier_terms(identifier: str) -> tuple[str, ...]:
     return (*stems, "".join(parts)) if len(parts) > 1 else stems
 
 
-TERMS = Readings(lambda token: (term for name in identifiers(token) for term in identifier_terms(name)), 100_000)
+TERMS = TokenCache(lambda token: (term for name in identifiers(token) for term in identifier_terms(name)), 100_000)
 
 
 def terms(text: str) -> list[str]:

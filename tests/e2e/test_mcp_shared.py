@@ -163,7 +163,7 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
 
 def test_a_client_that_was_never_introduced_can_be_resumed(tmp_path: Path) -> None:
     journal = Journal(os.open(tmp_path / "journal", os.O_RDWR | os.O_CREAT))
-    journal.hear(b'{"method": "notifications/initialized"}\n')
+    journal.record_input(b'{"method": "notifications/initialized"}\n')
     journal.restart(b'{"id": 1, "method": "tools/list"}\n')
     read = Journal(journal.fileno())
     assert (read.introduced, read.first) == (False, b'{"id": 1, "method": "tools/list"}\n')
@@ -172,12 +172,12 @@ def test_a_client_that_was_never_introduced_can_be_resumed(tmp_path: Path) -> No
 def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
     journal = Journal(os.open(tmp_path / "journal", os.O_RDWR | os.O_CREAT))
     journal.settings = {"tools": "search"}
-    journal.hear(b'{"id": 0, "method": "initialize"}\n{"method": "notifications/initialized"}\n')
+    journal.record_input(b'{"id": 0, "method": "initialize"}\n{"method": "notifications/initialized"}\n')
     journal.end_line(0)
     for number in range(1, 3000):
-        journal.hear(json.dumps(search("x" * 100, number)).encode() + b"\n")
+        journal.record_input(json.dumps(search("x" * 100, number)).encode() + b"\n")
         journal.end_line(number)
-    journal.hear(b'{"id": 3000, "method": "tools/list"}\n{"id": 3001, "met')
+    journal.record_input(b'{"id": 3000, "method": "tools/list"}\n{"id": 3001, "met')
     assert (tmp_path / "journal").stat().st_size < 300_000
     read = Journal(journal.fileno())
     assert read.settings == {"tools": "search"}

@@ -173,20 +173,20 @@ def test_mirrors_are_bounded_and_one_in_use_stays(tmp_path: Path, upstream: Repo
         Repository(tmp_path / "served" / name).commit("Begin", noise)
     mirrors = [mirror_of(tmp_path, server, name) for name in ("one", "two", "three")]
     for at, mirror in enumerate(mirrors):
-        with mirror.used():
+        with mirror.in_use():
             mirror.fetch()
         os.utime(mirror.folder / "use", (at, at))
     one, two, three = mirrors
     bounded = Mirrors(tmp_path / "mirrors", HERE, most_bytes=500_000)  # each has about 250,000
-    with one.used():
+    with one.in_use():
         os.utime(one.folder / "use", (0, 0))
         bounded.make_room()
         assert [(mirror.folder / "HEAD").exists() for mirror in mirrors] == [True, False, True]
-    with two.used():
+    with two.in_use():
         two.fetch()  # it comes back when it is asked for
         bounded.make_room()
     assert [(mirror.folder / "HEAD").exists() for mirror in mirrors] == [False, True, True]
-    with three.used():
+    with three.in_use():
         bounded.keep_only([])
         assert (three.folder / "HEAD").exists()
         assert not (two.folder / "HEAD").exists()

@@ -149,6 +149,6 @@ def test_enrichment_is_cheap(tmp_path: Path) -> None:
         times = []
         for _ in range(20):
             started = time.perf_counter()
-            engine.knowledge.around(request, result)
+            engine.knowledge.enrich(request, result)
             times.append(time.perf_counter() - started)
     assert min(times) < 0.010

@@ -126,13 +126,13 @@ class Engine:
 
         return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
 
-    def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
+    def project_state(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
         """The state of the project that a reply is based on; `files` are the reply's sources, as absolute paths."""
         from codeinfo.engine.maintenance import Trees
 
         index = self.indexes.find(path).index
         own = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
-        return self._area(Trees, Trees).reflects(index, own, is_current=self.indexes.is_current(index))
+        return self._area(Trees, Trees).state_of(index, own, is_current=self.indexes.is_current(index))
 
     def collection_states(
         self, project: str, names: tuple[str, ...], shown: Iterable[tuple[str, str]]
@@ -148,7 +148,7 @@ class Engine:
         states = []
         for index in self.documents.choose(project, names)[0]:
             name, trees = index.source.collection.id, self._area(Trees, Trees)
-            found = trees.reflects(index, documents.get(name, ()), is_current=True)
+            found = trees.state_of(index, documents.get(name, ()), is_current=True)
             if found is not None and (name in documents or not documents):
                 revision, fetched_at = index.source.last_fetch()
                 commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else found.commit
@@ -174,7 +174,7 @@ class Engine:
 
     def search(self, request: ops.SearchRequest, progress: ProgressSink = None) -> SearchResult:
         found = self.searches.search(request, progress)
-        return self.knowledge.around(request, found) if request.context or request.purpose else found
+        return self.knowledge.enrich(request, found) if request.context or request.purpose else found
 
     def grep(self, request: ops.GrepRequest, progress: ProgressSink = None) -> ops.GrepResult:
         from codeinfo.engine.grep import GrepOperations

@@ -122,7 +122,7 @@ class CodeOperations:
             graph = names.index.graph
             return {path: relations(graph, path) for path in paths if path in graph.files}
 
-    def around(
+    def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
     ) -> tuple[dict[str, HitContext], dict[tuple[str, str], list[str]]]:
         """The context of search results' files by path, and their callers by path and qualified name, from one read of

@@ -183,7 +183,7 @@ class KnowledgeOperations:
 
     # --- around a search ---
 
-    def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
+    def enrich(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, for a change, the card."""
         now = self.clock()
         roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
@@ -212,7 +212,7 @@ class KnowledgeOperations:
     def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:
             return hits
-        files, callers = self._code.around(project.index, store, hits)
+        files, callers = self._code.contexts_of(project.index, store, hits)
         return add_context(hits, files, project.hints(store) or {}, callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:

@@ -99,7 +99,7 @@ class Trees:
         self._states: dict[Path, TreeState] = {}
         self._dirty: dict[Path, tuple[tuple[str, str], bool | None]] = {}
 
-    def reflects(self, index: IndexManager, files: Iterable[str], *, is_current: bool) -> Reflects | None:
+    def state_of(self, index: IndexManager, files: Iterable[str], *, is_current: bool) -> Reflects | None:
         """`files` are the reply's sources, relative to the root. None if nothing is indexed yet."""
         store = index.live_store()
         if store is None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 
-from codeinfo.cache import Readings
+from codeinfo.cache import TokenCache
 from codeinfo.index.syntax import Scan, Source
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Import
@@ -56,11 +56,11 @@ _TOKENS_KNOWN = 50_000  # per language, some 10 MB
 
 
 @lru_cache(maxsize=64)
-def _token_uses(language: str) -> Readings[str]:
+def _token_uses(language: str) -> TokenCache[str]:
     """The uses in each token of a text with `_gaps`; empty in place of a keyword, which is not a use but takes a
     position."""
     find, ignored = _uses(language).findall, _ignored(language)
-    return Readings(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
+    return TokenCache(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
 
 
 @lru_cache(maxsize=64)

@@ -61,20 +61,22 @@ class BuiltinEmbedder:
         return self._encoder.query(text)
 
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
-        return self._encoder.asked_and_weighed(words)
+        return self._encoder.weighted_query(words)
 
     def knows(self, word: str) -> bool:
         return self._encoder.knows(word)
 
     def embed_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says, its words weighted as in a query: independent of the rest of the index."""
+        import numpy as np  # imported late: the model's name is known without it
+
         known = self._paths
         new = [path for path in paths if path not in known]
         if new:
             if len(known) > MAX_PATHS:  # replaced rather than cleared: another thread may be reading this one
                 known = self._paths = {path: known[path] for path in paths if path in known}
-            known.update(zip(new, self._encoder.of_paths(new), strict=True))
-        return self._encoder.stacked([known[path] for path in paths])
+            known.update(zip(new, self._encoder.paths(new), strict=True))
+        return np.array([known[path] for path in paths], np.float32).reshape(len(paths), self.dimension)
 
 
 def _damaged(path: Path, reason: object) -> ProviderError:

@@ -1,7 +1,7 @@
 """Texts → vectors from a table of words, with numpy alone.
 
 A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
-chunk depends only on its content; the path has a vector of its own (`of_paths`), joined at search time, so that a
+chunk depends only on its content; the path has a vector of its own (`paths`), joined at search time, so that a
 renamed file keeps its vectors.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.cache import Readings
+from codeinfo.cache import TokenCache
 from codeinfo.tokens import identifiers, read_tokens, split_identifier
 
 Floats = NDArray[np.float32]
@@ -68,7 +68,7 @@ class Encoder:
         if len(words) != len(tensors["vectors"]) or not all((np.abs(one) < MOST_WEIGHT).all() for one in numbers):
             raise ValueError("its words, vectors and weights do not fit together")
         self._vocabulary = Vocabulary(words)
-        self._ids = Readings(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
+        self._ids = TokenCache(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
         self._vectors, self._scales = tensors["vectors"], tensors["scales"]
         self._query_weights = tensors["query_weights"]
         self._floats: Floats | None = None
@@ -94,7 +94,7 @@ class Encoder:
         ids = list(read_tokens(text, self._ids))
         return _unit(*self._of_query(ids)) if ids else self._nothing()
 
-    def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+    def weighted_query(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
         """The query of these words, plain and with each word's model weight multiplied by the caller's."""
         parts = [(i, weight) for word, weight in words for i in self._ids[word]]
         if not parts:
@@ -108,7 +108,7 @@ class Encoder:
         wanted = np.array(ids)
         return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
 
-    def of_paths(self, paths: Sequence[str]) -> Floats:
+    def paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as in a query; one row per path."""
         known = self._ids
         rows = [[i for part in _without_extension(path).split("/") for i in known[part]] for path in paths]
@@ -122,9 +122,6 @@ class Encoder:
             sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[present], axis=0)
             out[present] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
         return out
-
-    def stacked(self, rows: Sequence[Floats]) -> Floats:
-        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
     def _nothing(self) -> Floats:
         """The vector of a text without words: the last axis, which words use least, since every row must have unit

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codeinfo.cache import Cache
 from codeinfo.languages.model import is_inline_test, may_have_inline_tests
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
-from codeinfo.ports import ChunkRow, Embedder, Posting, Snapshot, StoredSymbol, WordEmbedder, reads_words
+from codeinfo.ports import ChunkRow, Embedder, Posting, Snapshot, StoredSymbol, WordEmbedder, is_word_embedder
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
 from codeinfo.search.channels import (
@@ -158,7 +158,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         evidence, weights = rank_channels(gathered, query, weights)
     scores = fuse(evidence, weights)
     ranked = rank_files(query, apply_filter(scores, options), view, weights, options)
-    if reads_words(embedder):
+    if is_word_embedder(embedder):
         ranked = read_paths(ranked, evidence, view, embedder, weights)
     found = grounds_of(query, gathered, view, ranked)
     about = is_about(found, query, understood=_understood(query, gathered, embedder)) or _is_named(ranked, gathered)
@@ -425,7 +425,7 @@ def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, 
 def _embed(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> Embedded | None:
     if embedder is None:
         return None
-    if reads_words(embedder):
+    if is_word_embedder(embedder):
         return Embedded(*embedder.embed_words(channels.word_worths(query, keyword.idf)))
     asked = embedder.embed_query(query.text)
     return Embedded(asked, asked)
@@ -687,7 +687,7 @@ def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> 
     """Whether the model knows at least half of the query's words; None if its vocabulary is unknown."""
     if evidence.meant is None:
         return False
-    if not reads_words(embedder):
+    if not is_word_embedder(embedder):
         return None
     return 2 * sum(map(embedder.knows, query.words)) >= len(query.words)
 

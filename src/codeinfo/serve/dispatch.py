@@ -215,7 +215,7 @@ Report = Callable[[float, float | None, str], Awaitable[None]]  # done, total, p
 Observe = Callable[[str, str], AbstractContextManager[None]]  # of an operation, by a kind of client
 
 
-def unobserved(operation: str, client: str) -> AbstractContextManager[None]:
+def observe_nothing(operation: str, client: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -364,7 +364,7 @@ class Projects:
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
 
-    def anchor(self, request: Asked) -> Asked:
+    def resolve_paths(self, request: Asked) -> Asked:
         """The request with the client's paths resolved against its working folder."""
         fields = request.__struct_fields__ if self.folder else ()
         placed: Values = {}
@@ -382,20 +382,20 @@ class Projects:
             return path
         return os.path.join(self.folder, os.path.expanduser(path)).rstrip("/") or "/"
 
-    def root_shown(self, name: str) -> str:
+    def root_to_show(self, name: str) -> str:
         """The project a page shows first if none is chosen: `here` if it is indexed, otherwise another one that is,
         so that opening a page does not index a folder nobody named."""
         roots = [project.root for project in self.known()]
         return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
 
-    def holder(self, path: str) -> str:
+    def project_around(self, path: str) -> str:
         """The project that contains an absolute path, otherwise the default one."""
         if request_user() is not None:
-            return self._team_holder(path)
+            return self._team_project_around(path)
         holders = [project.root for project in self.known() if path.startswith(f"{project.root}/")]
         return max(holders, key=len, default="") or self.root_of("")
 
-    def _team_holder(self, path: str) -> str:
+    def _team_project_around(self, path: str) -> str:
         with self._lease.use() as engine:
             known = visible_projects(engine.team.store)
         holders = [identity for identity in known if path.removeprefix("//").startswith(f"{identity}/")]
@@ -415,7 +415,7 @@ class Projects:
             placed["root"] = self.root_of(values.get("root", ""))
             placed["path"] = file_within(placed["root"], values["path"])
         elif "path" in fields and fields["path"].required:  # a file of a project
-            root = self.holder(values["path"])
+            root = self.project_around(values["path"])
             placed["path"] = f"{root}/{file_within(root, values['path'])}"
         elif "path" in fields:
             placed["path"] = self.root_of(values.get("path", ""))
@@ -475,7 +475,7 @@ class Dispatcher:
         *,
         seconds: float | None = None,
         log_place: str = "the server's stderr",
-        observe: Observe = unobserved,
+        observe: Observe = observe_nothing,
     ) -> None:
         self.lease = lease
         self.observe = observe
@@ -514,7 +514,7 @@ class Dispatcher:
         if len(folders) != 1 or getattr(request, "at", None):
             return None
         shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
-        return describe_state(engine.reflects(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
+        return describe_state(engine.project_state(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
 
     async def run(
         self,

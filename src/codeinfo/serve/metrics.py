@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from codeinfo.errors import CodeInfoError, UsageError, requires
-from codeinfo.serve.dispatch import Observe, unobserved
+from codeinfo.serve.dispatch import Observe, observe_nothing
 
 Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, its description, its values by label
 Readings = Callable[[], Iterable[Reading]]
@@ -102,7 +102,7 @@ def memory_reading(pids: Iterable[int]) -> Reading:
     return "codeinfo_resident_memory_bytes", "Memory of the server's processes.", {"": float(total)}
 
 
-def with_spans(observe: Observe = unobserved) -> Observe:
+def with_spans(observe: Observe = observe_nothing) -> Observe:
     """Each operation as a span too, if OpenTelemetry is installed; setting up its SDK is up to the operator."""
     try:
         from opentelemetry import trace

@@ -372,7 +372,7 @@ class State(Struct):
 
     # --- projects ---
 
-    def addable(self, given: str) -> Path:
+    def addable_folder(self, given: str) -> Path:
         """A folder that may become a project: links resolved, below an allowed one."""
         try:
             folder = Path(given).expanduser().resolve(strict=True)
@@ -389,7 +389,7 @@ class State(Struct):
 
     def add_project(self, given: str, *, full: bool) -> IngestRun:
         """The repository around a folder, unless that reaches beyond what is allowed: then the folder alone."""
-        folder = self.addable(given)
+        folder = self.addable_folder(given)
         project = Path(self.engine.indexes.locate(folder))
         allowed = any(project.is_relative_to(root) for root in self.allowed)
         return self.ingest.add(check_root(project if allowed else folder), full=full)
@@ -409,7 +409,7 @@ class State(Struct):
         """The folders in one folder; the allowed ones themselves if none is named. Hidden ones are left out."""
         if not given:
             return {"path": "", "parent": None, "dirs": [{"name": str(one), "path": str(one)} for one in self.allowed]}
-        folder = self.addable(given)
+        folder = self.addable_folder(given)
         try:
             entries = sorted(one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
         except OSError as error:
@@ -504,13 +504,13 @@ class IndexQueue:
                 with self._store.worker() as held:
                     if held:
                         self._store.resume()
-                        self._work_off()
+                        self._work_through()
             except CodeInfoError:
                 log.exception("the queue cannot be used any more")
                 return
             self._wait()
 
-    def _work_off(self) -> None:
+    def _work_through(self) -> None:
         while not self._closing:
             run = self._store.take()
             if run is None:

@@ -364,7 +364,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
 
 
 def make_state(
-    config: Config, allowed: tuple[Path, ...] = (), observe: dispatch.Observe = dispatch.unobserved
+    config: Config, allowed: tuple[Path, ...] = (), observe: dispatch.Observe = dispatch.observe_nothing
 ) -> State:
     """What all routes share. `allowed` are the folders below which projects may be added; `observe` is entered for
     each operation."""
@@ -458,7 +458,7 @@ def _existing_folder(name: str) -> Path:
 def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
     """The application with its probes and metrics; in a child, the parent process serves the metrics."""
     metrics = Metrics() if config.serve.metrics_address or is_child else None
-    observe = with_spans(metrics.observe if metrics is not None else dispatch.unobserved)
+    observe = with_spans(metrics.observe if metrics is not None else dispatch.observe_nothing)
     state = make_state(config, allowed, observe)
     team, logs_json = state.engine.indexes.team, config.serve.log == "json"
     if team is not None and metrics is not None:

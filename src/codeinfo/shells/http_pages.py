@@ -73,7 +73,7 @@ def _search_frame(visit: Visit) -> str:
         "search.html",
         projects=projects,
         recent=newest[:RECENT_PROJECTS],
-        project=root or state.projects.root_shown(""),
+        project=root or state.projects.root_to_show(""),
         query=query,
         asked=asked,
         intents=[one.value for one in Intent],
@@ -99,7 +99,7 @@ def _search_results(visit: Visit) -> str:
     if run is None or state.engine.indexes.of(root).live_store() is not None:
         every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
         found = replace(every, hits=every.hits[start:end], notes=_notes(every, is_indexing=run is not None))
-        found = state.engine.knowledge.around(request, found)
+        found = state.engine.knowledge.enrich(request, found)
         hint = next((note for note in found.notes if getattr(note, "code", "") == NO_TRENDS), "")
         found = replace(found, notes=tuple(note for note in found.notes if note != hint))
         values |= {
@@ -364,7 +364,7 @@ def _add_collection(visit: Visit) -> str:
     given = visit.given.get("source", "").strip()
     if not given:
         raise UsageError("no source was given", next_step="Type a folder, or the address of a git repository")
-    source = given if "://" in given or given.startswith("git@") else str(visit.state.addable(given))
+    source = given if "://" in given or given.startswith("git@") else str(visit.state.addable_folder(given))
     request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)
@@ -453,7 +453,7 @@ def _cancel(visit: Visit) -> str:
 def _project_frame(template: str, visit: Visit) -> str:
     """The page around the details of one project, which load after it."""
     projects = visit.state.projects.known()
-    root = visit.state.projects.root_shown(visit.given.get("project", "")) if projects else ""
+    root = visit.state.projects.root_to_show(visit.given.get("project", "")) if projects else ""
     return visit.render(template, projects=projects, project=root)
 
 
@@ -568,7 +568,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         "run": run,
         "projects": state.projects.known(),
         "collections": () if agent else _collections_of(state),
-        "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
+        "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_to_show(""),
         **_list_conversations(state, "active", agent),
     }
 

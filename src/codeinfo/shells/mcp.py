@@ -174,7 +174,7 @@ class Service:
         cursor = values.pop("cursor", "")
         with self._dispatcher.performing(tool.operation, values, "mcp", tool.name) as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
-            request = self._dispatcher.projects.anchor(tool.make_request(values, project))
+            request = self._dispatcher.projects.resolve_paths(tool.make_request(values, project))
             result = tool.run(engine, request, call)
             reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
             project = project or self._dispatcher.projects.folder
@@ -182,7 +182,7 @@ class Service:
             files = tuple(tool.files(result, root))
             reflects: Reflected = None
             if tool.shows_project:
-                reflects = describe_state(engine.reflects(root, files))
+                reflects = describe_state(engine.project_state(root, files))
             elif tool.shows_documents:
                 reflects = describe_collections(engine, request, result)
             if reflects and not tool.codes:  # replies with a contract have only its fields

@@ -89,7 +89,7 @@ class Journal:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def hear(self, piece: bytes) -> None:
+    def record_input(self, piece: bytes) -> None:
         """Record what the client said."""
         with self._lock:
             if b"\n" in piece or len(self.part) < LONGEST_LINE:
@@ -248,7 +248,7 @@ class Source(io.RawIOBase):
             except OSError:
                 return 0
             if self._journal is not None:
-                self._journal.hear(bytes(buffer[:size]))
+                self._journal.record_input(bytes(buffer[:size]))
             return size
 
     def close(self) -> None:

@@ -396,7 +396,7 @@ class Indexing:
             return "the project was removed"
         identity, clone_url = row
         mirror = self._tools.mirrors.of(clone_url)
-        with mirror.used():
+        with mirror.in_use():
             mirror.fetch()
             self._tools.mirrors.make_room()
             if not ref:
@@ -536,7 +536,7 @@ class Indexing:
         mirror = self._tools.mirrors.of(run.clone_url)
         target = _Target(self._tools, run.family)
         changes = Changes(tuple(source for source, _ in files), (), (), 0)
-        with mirror.used(), self._tools.parsers() as pool:
+        with mirror.in_use(), self._tools.parsers() as pool:
             mirror.ensure(run.revision)
             contents, _ = self._list_files(mirror.folder, run.revision)
             update(contents, target, changes, pool, self._tools.embedder, progress=progress)
@@ -611,7 +611,7 @@ class Indexing:
         found = _Run(*row[0])
         before = self._database.rows(query, (found.tree, FILE))
         mirror = self._tools.mirrors.of(found.clone_url)
-        with mirror.used():
+        with mirror.in_use():
             mirror.ensure(found.revision)
             return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
 

@@ -82,7 +82,7 @@ class Mirror(Struct, frozen=True):
     mirrors: Mirrors
 
     @contextmanager
-    def used(self) -> Iterator[None]:
+    def in_use(self) -> Iterator[None]:
         """Keeps the mirror from being removed during the block."""
         with self._lock(_USE, shared=True) as handle:
             os.utime(handle)
