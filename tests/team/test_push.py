@@ -20,6 +20,7 @@ from worker_tools import Team
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.engine.index_manager import model_meta
 from codeinfo.engine.team import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import SourceFile
@@ -164,8 +165,8 @@ def uploads(team: Team, name: str, project: str, level: str = "write") -> Upload
     access.grant(team.database, project, name, level)
     with team.database.transaction() as db:
         number = access.user_id(db, name)
-    recipe, meta = team.engine.team._recipe()
-    return Uploads(team.database, Caller(number, name, scopes=frozenset({"write"})), recipe, meta)
+    meta = model_meta(team.engine.embedder())
+    return Uploads(team.database, Caller(number, name, scopes=frozenset({"write"})), team.engine.indexes.recipe(), meta)
 
 
 def listed(path: str, text: str) -> PushedFile:
@@ -213,7 +214,7 @@ def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server:
     team.add(server, "hidden", fork_of=shop)
     team.work()
     eve = uploads(team, "eve", shop)
-    recipe, _ = team.engine.team._recipe()
+    recipe = team.engine.indexes.recipe()
     claimed = PushedTree(shop, "mine", recipe, (listed("price.py", SECRET),))
     assert eve.lacking(claimed).lacking == ("price.py",)  # as if nobody had it
     assert eve.set_tree(claimed).lacking == ("price.py",)
@@ -236,7 +237,7 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
     shop = team.add(server, "shop")
     team.work()
     ann = uploads(team, "ann", shop)
-    recipe, _ = team.engine.team._recipe()
+    recipe = team.engine.indexes.recipe()
     with team.database.transaction() as db:
         good = decode_file(db.execute("SELECT payload FROM files LIMIT 1").fetchall()[0][0])
     assert good.vectors is not None

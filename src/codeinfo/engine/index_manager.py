@@ -245,10 +245,11 @@ class IndexManager:
     def _open(self, build: Path, recipe: str | None = None, *, rewrite: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
+        from codeinfo.store.commits import FILE
         from codeinfo.team.store import TeamStore
 
-        beside = self.folder.tree_path
-        return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, rewrite=rewrite)
+        commits = self.folder.tree_path / FILE
+        return TeamStore(build, self.folder.tree, self.team, recipe=recipe, commits=commits, rewrite=rewrite)
 
     def recipe(self) -> str:
         if isinstance(self.source, TeamSource):

@@ -157,7 +157,7 @@ class Indexes:
         assert self.team is not None
         user = request_user()
         try:
-            row = open_tree(self.team, user, name, at, self._recipe())
+            row = open_tree(self.team, user, name, at, self.recipe())
         except StoreUnavailable:
             row = self._rows.get((name, at)) if user is None else None
             if row is None:
@@ -187,7 +187,7 @@ class Indexes:
         found.folder.mark_used()
         return found
 
-    def _recipe(self) -> str:
+    def recipe(self) -> str:
         """The recipe of this configuration: vectors of another one cannot be compared."""
         return recipe_of(self.config, self.models.embedder())
 
@@ -225,7 +225,7 @@ class Indexes:
 
         assert self.team is not None
         user = request_user()
-        rows = newest_trees(self.team, user, self._recipe())
+        rows = newest_trees(self.team, user, self.recipe())
         newest = [self._index_of_row(row) for row in rows[:OPEN_TREES]]
         self._make_room(newest)
         return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self.team, user)) - len(rows)

@@ -295,14 +295,8 @@ class TeamOperations:
         """One step of an upload by the current caller."""
         from codeinfo.team.push import receive
 
-        recipe, meta = self._recipe()
-        return receive(self.store, self._caller(), recipe, meta, step, body)
-
-    def _recipe(self) -> tuple[str, dict[str, str]]:
-        """How indexes are built here, and what they record about their vectors."""
-        config = self._indexes.config
-        index = self._indexes.at_commit(config.paths.cache_dir, "0" * 40, config)  # any
-        return index.recipe(), model_meta(self._indexes.models.embedder())
+        meta = model_meta(self._indexes.models.embedder())
+        return receive(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
         from codeinfo.team.jobs import queue_state
@@ -324,7 +318,6 @@ class TeamOperations:
         config, indexes = self._indexes.config, self._indexes
         hosts = frozenset(host.lower() for host in config.trust.private_hosts)
         folder = config.paths.cache_dir / "mirrors"
-        any_index = indexes.at_commit(folder, "0" * 40, config)
         embedder = indexes.models.embedder()
 
         def walk(mirror: Path, commit: str) -> tuple[Files, Walk]:
@@ -335,9 +328,9 @@ class TeamOperations:
             mirrors=Mirrors(
                 folder, HostPolicy(hosts), config.store.git_credentials, config.store.mirrors_mb * 1_000_000
             ),
-            recipe=any_index.recipe(),
+            recipe=indexes.recipe(),
             walk=walk,
-            parsers=any_index.parsers,
+            parsers=indexes.at_commit(folder, "0" * 40, config).parsers,  # those of any commit
             embedder=embedder,
             commits=_commits,
             meta=model_meta(embedder),

@@ -186,7 +186,7 @@ class ScriptedEmbedder:
         return rows
 
     def embed_query(self, text: str) -> Vectors:
-        row: Vectors = ScriptedEmbedder(self.dimension).embed_documents([text])[0]
+        row: Vectors = self.embed_documents([text])[0]
         return row
 
 

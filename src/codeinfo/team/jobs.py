@@ -593,7 +593,7 @@ class Indexing:
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": now, "root": found.identity}
             if commits:
-                team_store.attach(db, found.tree, FILE, commits)
+                team_store.attach_commits(db, found.tree, commits)
             team_store.finish_tree(db, found.tree, meta, found.revision)
             db.execute("DELETE FROM index_files WHERE run = %s", (run,))
             db.execute("UPDATE index_runs SET state = 'done', finished_at = now() WHERE id = %s", (run,))

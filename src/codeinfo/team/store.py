@@ -328,12 +328,14 @@ def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: st
     return generation, token
 
 
-def attach(db: Connection, tree: int, name: str, data: bytes) -> None:
-    """Store what belongs to a tree as a whole. Servers see it with its next generation."""
+def attach_commits(db: Connection, tree: int, data: bytes) -> None:
+    """Store the commit index of a tree. Servers see it with its next generation."""
+    from codeinfo.store.commits import FILE
+
     db.execute(
         """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE
            SET data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum""",
-        (tree, name, data, hashlib.sha256(data).digest()),
+        (tree, FILE, data, hashlib.sha256(data).digest()),
     )
 
 
@@ -434,13 +436,13 @@ class TeamStore(SqliteStore):
         place: TeamTree,
         *,
         recipe: str | None = None,
-        beside: Path | None = None,
+        commits: Path | None = None,
         rewrite: bool = False,
     ) -> None:
-        """The folder `beside` holds what belongs to the tree as a whole. With `rewrite` nothing that the team has is
-        reused: every file is stored again and replaces the old one."""
+        """`commits` is the file of the tree's commit index. With `rewrite` nothing that the team has is reused: every
+        file is stored again and replaces the old one."""
         self.place = place
-        self._beside = beside
+        self._commits = commits
         self._rewrite = rewrite
         self._family = ""
         self._next: Reached | None = None  # what the next local transaction will have reached
@@ -563,7 +565,7 @@ class TeamStore(SqliteStore):
             gone = {source.path for source in self.sources()} - {entry.source.path for entry in entries if entry.file}
         for files, reused in self._missing([entry for entry in entries if entry.file is not None]):
             super().apply(files, (), (), reused)
-        self._fetch_attachments(row.id)
+        self._fetch_commits(row.id)
         kept = [entry.source for entry in entries if entry.file is not None]
         if row.complete:
             super().apply((), sorted(gone), kept)
@@ -617,24 +619,21 @@ class TeamStore(SqliteStore):
             if part:
                 yield part, []
 
-    def _fetch_attachments(self, tree: int) -> None:
-        """A damaged one is left out: searches work without its commit messages until it is rebuilt."""
-        if self._beside is None:
+    def _fetch_commits(self, tree: int) -> None:
+        """A damaged commit index is left out: searches work without commit messages until it is rebuilt."""
+        if self._commits is None:
             return
-        known = [hashlib.sha256(self._attachment(name)).digest() for name in _attachment_names()]
-        query = (
-            "SELECT name, data, checksum FROM attachments WHERE tree = %s AND name = ANY(%s) AND checksum <> ALL(%s)"
-        )
-        asked = (tree, list(_attachment_names()), known)
-        for name, data, checksum in self.place.database.rows(query, asked):
+        query = "SELECT data, checksum FROM attachments WHERE tree = %s AND name = %s AND checksum <> %s"
+        asked = (tree, self._commits.name, hashlib.sha256(self._read_commits()).digest())
+        for data, checksum in self.place.database.rows(query, asked):
             if hashlib.sha256(data).digest() == checksum:
                 with translate_errors(self.folder):
-                    private_folder(self._beside)
-                    replace_file(self._beside / name, data)
+                    private_folder(self._commits.parent)
+                    replace_file(self._commits, data)
 
-    def _attachment(self, name: str) -> bytes:
+    def _read_commits(self) -> bytes:
         try:
-            return (self._beside / name).read_bytes() if self._beside else b""
+            return self._commits.read_bytes() if self._commits is not None else b""
         except FileNotFoundError:
             return b""
 
@@ -674,9 +673,8 @@ class TeamStore(SqliteStore):
                 query = "SELECT path FROM entries WHERE tree = %s AND file IS NOT NULL"
                 gone = {path for (path,) in db.execute(query, (row.id,))} - self.manifest().keys()
                 set_entries(db, row.id, (), gone)
-            for name in _attachment_names():
-                if data := self._attachment(name):
-                    attach(db, row.id, name, data)
+            if commits := self._read_commits():
+                attach_commits(db, row.id, commits)
             reached = Reached(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
             for tree in (*self._list_ended(trees), *list_unused_trees(db, row)):
                 drop_tree(db, tree)
@@ -715,10 +713,3 @@ def _entries(db: Connection, tree: int, since: int | None) -> list[Entry]:
                FROM entries e LEFT JOIN files f ON f.id = e.file
                WHERE e.tree = %s AND (%s::bigint IS NULL OR e.generation > %s)"""
     return [Entry(SourceFile(*row[:3]), *row[3:]) for row in db.execute(query, (tree, since, since))]
-
-
-def _attachment_names() -> tuple[str, ...]:
-    """The names of what belongs to a tree as a whole."""
-    from codeinfo.store.commits import FILE
-
-    return (FILE,)
