@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
 from functools import partial
@@ -419,6 +420,11 @@ def passage_text(chunk: Chunk) -> str:
     title, _, section = chunk.breadcrumb.partition(CRUMB)
     where = f"Document: {title}\nSection: {section}" if section else f"Document: {title}"
     return f"{where}\n\n{chunk.text}"
+
+
+def iso_time(seconds: float | None = None) -> str:
+    """A moment in UTC, now by default: `2026-01-31T12:00:00Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

@@ -23,11 +23,11 @@ from codeinfo.knowledge.memory import (
     find_related,
     from_log,
     is_stale,
-    iso_of,
     make_memory,
     read_memories,
     search,
 )
+from codeinfo.model import iso_time
 from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
@@ -39,7 +39,7 @@ from codeinfo.operations.knowledge import (
 
 
 def days_ago(days: float) -> str:
-    return iso_of(NOW - days * DAY)
+    return iso_time(NOW - days * DAY)
 
 
 @pytest.mark.parametrize(

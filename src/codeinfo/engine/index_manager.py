@@ -22,18 +22,15 @@ from codeinfo.engine.index_sources import RevisionSource, Source, TeamSource, sa
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, to_run
+from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, iso_time, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed, clean_blobs, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
-from codeinfo.sources.walk import (
-    LACKING,
-    NEEDS_LIBRARY,
-    KnownWalk,
-)
+from codeinfo.sources.revisions import LACKING
+from codeinfo.sources.walk import NEEDS_LIBRARY, KnownWalk
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
@@ -473,7 +470,7 @@ class IndexManager:
         lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
         meta = {
             "lacking": str(lacking),
-            "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "indexed_at": iso_time(),
             "root": str(self.root),
             "revision": commit,
             **model_meta(self._embedder),

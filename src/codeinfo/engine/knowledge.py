@@ -26,7 +26,6 @@ from codeinfo.knowledge.memory import (
     describe,
     find_by_id,
     from_record,
-    iso_of,
     make_memory,
     parse_memories,
     search,
@@ -35,7 +34,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, language_named
-from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
+from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import Exploration, ExploreRequest
@@ -76,7 +75,7 @@ class KnowledgeOperations:
             request.category,
             request.memory,
             request.reason,
-            iso_of(now),
+            iso_time(now),
             scope=request.scope,
             author=request.author,
         )

@@ -20,7 +20,7 @@ from codeinfo.errors import NotFound, UsageError, environment_error
 from codeinfo.files import read_regular, replace_file, sweep_temporary, wait_for_lock
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
-from codeinfo.model import FileKind, NextStep, RelatedMemory, to_run
+from codeinfo.model import FileKind, NextStep, RelatedMemory, iso_time, to_run
 from codeinfo.sources.git import log_format, read_log
 from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
@@ -131,10 +131,6 @@ def seconds_of(date: str) -> float:
     """Seconds since the epoch for an ISO 8601 date, UTC by default; ValueError if it is not one."""
     parsed = datetime.fromisoformat(date)
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-
-
-def iso_of(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def describe(memory: Memory, now: float) -> RelatedMemory:
@@ -542,7 +538,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
         category=category,
         memory=text[:MAX_TEXT],
         reason=reason,
-        date=iso_of(commit.seconds),
+        date=iso_time(commit.seconds),
         scope=_scope_of(code or tests or settings),
         source="git",
         author=commit.author,

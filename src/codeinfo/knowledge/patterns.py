@@ -20,10 +20,9 @@ from codeinfo.knowledge.history import (
     LineDates,
     Lines,
 )
-from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
 from codeinfo.languages import is_shipped_folder
-from codeinfo.model import decode_stored
+from codeinfo.model import decode_stored, iso_time
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
@@ -228,7 +227,7 @@ def _count_uses(
         uses=sum(map(len, paths.values())),
         # Old code declines only if something else takes its place.
         trend=STABLE if momentum == DECLINING else momentum,
-        newest=iso_of(newest)[:10] if newest else "",
+        newest=iso_time(newest)[:10] if newest else "",
         guidance="",
         examples=tuple(f"{path}:{paths[path][0]}" for path in most_used),
         area=area,

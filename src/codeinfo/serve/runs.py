@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.model import dumps
+from codeinfo.model import dumps, iso_time
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
@@ -335,7 +335,7 @@ class LogLines(logging.Handler):
         self.lines: deque[dict[str, str]] = deque(maxlen=LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        when = iso_time(record.created)
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + logging.Formatter().formatException(record.exc_info)

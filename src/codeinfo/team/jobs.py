@@ -15,7 +15,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +33,7 @@ from codeinfo.cache import batches
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.index.line import Changes, compare, update
 from codeinfo.index.pool import ParsePool
-from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
+from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk, iso_time
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
 from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
@@ -590,8 +589,7 @@ class Indexing:
                 return f"{found.identity} {found.ref}: {len(gone)} files are needed again"
             placed = [(SourceFile(*row[:3]), row[4]) for row in rows if row[4] is not None]
             team_store.set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": now, "root": found.identity}
+            meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": iso_time(), "root": found.identity}
             if commits:
                 team_store.attach_commits(db, found.tree, commits)
             team_store.finish_tree(db, found.tree, meta, found.revision)

@@ -8,7 +8,6 @@ a file that one cannot read gives nothing.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 
 import msgspec
@@ -16,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.model import IndexedFile, SourceFile
+from codeinfo.model import IndexedFile, SourceFile, iso_time
 from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.team.access import Caller, Refused, audit
 from codeinfo.team.database import TeamDatabase
@@ -101,8 +100,7 @@ class Uploads:
             placed = [(_source(file), known[file.path]) for file in asked.files]
             changed = [(source, file) for source, file in placed if before.get(source.path) != file]
             set_entries(db, tree.id, changed, [path for path in before if path not in listed])
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            meta = {**self._meta, "indexed_at": now, "root": asked.project, "lacking": "0"}
+            meta = {**self._meta, "indexed_at": iso_time(), "root": asked.project, "lacking": "0"}
             finish_tree(db, tree.id, meta, asked.revision)
             query = "SELECT project FROM trees WHERE id = %s"
             project = db.execute(query, (tree.id,)).fetchall()[0][0]
