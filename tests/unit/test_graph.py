@@ -600,6 +600,17 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             ["web/index.ts", "till/Program.cs", "src/main/java/tea/Application.java"],
         ),
         (
+            {  # what is marked, not what has the name; a component is no program, and what exports is no script
+                "Tea/App.swift": "@main\nstruct TeaApp: App {\n  var pot = Pot.main\n}\n",
+                "Tea/Pot.swift": "enum Pot {\n  case main\n}\n",
+                "web/Main.tsx": 'import { a } from "./a"\nexport function Main() { return a }\n',
+                "web/Other.tsx": 'import { a } from "./a"\nexport function Other() { return a }\n',
+                "web/a.ts": "export const a = 1\n",
+                "web/app/tea/page.tsx": 'import { a } from "../../a"\nexport default function Tea() { return a }\n',
+            },
+            ["Tea/App.swift", "web/app/tea/page.tsx"],
+        ),
+        (
             {
                 "app/src/main/AndroidManifest.xml": '<manifest><application android:name=".Tea">\n<activity\n'
                 '  android:exported="true"\n  android:name="org.tea.ui.Pot" /></application></manifest>\n',
@@ -790,3 +801,20 @@ def test_impact_says_where_imports_are_not_read_and_finds_the_tests_of_a_folder(
         assert unread.notes == ("imports of terraform are not read: what uses this file is not known",)
         view = engine.code.impact(ImpactRequest("web/cart/view.ts", root=str(root)))
         assert (view.tests, view.notes) == (("web/cart/index.spec.ts",), ())
+
+
+def test_the_map_lists_hotspots_of_shipped_code_only(tmp_path: Path) -> None:
+    sources = {
+        "src/Web/Shop.cs": "class Shop {}\n",
+        "src/Web/Migrations/20260424000000_Ids.cs": "class Ids {}\n" * 9,
+        "src/Web/Migrations/ShopContextModelSnapshot.cs": "class Snapshot {}\n" * 9,
+        "sample/src/Other.cs": "class Other {}\n" * 9,
+        "web/routeTree.gen.ts": "export const a = 1\n" * 9,
+    }
+    root = written(tmp_path, sources)
+    for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+        subprocess.run(["git", *settings, *arguments], cwd=root, check=True, timeout=60)
+    with opened(root) as engine:
+        hotspots = engine.code.map(MapRequest(str(root))).hotspots
+    assert [(one.path, one.score) for one in hotspots] == [("src/Web/Shop.cs", 1.0)]

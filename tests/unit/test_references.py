@@ -929,3 +929,17 @@ def test_functions_are_called_with_a_block_alone_or_without_anything(tmp_path: P
 
         assert callers("brew") == [("Use.kt", 4)]
         assert callers("Cup.full") == [("Cup.scala", 5)]
+
+
+def test_an_export_is_no_use_and_names_that_are_put_together_are_used(tmp_path: Path) -> None:
+    sources = {
+        "ui/card.tsx": "function Card() { return <Inner /> }\nfunction Inner() {}\nexport {\n  Card,\n  Inner,\n}\n",
+        "Web/Results.cs": "public static class Extensions\n{\n  public static int Ok(\n    this Result x) => 1;\n}\n",
+        "suite/run.py": "def bench_one():\n    pass\n\n\ndef plain():\n    pass\n\n\nglobals()['bench_' + 'one']()\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({}, tmp_path)) as engine:
+        found = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
+    assert {(one.symbol.name, one.used_here) for one in found} == {("Card", False), ("Inner", True), ("plain", False)}

@@ -25,7 +25,7 @@ from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
 from codeinfo.graph.names import NameResolver
-from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
+from codeinfo.graph.reach import MOST_HOTSPOTS, cycle_report, hotspots, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
     ReadBudget,
     UnknownName,
@@ -41,6 +41,7 @@ from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.card import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
+from codeinfo.languages import is_product
 from codeinfo.languages.model import is_inline_test
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, decode_stored, to_run
 from codeinfo.operations import code as ops
@@ -238,8 +239,11 @@ class CodeOperations:
             return code_map(index, request, below)
 
         found = self._compute_once(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
-        history = self.hotspots(ops.HotspotsRequest(request.path, limit=request.limit, refresh=False), progress)
-        found = replace(found, hotspots=history.hotspots, notes=(*found.notes, *history.notes))
+        history = self.hotspots(ops.HotspotsRequest(request.path, limit=MOST_HOTSPOTS, refresh=False), progress)
+        shipped = [one for one in history.hotspots if is_product(one.path, FileKind.CODE)][: request.limit]
+        most = max((one.score for one in shipped), default=0.0) or 1.0
+        scaled = tuple(replace(one, score=round(one.score / most, 4)) for one in shipped)
+        found = replace(found, hotspots=scaled, notes=(*found.notes, *history.notes))
         if not request.area:
             return found
         with self._open(replace(request, refresh=False), progress) as (names, below):

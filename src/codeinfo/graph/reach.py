@@ -24,7 +24,7 @@ from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files are coupled
 _COMMIT_MARK = "\x01"
-_MOST_HOTSPOTS = 1000  # the largest limit
+MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _SERIES = 4  # classes in one folder whose names end in the same word
@@ -36,11 +36,16 @@ _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
 )
 _IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # inserted by the compiler where its type is needed
-# Files from which a framework takes expected names: routes of Next.js, Remix and SvelteKit, settings of Django.
+# Routes of Next.js, Nuxt, Remix and SvelteKit: what a user requests starts there.
+ROUTE = re.compile(
+    r"(?:.*/)?(?:app/(?:.*/)?(?:page|layout|route)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
+    r"|server/(?:api|routes)/.+)\.(?:[cm]?[jt]sx?|vue|svelte)"
+)
+# Files from which a framework takes expected names besides: of Next.js, settings of Django, what runs migrations.
 _TAKEN_BY_PLACE = re.compile(
-    r"(?:.*/)?(?:app/(?:.*/)?(?:page|layout|template|loading|(?:global-)?error|not-found|default|route|sitemap|robots"
-    r"|manifest|(?:apple-)?icon|(?:opengraph|twitter)-image)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+"
-    r"|middleware|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py|(?:.*/)?resource\.h"
+    r"(?:.*/)?(?:app/(?:.*/)?(?:template|loading|(?:global-)?error|not-found|default|sitemap|robots|manifest"
+    r"|(?:apple-)?icon|(?:opengraph|twitter)-image)|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py"
+    r"|(?:.*/)?(?:alembic|migrations?)/env\.py|(?:.*/)?resource\.h"
 )
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
@@ -354,8 +359,10 @@ def unused_exports(
     found: list[code.UnusedSymbol] = []
     by_framework = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
-        used_here = definition.name in own.get(file.file_id, ())
+        used_here = definition.name in own.get(file.file_id, ()) and not _is_only_exported(index, file, definition)
         if _belongs_to_program(index, file, definition.name, used_here=used_here):
+            continue
+        if not used_here and _is_composed(definition.name, index.lines(file.file_id).joined()):
             continue
         if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
             continue
@@ -456,6 +463,27 @@ def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
     return re.findall(rf"\b{name} as (\w+)", text)
 
 
+_EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)
+_PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
+
+
+def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition) -> bool:
+    """Whether a file of JavaScript names a definition in nothing but an `export { … }`."""
+    if not file.rules.names.default_exports:
+        return False
+    text = index.lines(file.file_id).joined()
+    spans = [
+        (text.count("\n", 0, one.start()) + 1, text.count("\n", 0, one.end()) + 1) for one in _EXPORTED.finditer(text)
+    ]
+    used = references_to(index.uses(file.file_id), definition.name)
+    return bool(spans) and all(any(first <= use.line <= last for first, last in spans) for use in used)
+
+
+def _is_composed(name: str, text: str) -> bool:
+    """Whether a file puts such names together, as `globals()["bench_" + what]` does."""
+    return any(name.startswith(prefix) for prefix in _PREFIX.findall(text))
+
+
 def _notes_on(by_framework: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
@@ -514,7 +542,8 @@ def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
-    if _TAKEN_BY_PLACE.fullmatch(file.path) or is_registered(index, file.file_id, definition.start_line):
+    is_placed = ROUTE.fullmatch(file.path) or _TAKEN_BY_PLACE.fullmatch(file.path)
+    if is_placed or is_registered(index, file.file_id, definition.start_line):
         return True
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
@@ -539,12 +568,15 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     return found
 
 
+_EXTENSION = re.compile(r"\(\s*this\s")  # a method of C# that is called on its first parameter
+
+
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
     """Whether a class has extension methods, which are called on another type."""
     unit = index.unit(index.by_id[file_id].path)
     inside = f"{definition.qualified}."
     return unit is not None and any(
-        one.qualified.startswith(inside) and "(this " in one.signature for one in unit.definitions
+        one.qualified.startswith(inside) and _EXTENSION.search(one.signature) for one in unit.definitions
     )
 
 
@@ -600,7 +632,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         )
         for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
     ]
-    return code.HotspotReport(len(found), tuple(found[:_MOST_HOTSPOTS]), days, commits)
+    return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
 
 
 def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:

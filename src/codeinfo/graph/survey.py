@@ -19,7 +19,7 @@ from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph, part_of
-from codeinfo.graph.reach import components, cycles
+from codeinfo.graph.reach import ROUTE, components, cycles
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.model import FileFacts, family, named
@@ -159,22 +159,27 @@ def _offered_files(index: CodeIndex, graph: Graph) -> list[str]:
 
 
 def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) -> list[str]:
-    """Files that nothing imports, but that import others; well-known names first. In compiled languages a file must
-    have such a name or a `main`; in language families whose manifests name something (`covered`), the latter."""
+    """Files that nothing imports, but that import others; well-known names and routes first. In compiled languages a
+    file must have such a name or a `main`; in language families whose manifests name something (`covered`), the
+    latter. What exports something in JavaScript is no script."""
     started = []
-    programs = index.defining("main") | index.defining("Main")
+    programs = _programs(index)
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
-        stem = path.rpartition("/")[2].partition(".")[0].lower()
+        is_web = facts.rules.names.default_exports
+        stem = path.rpartition("/")[2].partition(".")[0]
+        stem = stem if is_web else stem.lower()  # a component is called `Main`, a program `main`
         is_program, has_start_name = path in programs, _STARTS.match(stem) is not None
+        is_route = is_web and ROUTE.fullmatch(path) is not None
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
+        is_script = is_script and not (is_web and facts.exports)
         # What starts a program of C# often calls nothing but extensions of what it was given.
         does_something = edges or (is_program and not rules.timed) or path.endswith("Program.cs")
         if (
             is_source(facts)
             and does_something
-            and (is_program or has_start_name or is_script)
+            and (is_program or has_start_name or is_script or is_route)
             and (family(facts.language) not in covered or stem in ("__main__", "main"))
             # A program by name and content is one even if others import something from it.
             and (
@@ -182,8 +187,27 @@ def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) ->
                 or not any(is_source(graph.files[edge.source]) for edge in graph.edges_to(path))
             )
         ):
-            started.append((not (has_start_name or is_program), path.count("/"), -len(edges), path))
+            started.append((not (has_start_name or is_program or is_route), path.count("/"), -len(edges), path))
     return [path for *_, path in sorted(started)]
+
+
+def _programs(index: CodeIndex) -> set[str]:
+    """The files with a `main`: a function (`Main` in compiled languages), or a type that is marked as such."""
+    found = {
+        file.path
+        for name in ("main", "Main")
+        for file_id, one in index.facts.definitions_named(name)
+        if (file := index.by_id.get(file_id)) is not None and one.is_function
+        if name == "main" or not file.rules.imports.timed
+    }
+    marking = {file.file_id: file for file in index.by_id.values() if file.rules.names.main_mark and is_source(file)}
+    for file_id, one in index.facts.outlines(list(marking)) if marking else ():
+        file = marking[file_id]
+        if one.is_type and one.bases and file.path not in found:
+            lines = index.lines(file_id)
+            above = (lines.get(line, "").strip() for line in (one.start_line - 1, one.start_line))
+            found |= {file.path} if any(re.match(file.rules.names.main_mark, line) for line in above) else set()
+    return found
 
 
 def _join_path(folder: str, path: str) -> str:
@@ -259,8 +283,8 @@ def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
-    """The programs and, for the module's own package, the file with its name, otherwise the one with the most
-    imports."""
+    """For the module's own package, the file with its name, otherwise the one with the most imports; then the
+    programs, those that import most first."""
     graph = index.graph
     inside = [
         f for path, f in graph.files.items() if path.endswith(".go") and path.startswith(f"{folder}/".lstrip("/"))
@@ -272,9 +296,8 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     found = next((path for stem in stems if (path := _join_path(folder, f"{stem}.go")) in top), "")
     if top:
         yield found or max(top, key=lambda path: (len(graph.edges_from(path)), graph.centrality.get(path, 0.0), path))
-    yield from sorted(
-        facts.path for facts in sources if "main" in facts.packages and "main" in facts.exports + facts.hidden
-    )
+    programs = [f.path for f in sources if "main" in f.packages and "main" in f.exports + f.hidden]
+    yield from sorted(programs, key=lambda path: (-len(graph.edges_from(path)), path))
 
 
 def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:

@@ -234,7 +234,7 @@ def kind_of(path: str, language: Language | None) -> FileKind:
 
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
-    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking)?"
+    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking|suite)?"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
@@ -249,7 +249,10 @@ _AROUND_NAME = (
     r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
     r"|(?:Gem|Pod|Guard|Vagrant|Fast|Brew|Cap)file|Package(?:@swift-.*)?\.swift"
 )
-_GENERATED_NAME = r".*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+"
+_GENERATED_NAME = (
+    r".*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+|.*\.gen\.(?:[jt]sx?|go)"
+    r"|.*\.g\.(?:dart|cs)"
+)
 _BUILT_FOLDERS = re.compile(
     r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?:/.*)?"
 )  # of what is built from the sources
@@ -265,7 +268,8 @@ def _is_around(folder: str) -> bool:
 
 # A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(
-    r"(?:.*/)?\w*migrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb"
+    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb"
+    r"|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs"
     r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
 )
 

@@ -188,6 +188,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     inline_modules: bool = False  # modules may be written inside a file
     macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
     elements: bool = False  # `<Name>` calls a component
+    main_mark: str = ""  # what marks a type as the program
     private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
     default_exports: bool = False  # a file may export something that those who import it name, or rename an export
     extensions: bool = False  # methods may be written at the top level of any file

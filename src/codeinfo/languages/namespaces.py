@@ -384,6 +384,7 @@ SWIFT = model.language(
         implicit_self=True,
         open_types=True,
         private_to_file=True,
+        main_mark=r"@(?:main|UIApplicationMain|NSApplicationMain)\b",
         block_calls=True,
         symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the expected type, whichever that is
     ),
