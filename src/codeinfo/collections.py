@@ -44,6 +44,9 @@ _WEB = ("https://", "http://")
 _GIT = ("git+https://", "git+http://", "git+ssh://", "git+file://", "git@", "ssh://")
 
 
+# --- collections -----------------------------------------------------------------------------------------------------
+
+
 class Kind(StrEnum):
     FOLDER = "folder"
     FILES = "files"
@@ -143,6 +146,8 @@ def _stem(url: str) -> str:
     return last or "documents"
 
 
+# --- the files that name collections ---------------------------------------------------------------------------------
+
 CONTEXT_FILE = "context.json"
 _CORRECT_FILE = "Correct the file or remove it"
 _ADD_YOURSELF = NextStep("Add it yourself with ", to_run("docs add"))
@@ -222,6 +227,8 @@ def _object(text: str, where: str) -> dict[str, Any]:
         raise UsageError(f"{where} is not a JSON object", next_step=_CORRECT_FILE)
     return value
 
+
+# --- package manifests -----------------------------------------------------------------------------------------------
 
 MANIFEST = "manifest.json"
 MAX_FILES = 50_000
@@ -318,6 +325,8 @@ def _package_file(entry: _ListedFile, base_url: str) -> PackageFile:
 def _bad(reason: str) -> UsageError:
     return UsageError(f"the manifest is not valid: {reason}", next_step=_CORRECT_MANIFEST)
 
+
+# --- links between documents -----------------------------------------------------------------------------------------
 
 _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html")
 

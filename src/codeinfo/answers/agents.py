@@ -58,6 +58,9 @@ SPECS = {
 }
 
 
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
 class ToolFunctions(Struct, frozen=True):
     """Tool implementations from the engine. The last two are None where the engine cannot answer them."""
 
@@ -134,6 +137,8 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
         raise UsageError("; ".join(wrong))
     return {name: values[name] for name in schema["properties"]}
 
+
+# --- agents ----------------------------------------------------------------------------------------------------------
 
 BUNDLED = Path(__file__).parent / "agents"
 ALL_TOOLS = ("search", "read_file", "outline", "references")

@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was found
 
 
+# --- passages --------------------------------------------------------------------------------------------------------
+
+
 class Item(Struct, frozen=True):
     """One passage. `number` is what the answer cites; `score` is its grade, None where it was not graded."""
 
@@ -135,6 +138,8 @@ def fence(texts: Iterable[str]) -> str:
     return digest.hexdigest()[:12]
 
 
+# --- what goes to a model --------------------------------------------------------------------------------------------
+
 ALWAYS = 3  # passages kept whatever their score: with fewer there is nothing to grade
 
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
@@ -222,6 +227,8 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
     """The words without a leading instruction, unless nothing else is left."""
     return words[1:] if len(words) > 1 and words[0] in INSTRUCTIONS else words
 
+
+# --- the answer without a model --------------------------------------------------------------------------------------
 
 PASSAGES = 3  # quoted in an answer
 PASSAGE_CHARS = 700  # per passage: the lines that answer best

@@ -298,6 +298,8 @@ def _build_answer(question: str, written: Written, found: Research, resources: R
     )
 
 
+# --- grading ---------------------------------------------------------------------------------------------------------
+
 UNGRADED_UP_TO = 2  # so few are not worth a call
 BATCH = 8  # passages per call: small models lose count beyond this
 GRADED_CHARS = 600  # per passage, the matching lines: enough to see what it is about

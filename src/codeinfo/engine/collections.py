@@ -67,6 +67,9 @@ _SHARED = 0o666  # mode of files that belong to a project, before the user's uma
 Download = Callable[[str, int], bytes]  # address, most bytes → content
 
 
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
 class CollectionList:
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / "collections"
@@ -157,6 +160,9 @@ class CollectionList:
 
 def _read(path: Path) -> str:
     return read_user_file(path, _MAX_LIST_BYTES) or ""
+
+
+# --- the source of an index ------------------------------------------------------------------------------------------
 
 
 class CollectionSource(Source, frozen=True):
@@ -287,6 +293,9 @@ def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -
     return Walk(kept, (*walked.skipped, *left))
 
 
+# --- fetching --------------------------------------------------------------------------------------------------------
+
+
 def find_fetched_tree(home: Path) -> Path | None:
     """The live tree of a collection, or None before its first sync."""
     try:
@@ -373,6 +382,9 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
         if old != tree:
             shutil.rmtree(old, ignore_errors=True)
     return tree
+
+
+# --- packing ---------------------------------------------------------------------------------------------------------
 
 
 def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:

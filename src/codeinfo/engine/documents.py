@@ -56,6 +56,9 @@ _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
 _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 
 
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
 def search_documents(
     indexes: Indexes,
     collections: Sequence[CollectionIndex],
@@ -279,6 +282,9 @@ def _line(chunk: ChunkRow, section: str) -> int:
     return chunk.start_line
 
 
+# --- one document ----------------------------------------------------------------------------------------------------
+
+
 def document_lines(store: SqliteStore, path: str) -> list[str]:
     """A document's text by line, from its passages; repeated table headers are counted once."""
     lines: dict[int, str] = {}
@@ -357,6 +363,9 @@ def _similar(store: SqliteStore, path: str) -> dict[str, float]:
         totals = np.bincount(joined.row_file, cosines, len(joined.paths))
         counts = np.maximum(joined.file_rows, 1)
         return {other: float(totals[at] / counts[at]) for at, other in enumerate(joined.paths)}
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
 
 
 class DocumentOperations:
@@ -635,6 +644,8 @@ class DocumentOperations:
         store, notes = self._indexes.open(index)
         return index, store, _document(store, request.document), notes
 
+
+# --- writing and syncing ---------------------------------------------------------------------------------------------
 
 MOST_NAME_BYTES = 200  # per path component: file systems stop at 255, and a file is first written under a longer name
 MOST_PARTS = 20

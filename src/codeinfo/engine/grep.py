@@ -68,6 +68,9 @@ LEFT_OUT = {
 Made = TypeVar("Made")
 
 
+# --- the files of a root ---------------------------------------------------------------------------------------------
+
+
 class File(NamedTuple):
     path: str
     key: str  # of its signature: the content hash, or where and when it was found; "" while the file is changing
@@ -155,6 +158,9 @@ class Found:
         for line in lines[:room]:
             symbol = symbols[line.number].qualified if line.number in symbols else ""
             self.matches.append(Match(file.path, line.number + 1, *shown_line(data, line), symbol, root))
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
 
 
 class GrepOperations:
@@ -256,6 +262,9 @@ class GrepOperations:
         return merged
 
 
+# --- what is searched ------------------------------------------------------------------------------------------------
+
+
 def load_signatures(store: SqliteStore) -> literal.Signatures:
     data = map_beside(store, SIGNATURES_FILE)
     try:
@@ -327,6 +336,9 @@ def _unindexed(file: File) -> tuple[File, str, str]:
 def _skipped_file(contents: Files, path: str) -> File | None:
     found = contents.find(path)
     return File(path, f"{path}:{found.size}:{found.mtime_ns}") if found and found.size <= MAX_BYTES else None
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
 
 
 class Scan:

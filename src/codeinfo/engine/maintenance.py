@@ -46,6 +46,9 @@ SHORT_COMMIT = 12  # characters
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is reported
 
 
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
 def status(index: IndexManager) -> IndexStatus:
     location = index.folder.path
     try:
@@ -78,6 +81,8 @@ def status(index: IndexManager) -> IndexStatus:
         notes=(*index.standing_notes(), *compiler_notes(index.root)),
     )
 
+
+# --- the state that a reply is based on ------------------------------------------------------------------------------
 
 MOST_COMPARED = 200  # files whose content is read to see whether a tree is clean
 
@@ -171,6 +176,9 @@ def _is_as_indexed(root: Path, row: SourceFile) -> bool:
     return (found.st_size, found.st_mtime_ns) == (row.size, row.mtime_ns)
 
 
+# --- clearing --------------------------------------------------------------------------------------------------------
+
+
 def clear(index: IndexManager) -> Cleared:
     location, existed = index.folder.path, index.folder.exists()
     size = bytes_under(location)
@@ -191,6 +199,9 @@ def clear_gone(cache: Path, path: str) -> Cleared | None:
         if not any(tree.root for tree in folder.trees()):
             folder.clear()
     return Cleared(str(root), str(folder.path), True, size - bytes_under(folder.path))
+
+
+# --- why a path is indexed or not ------------------------------------------------------------------------------------
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:
@@ -245,6 +256,8 @@ def _manifest(index: IndexManager) -> Mapping[str, ManifestRow]:
     except IndexDamaged:
         return {}
 
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
 
 _CHECKS_AT_ONCE = 8  # a project may know many collections
 
@@ -362,6 +375,8 @@ def _run_check(name: str, subject: str, look: Callable[[], str]) -> Check:
     except OSError as error:
         return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run `codeinfo doctor --debug`")
 
+
+# --- saved tokens ----------------------------------------------------------------------------------------------------
 
 WRITE_AFTER_S = 2.0  # counts are written in batches: a commit per call would cost more than the call
 

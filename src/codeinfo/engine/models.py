@@ -26,6 +26,9 @@ NO_CHAT_MODEL = (
 )
 
 
+# --- embedder and reranker -------------------------------------------------------------------------------------------
+
+
 class Models:
     """Each is created once; nothing loads or connects before first use."""
 
@@ -107,6 +110,9 @@ class Models:
         key = key_from_environment(name, self.config.secret(name)) if name else None
         limits = Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10)
         return EndpointReranker(RerankEndpoint(settings.base_url, settings.model, key, limits=limits))
+
+
+# --- the chat model --------------------------------------------------------------------------------------------------
 
 
 class ChatModel(Struct, frozen=True):

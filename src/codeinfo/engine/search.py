@@ -129,6 +129,9 @@ def _by_project(found: SearchResult) -> list[str]:
     return [", ".join(f"{root} ({count})" for root, count in counts.most_common())] if counts else []
 
 
+# --- one or several folders ------------------------------------------------------------------------------------------
+
+
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
     """Search all roots as one index: a word's rarity is that over all of them, so a root without an answer takes no
     rank."""
@@ -221,6 +224,9 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     return remarks
 
 
+# --- similar code ----------------------------------------------------------------------------------------------------
+
+
 def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> SearchResult:
     """Chunks similar to the one at a place, by words and meaning; the file itself is left out."""
     index, store, notes = opened
@@ -254,6 +260,9 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
     return replace(found, query=where, quality=quality, notes=(*found.notes, *notes))
 
 
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+
 def allowed_files(
     request: SearchRequest | GrepRequest, view: FileList, index: IndexManager, folders: Sequence[str] = ()
 ) -> NDArray[np.bool_] | None:
@@ -280,6 +289,8 @@ def allowed_files(
 def _among(values: Sequence[str], wanted: Collection[str]) -> NDArray[np.bool_]:
     return np.array([value in wanted for value in values], bool)
 
+
+# --- reranking -------------------------------------------------------------------------------------------------------
 
 OFF = "off"
 COMPARED = 3  # a call is close when the scores of this many first results are
@@ -423,6 +434,8 @@ def _chunk_text(hit: Hit, view: Snapshot) -> str:
     rows = range(max(first, near - 1), min(first + count, near + 2))
     return next((chunk.text for chunk in view.chunks(rows) if chunk.chunk_id == hit.chunk_id), "")
 
+
+# --- search by vectors alone, and the projects there are -------------------------------------------------------------
 
 CANDIDATES = 60  # rows considered before the policy, which drops some: a list is short only when there is nothing more
 MAX_LIMIT = 20

@@ -38,6 +38,9 @@ _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
 Part = TypeVar("Part", dict[str, Any], list[Any], str)
 
 
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
 class OpenAIChat:
     """A chat model behind an endpoint. Holds no connection: each reply has its own, and can be cancelled separately."""
 
@@ -205,6 +208,8 @@ def _message(message: Message) -> dict[str, Any]:
     return out
 
 
+# --- replies ---------------------------------------------------------------------------------------------------------
+
 _MOST_CALLS = 64  # tool calls in one reply; more means the model has lost its way
 
 # Endpoints' finish reasons, mapped to the port's. A filtered answer is a partial one.
@@ -307,6 +312,8 @@ def _part(value: Any, name: str, kind: type[Part]) -> Part:
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
+
+# --- models that endpoints offer -------------------------------------------------------------------------------------
 
 _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
 LOCAL_PORTS = {"LM Studio": 1234, "Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000}  # default ports of local servers

@@ -79,6 +79,9 @@ HEADERS = {
 }
 
 
+# --- hosts and tokens ------------------------------------------------------------------------------------------------
+
+
 class Access(Struct, frozen=True):
     """`hosts` are the only Host values that are answered; `reads` are paths whose POST changes nothing; with
     `private` every request needs the token or a session, since other machines can reach the address; `public` is the
@@ -138,6 +141,9 @@ def read_token_file(path: Path) -> str:
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError(f"{path} contains no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
     return token
+
+
+# --- the guard -------------------------------------------------------------------------------------------------------
 
 
 class Guard:
@@ -333,6 +339,8 @@ async def send_body(send: Send, status: int, kind: str, text: str, more: Iterabl
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
+
+# --- sessions --------------------------------------------------------------------------------------------------------
 
 COOKIE = "codeinfo_session"
 CODE_PARAMETER = "code"

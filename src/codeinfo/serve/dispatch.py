@@ -199,6 +199,8 @@ def check_length(text: str, name: str) -> str:
     return text
 
 
+# --- calls and the engine --------------------------------------------------------------------------------------------
+
 THREADS = 8  # concurrent runs; more wait
 # Concurrent searches: they compute in Python, so more threads only compete for the interpreter. With 8 threads on
 # 20,000 chunks a search takes 60 ms of CPU, with one or two 18.
@@ -308,6 +310,9 @@ class EngineLease:
             engine, self._engine = self._engine, None
         if engine is not None and self._idle_s is not None:
             engine.close()
+
+
+# --- projects --------------------------------------------------------------------------------------------------------
 
 
 class Projects:
@@ -440,6 +445,9 @@ def file_within(root: str, given: str) -> str:
         raise CodeInfoError(
             f"{given!r} is not in the project", next_step="Give a file of the project", code="FOLDER_REFUSED"
         ) from None
+
+
+# --- running a call --------------------------------------------------------------------------------------------------
 
 
 class Limiter:

@@ -43,6 +43,9 @@ _HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 _READ_BYTES = 1 << 16
 
 
+# --- events of the file system ---------------------------------------------------------------------------------------
+
+
 class Watch:
     """One root. `is_clean` answers from the events since `start`; if nothing can be watched it is always False."""
 
@@ -168,6 +171,8 @@ def _notify_init() -> int:
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
+
+# --- refreshes -------------------------------------------------------------------------------------------------------
 
 _LOOK_S = 0.1  # between checks of a running refresh: the granularity of its progress
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet

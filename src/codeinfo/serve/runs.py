@@ -49,6 +49,9 @@ _CLOSE_S = 5.0
 log = logging.getLogger(__name__)
 
 
+# --- answers in progress ---------------------------------------------------------------------------------------------
+
+
 class Notifier:
     """Wakes tasks of the server's event loop from any thread. Several calls before a task runs count as one."""
 
@@ -322,6 +325,8 @@ class Runs:
 
         return self._engine.answers.answer(request, replace(run.call.listener("REST"), text=show, step=show_step))
 
+
+# --- what all routes share -------------------------------------------------------------------------------------------
 
 LOG_LINES = 1000
 MOST_FOLDERS = 500  # listed at once
