@@ -175,19 +175,18 @@ class ScriptedEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in words(text):
-                code = zlib.crc32(stem(word).encode())
-                row[code % self.dimension] += 1.0 if code & 0x8000_0000 else -1.0
-            if not row.any():
-                row[0] = 1.0  # a text without words still has a vector, the same for all of them
-            row /= np.linalg.norm(row)
-        return rows
+        return np.array([self.embed_query(text) for text in texts], np.float32).reshape(-1, self.dimension)
 
     def embed_query(self, text: str) -> Vectors:
-        row: Vectors = self.embed_documents([text])[0]
-        return row
+        import numpy as np
+
+        row = np.zeros(self.dimension, np.float32)
+        for word in words(text):
+            code = zlib.crc32(stem(word).encode())
+            row[code % self.dimension] += 1.0 if code & 0x8000_0000 else -1.0
+        if not row.any():
+            row[0] = 1.0  # a text without words still has a vector, the same for all of them
+        return row / np.float32(np.linalg.norm(row))
 
 
 # --- rerankers -------------------------------------------------------------------------------------------------------
