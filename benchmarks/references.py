@@ -32,7 +32,7 @@ from codeinfo.graph.names import NameResolver
 from codeinfo.graph.scip import ScipIndex
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references
-from codeinfo.languages.model import family, named
+from codeinfo.languages.model import get_language, language_family
 
 PACKAGES = ("@sourcegraph/scip-python", "@sourcegraph/scip-typescript", "typescript")
 # Project → (oracle, folder that it is run in, further arguments). Only what lies below the folder is compared.
@@ -179,10 +179,10 @@ def compare(names: NameResolver, truth: Truth, spoken: str) -> Figures:
         by_path[place.path].append(place)
     for path, places in by_path.items():
         unit = index.unit(path)
-        if unit is None or family(unit.facts.language) != spoken:
+        if unit is None or language_family(unit.facts.language) != spoken:
             continue
         lines = index.lines(unit.facts.file_id)
-        skipped = named(unit.facts.language).syntax.keywords
+        skipped = get_language(unit.facts.language).syntax.keywords
         found, possible = _found(names, path)
         defining = {(d.start_line, d.name) for d in unit.definitions}
         for place in {*places, *found}:
@@ -228,13 +228,15 @@ def _found(names: NameResolver, path: str) -> tuple[dict[Place, set[SymbolId]], 
     for use in all_references(index.uses(unit.facts.file_id)):
         place = Place(path, use.line, use.name)
         resolution = names.resolve(unit, use)
-        found[place].update(_variant(symbol, family(unit.facts.language)) for symbol in resolution.symbols)
+        found[place].update(_variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols)
         if resolution.possible and not resolution.symbols:
             defining = [index.unit(one) for one in index.defining(use.name)]
             having = {
-                _variant(SymbolId(one.facts.path, one.without_namespace(d.qualified)), family(unit.facts.language))
+                _variant(
+                    SymbolId(one.facts.path, one.without_namespace(d.qualified)), language_family(unit.facts.language)
+                )
                 for one in defining
-                if one is not None and family(one.facts.language) == family(unit.facts.language)
+                if one is not None and language_family(one.facts.language) == language_family(unit.facts.language)
                 for d in one.by_name.get(use.name, ())
             }
             if len(having) == 1:

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from codeinfo.graph.names import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
-from codeinfo.languages.model import FileFacts, family
+from codeinfo.languages.model import FileFacts, language_family
 from codeinfo.settings import CodeSettings
 
 _IDLE_S = 180.0  # idle time before a server is stopped; the next question starts another
@@ -434,7 +434,7 @@ class LanguageServers:
         notes = []
         by_family: dict[str, list[Question]] = {}
         for question in questions:
-            by_family.setdefault(family(files[question.path].language), []).append(question)
+            by_family.setdefault(language_family(files[question.path].language), []).append(question)
         for name, asked in by_family.items():
             if name not in SERVERS:
                 answers.update(dict.fromkeys(asked, ()))

@@ -40,7 +40,7 @@ from codeinfo.knowledge.patterns import (
 )
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
-from codeinfo.languages.model import named
+from codeinfo.languages.model import get_language
 from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decode_stored, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
@@ -286,7 +286,7 @@ class ProjectPatterns:
         """Languages with a large share of the product for which no detector reports anything."""
         product = Counter(row.language for path, row in store.manifest().items() if is_product(path, row.kind))
         largest = [language for language, _ in product.most_common(1)]  # with or without a syntax tree
-        parsed = {language: count for language, count in product.items() if named(language).syntax is not None}
+        parsed = {language: count for language, count in product.items() if get_language(language).syntax is not None}
         least = LEAST_PART * sum(parsed.values())
         unknown = {one for one, count in parsed.items() if count >= least}.union(largest)
         return sorted(one for one in unknown if not self._matcher.knows(one))

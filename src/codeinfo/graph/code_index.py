@@ -28,10 +28,10 @@ from codeinfo.languages.model import (
     Outcome,
     Resolver,
     Tree,
-    family,
+    get_language,
     is_config,
+    language_family,
     last_name,
-    named,
     nearest_all,
 )
 from codeinfo.model import Definition, Import, Skip, SourceFile
@@ -53,7 +53,7 @@ class ImportResolver:
         self._languages: dict[Callable[[Tree], Resolver], Resolver] = {}
 
     def _imports(self, language: str) -> Resolver | None:
-        make = named(language).imports.resolver
+        make = get_language(language).imports.resolver
         if make is None:
             return None
         if make not in self._languages:
@@ -78,7 +78,7 @@ class ImportResolver:
         if rules.timed and (timing := import_timing(packed)):
             imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
         if rules.paths:
-            imports = [*imports, *self._taken_by_path(source, imports, packed)]
+            imports = [*imports, *self._imports_by_path(source, imports, packed)]
         used = _collect_used(rules, imports, packed) if rules.by_use or self.visible(source) else {}
         open_names = _OpenNames(used, _find_settled(source, imports), rules.types_only)
         edges: dict[str, Edge] = {}
@@ -89,8 +89,12 @@ class ImportResolver:
                 loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
                 continue
             for edge in self._edges(source, written, outcome, open_names):
-                _add(edges, edge)
-        implicit = _in_full(language, source, open_names) if rules.whole_names else self._implicit(source, open_names)
+                _merge_edge(edges, edge)
+        implicit = (
+            _whole_name_edges(language, source, open_names)
+            if rules.whole_names
+            else self._implicit_edges(source, open_names)
+        )
         for edge in implicit:
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
@@ -105,20 +109,20 @@ class ImportResolver:
             return edges
         qualifier = source.rules.imports.qualifier
         meant = names.of_package(qualifier(written)) if qualifier else names.open
-        taken = self._taken(source, [edge.target for edge in edges], meant)
+        taken = self._used_names(source, [edge.target for edge in edges], meant)
         needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its side effects; elsewhere an import none of whose names is used needs no
         # file.
         return edges if not needed and qualifier else needed
 
-    def _implicit(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+    def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
         visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
         return [
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
-            for path, listed in self._taken(source, visible, names.open).items()
+            for path, listed in self._used_names(source, visible, names.open).items()
         ]
 
-    def _taken_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
+    def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
         """What is used by its full path without an import, if that leads to a file here. A variable may share a
         crate's name: its members are lower-case and not defined in the crate's own file."""
         for written in path_imports(unpack(packed)[0], {one.line for one in imports}):
@@ -128,7 +132,7 @@ class ImportResolver:
             if is_path or any(name in self.tree.files[target.path].exports for target in outcome.targets):
                 yield from (written,) if outcome.status == "internal" else ()
 
-    def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    def _used_names(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
         """What is used of each file. If several define a name, as two programs of one repository may, the nearest to
         the source are meant."""
         definers: dict[str, list[str]] = {}
@@ -143,7 +147,7 @@ class ImportResolver:
         return {path: tuple(listed) for path, listed in taken.items()}
 
 
-def _in_full(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Edge]:
+def _whole_name_edges(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Edge]:
     """Modules used by their full name, which needs no import."""
     return [
         Edge(source.path, path, line, (name,), implicit=True)
@@ -185,7 +189,7 @@ def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str
     return frozenset(bound)
 
 
-def _add(edges: dict[str, Edge], edge: Edge) -> None:
+def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge per pair of files: the first line, all the names."""
     known = edges.get(edge.target)
     if known is not None:
@@ -207,7 +211,7 @@ def refresh_graph(
     changed = [file for file in listed if file.file_id not in old]
     fresh = file_facts(changed, facts, everything=not old)
     files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
-    stale = _stale(known, files, changed)
+    stale = _stale_paths(known, files, changed)
     if known is None or not have_same_exports(known.files, files):
         imports = None
     if not stale and known is not None:
@@ -233,7 +237,7 @@ def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFac
 
 def project_tree(files: Mapping[str, FileFacts], root: Path, contents: Files) -> Tree:
     configs = _configs(contents, [path for path in files if is_config(path)])
-    languages = [named(name).imports for name in {file.language for file in files.values()}]
+    languages = [get_language(name).imports for name in {file.language for file in files.values()}]
     for rules in languages:
         if rules.manifest and rules.manifest not in configs:
             configs[rules.manifest] = _manifest_above(root, rules)
@@ -244,14 +248,14 @@ def project_tree(files: Mapping[str, FileFacts], root: Path, contents: Files) ->
 def configs_above(root: Path) -> dict[str, str]:
     """What the folders above the root, up to the repository's own, configure about imports."""
     found: dict[str, str] = {}
-    for depth, folder in enumerate(_around(root)[:MOST_ABOVE], start=1):
+    for depth, folder in enumerate(_folders_above(root)[:MOST_ABOVE], start=1):
         with contextlib.suppress(OSError):
             names = sorted(path.name for path in folder.iterdir() if is_config(path.name))
             found.update({"../" * depth + name: _config(folder, name) for name in names})
     return found
 
 
-def _around(root: Path) -> list[Path]:
+def _folders_above(root: Path) -> list[Path]:
     """The folders above the root in the same repository; all of them without a repository. A project that is not
     checked out has none."""
     inside = [root, *root.parents] if root.is_dir() else []
@@ -265,7 +269,7 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
         return ""
     nested = (
         rules.nested_manifest(_config(folder, rules.manifest), root.relative_to(folder).as_posix())
-        for folder in _around(root)
+        for folder in _folders_above(root)
     )
     return next(filter(None, nested), "")
 
@@ -280,7 +284,7 @@ def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool)
 
 
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
-    rules = named(file.language).names
+    rules = get_language(file.language).names
     packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
     inside = {f"{package}." for package in packages}
     offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
@@ -318,7 +322,7 @@ def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[s
     )
 
 
-def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
+def _stale_paths(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
     """The files whose links must be recomputed."""
     if known is None:
         return set(files)
@@ -332,8 +336,8 @@ def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequenc
         now, before = files[path], known.files[path]
         if now.rules.imports.by_use and (now.exports, now.packages) != (before.exports, before.packages):
             moved.add(now.language)
-    families = {family(language) for language in moved}
-    return {p for p, one in files.items() if p in reread or family(one.language) in families}
+    families = {language_family(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or language_family(one.language) in families}
 
 
 def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFacts) -> dict[str, Links]:

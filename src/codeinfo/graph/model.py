@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, family
+from codeinfo.languages.model import FileFacts, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
@@ -224,7 +224,9 @@ class Graph(Struct, frozen=True, dict=True):
         if facts is None or facts.is_test or not facts.folder:  # tests at the top cover everything
             return ()
         tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
-        beside = [test for test in tests if family(self.files[test].language) == family(facts.language)]
+        beside = [
+            test for test in tests if language_family(self.files[test].language) == language_family(facts.language)
+        ]
         names = {name.lower() for name in facts.exports}
         named = [test for test in beside if _TEST_MARK.sub("", _stem(test)) in names]
         return tuple(named or (beside if len(beside) <= _MOST_BESIDE else ()))

@@ -7,7 +7,7 @@ cannot be followed is neither claimed nor denied: it stays a syntactic match.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from string import ascii_letters, digits
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ _FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # 
 _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
 _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
-_ITERATION, _STEPS = ("__iter__", "__aiter__"), ("__next__", "__anext__")
+_ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
 _MAX_STEPS = 12  # from one binding to the next
 _MOST_CHAINED = 12  # lines of one call chain
 
@@ -67,15 +67,15 @@ class Receivers:
 
     def evaluate(self, unit: Unit, receiver: str, use: Reference) -> Meaning:
         """The modules or types a receiver stands for; empty if it cannot be followed."""
-        found = [one for links in value_links(receiver) for one in self._chain(unit, links, use)]
+        found = [one for links in value_links(receiver) for one in self._evaluate_chain(unit, links, use)]
         return list(dict.fromkeys(found))
 
-    def _chain(self, unit: Unit, links: Links, use: Reference) -> Meaning:
+    def _evaluate_chain(self, unit: Unit, links: Links, use: Reference) -> Meaning:
         for length in range(len(links), 1, -1):  # `import a.b` binds the path
             if not any(called for _, called in links[: length - 1]):
-                bound = self._binder.bound(unit, ".".join(name for name, _ in links[:length]))
+                bound = self._binder.resolve_imported(unit, ".".join(name for name, _ in links[:length]))
                 if bound:
-                    return self._attributes(self._values(bound, links[length - 1][1]), links[length:], unit, use)
+                    return self._follow_attributes(self._values(bound, links[length - 1][1]), links[length:], unit, use)
         (first, called), *rest = links
         own = unit.facts.rules.names
         if unit.facts.rules.imports.paths and first in _PATH_STARTS:
@@ -87,15 +87,15 @@ class Receivers:
             if called and not called.startswith("("):
                 current = self._elements(current)
         else:
-            current = self._first(unit, first, called, use)
-        return self._attributes(current, rest, unit, use)
+            current = self._evaluate_first(unit, first, called, use)
+        return self._follow_attributes(current, rest, unit, use)
 
-    def _attributes(self, current: Meaning, links: Links, unit: Unit, use: Reference) -> Meaning:
+    def _follow_attributes(self, current: Meaning, links: Links, unit: Unit, use: Reference) -> Meaning:
         for name, called in links:
-            if name in _FIRST_ARGUMENT and called.startswith("(") and (made := self._argument(unit, called, use)):
-                current = made
-                continue
-            current = list(dict.fromkeys(value for owner in current for value in self._attribute(owner, name, called)))
+            values = self._evaluate_argument(unit, name, called, use) or (
+                value for owner in current for value in self._evaluate_attribute(owner, name, called)
+            )
+            current = list(dict.fromkeys(values))
         return current
 
     def _own_type(self, unit: Unit, within: str, *, inherited: bool) -> list[SymbolId]:
@@ -108,14 +108,14 @@ class Receivers:
             scope = scope.rpartition(".")[0]
         return []
 
-    def _first(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
+    def _evaluate_first(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
         """The value of a local variable comes first, since it hides the rest."""
         rows = self._binder.local_rows(unit, name, use, before=True)
         if rows:
-            return self._called_or_indexed(self._of_rows(unit, rows, use.line), called)
-        if name in _FIRST_ARGUMENT and called.startswith("(") and (made := self._argument(unit, called, use)):
+            return self._called_or_indexed(self._evaluate_rows(unit, rows, use.line), called)
+        if made := self._evaluate_argument(unit, name, called, use):
             return made
-        found = self._binder.bare(unit, name, use.within)
+        found = self._binder.resolve_bare(unit, name, use.within)
         return self._values(found or self._path_start(unit, name, use.line), called)
 
     def _path_start(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
@@ -126,29 +126,31 @@ class Receivers:
         above = range(line, max(line - _MOST_CHAINED, 0), -1)
         return self._binder.path_start(unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
 
-    def _argument(self, unit: Unit, called: str, use: Reference) -> Meaning:
-        first = called[1:].partition(")")[0].partition(",")[0].strip()
+    def _evaluate_argument(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
+        """What a function returns that returns what its first argument names."""
+        is_call = name in _FIRST_ARGUMENT and called.startswith("(")
+        first = called[1:].partition(")")[0].partition(",")[0].strip() if is_call else ""
         return self._types(unit, first, use.within) if first else []
 
     # --- bindings ---
 
-    def _of_rows(self, unit: Unit, rows: list[Row], line: int) -> Meaning:
+    def _evaluate_rows(self, unit: Unit, rows: list[Row], line: int) -> Meaning:
         """The written type; otherwise the nearest value above."""
         typed = [row for row in rows if row.mark == ":"]
         above = [row for row in typed or rows if row.line <= line]
         if typed:
-            return self.of_row(unit, above[-1] if above else typed[0])
+            return self.evaluate_row(unit, above[-1] if above else typed[0])
         for row in reversed(above or rows[:1]):
             if row.text and not (row.line == line and row.text.startswith(f"{row.name}.")):  # `x = x.next()`
-                return self.of_row(unit, row)
+                return self.evaluate_row(unit, row)
         return []
 
     @property
     def remembered(self) -> int:
         return len(self._known)
 
-    def of_row(self, unit: Unit, row: Row) -> Meaning:
-        return self._once((unit.facts.path, row), lambda: self._evaluate_row(unit, row)) if row.text else []
+    def evaluate_row(self, unit: Unit, row: Row) -> Meaning:
+        return self._once((unit.facts.path, row), lambda: self._read_row(unit, row)) if row.text else []
 
     def _once(self, key: Hashable, evaluate: Callable[[], Meaning]) -> Meaning:
         known = self._known.get(key)
@@ -165,20 +167,20 @@ class Receivers:
             self._known[key] = found
         return found
 
-    def _evaluate_row(self, unit: Unit, row: Row) -> Meaning:
+    def _read_row(self, unit: Unit, row: Row) -> Meaning:
         if row.mark == ":":
             return self._types(unit, row.text, row.scope)
         if cast := cast_type(row.text):
             return self._types(unit, cast, row.scope)
         use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
         if row.mark == "~":
-            return self._handed(unit, row, use)
+            return self._passed_values(unit, row, use)
         found = self.evaluate(unit, row.text, use)
         if row.mark == "@":
             return self._elements(found)
-        return self._entered(found) if row.mark == "^" else found
+        return self._enter(found) if row.mark == "^" else found
 
-    def _handed(self, unit: Unit, row: Row, use: Reference) -> Meaning:
+    def _passed_values(self, unit: Unit, row: Row, use: Reference) -> Meaning:
         """`xs.map(x => …)`: an element; `made.then(x => …)`: the value itself."""
         receiver, _, method = row.text.rpartition(".")
         if method in _FOLDS:
@@ -192,7 +194,7 @@ class Receivers:
             if isinstance(one, SymbolId):
                 found += self._element_of_type(one)
             elif isinstance(one, Many):
-                found += self._held_by(one)
+                found += self._element_types(one)
         return found
 
     def _element_of_type(self, owner: SymbolId) -> Meaning:
@@ -200,29 +202,26 @@ class Receivers:
         rows = self._binder.bindings(unit).inside(UNDERLYING, owner.qualified) if unit else []
         if unit and rows:
             return self._elements([one for one in self._types(unit, rows[0].text, "") if isinstance(one, Many)])
-        made = [
-            one for name in _ITERATION for member in self._binder.member(owner, name) for one in self._returns(member)
-        ]
-        return [value for one in made if isinstance(one, Many) for value in self._held_by(one)] or self._stepped(made)
+        made = self._call_methods(owner, _ITERATION)
+        held = [value for one in made if isinstance(one, Many) for value in self._element_types(one)]
+        return held or [value for one in made if isinstance(one, SymbolId) for value in self._call_methods(one, _STEPS)]
 
-    def _stepped(self, iterators: Meaning) -> Meaning:
-        owners = [one for one in iterators if isinstance(one, SymbolId)]
-        members = [member for one in owners for name in _STEPS for member in self._binder.member(one, name)]
-        return [value for member in members for value in self._returns(member)]
+    def _call_methods(self, owner: SymbolId, names: Iterable[str]) -> Meaning:
+        members = [member for name in names for member in self._binder.find_member(owner, name)]
+        return [value for member in members for value in self._return_values(member)]
 
-    def _held_by(self, many: Many) -> Meaning:
+    def _element_types(self, many: Many) -> Meaning:
         unit = self._binder.unit(many.path)
         return self._types(unit, many.element, many.scope) if unit else []
 
-    def _entered(self, values: Meaning) -> Meaning:
+    def _enter(self, values: Meaning) -> Meaning:
         """What `with` yields: a container is a generator turned into a context manager."""
         found: Meaning = []
         for one in values:
             if isinstance(one, Many):
-                found += self._held_by(one)
+                found += self._element_types(one)
             elif isinstance(one, SymbolId):
-                members = [*self._binder.member(one, "__enter__"), *self._binder.member(one, "__aenter__")]
-                found += [value for member in members for value in self._returns(member)] or [one]
+                found += self._call_methods(one, _ENTERING) or [one]
         return found
 
     # --- types ---
@@ -236,7 +235,7 @@ class Receivers:
             if written.name in ("Self", "self", "this", "static"):
                 found += self._own_type(unit, scope, inherited=False)
                 continue
-            meant = self._binder.dotted(unit, written.name, unit.without_namespace(scope))
+            meant = self._binder.resolve_dotted(unit, written.name, unit.without_namespace(scope))
             if meant:
                 found += [one for one in meant if not isinstance(one, SymbolId) or self._is_type(one)] or [
                     value for one in meant if isinstance(one, SymbolId) for value in self._instance(one)
@@ -269,7 +268,7 @@ class Receivers:
             elif definition.is_type:
                 values += self._elements([one]) if called.startswith("[") and "(" not in called else [one]
             else:
-                values += self._held(one, definition, called)
+                values += self._value_of(one, definition, called)
         return values
 
     def _called_or_indexed(self, values: Meaning, called: str) -> Meaning:
@@ -285,12 +284,10 @@ class Receivers:
         """The result of calling a value: an object's `__call__`, an instance of a class, a function's return type."""
         definition = self._binder.definition(owner)
         if definition is not None and definition.is_function:
-            return self._returns(owner)
-        if found := [one for member in self._binder.member(owner, "__call__") for one in self._returns(member)]:
-            return found
-        return [owner]
+            return self._return_values(owner)
+        return self._call_methods(owner, ("__call__",)) or [owner]
 
-    def _held(self, symbol: SymbolId, definition: Definition, called: str) -> Meaning:
+    def _value_of(self, symbol: SymbolId, definition: Definition, called: str) -> Meaning:
         unit = self._binder.unit(symbol.path)
         if unit is None:
             return []
@@ -298,11 +295,11 @@ class Receivers:
             definition = self._function(unit, symbol) or definition
         if definition.is_function:
             if called.startswith("(") or definition.kind == "method":
-                found = self._decorated(unit, symbol, called) or self._returns(symbol)
+                found = self._apply_decorator(unit, symbol, called) or self._return_values(symbol)
                 rest = called[called.find(")") + 1 :] if called.startswith("(") else called
                 return self._called_or_indexed(found, rest)
-            return self._decorated(unit, symbol, "")
-        found = self._of_rows(unit, self._rows_of(unit, symbol), definition.start_line)
+            return self._apply_decorator(unit, symbol, "")
+        found = self._evaluate_rows(unit, self._rows_of(unit, symbol), definition.start_line)
         return self._called_or_indexed(found, called)
 
     def _rows_of(self, unit: Unit, symbol: SymbolId) -> list[Row]:
@@ -311,7 +308,7 @@ class Receivers:
         rows = [row for row in self._binder.bindings(unit).of(name) if unit.without_namespace(row.scope) == outer]
         return [row for row in rows if row.text]
 
-    def _returns(self, symbol: SymbolId) -> Meaning:
+    def _return_values(self, symbol: SymbolId) -> Meaning:
         unit, definition = self._binder.unit(symbol.path), self._binder.definition(symbol)
         if unit is None or definition is None:
             return []
@@ -323,7 +320,7 @@ class Receivers:
             if definition.start_line <= row.line <= definition.end_line
         ]
         typed = [row for row in rows if row.mark == ":"]
-        return [value for row in typed[:1] or rows for value in self.of_row(unit, row)]
+        return [value for row in typed[:1] or rows for value in self.evaluate_row(unit, row)]
 
     def _function(self, unit: Unit, symbol: SymbolId) -> Definition | None:
         """The method named like a field, as in Rust's builders."""
@@ -331,7 +328,7 @@ class Receivers:
         same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
         return next(same, None)
 
-    def _decorated(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
+    def _apply_decorator(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
         """A decorator with a known return type turns the function into that."""
         rows = (
             self._binder.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
@@ -339,18 +336,18 @@ class Receivers:
         if not rows:
             return []
         row = rows[0]._replace(scope=symbol.qualified.rpartition(".")[0])
-        values = self.of_row(unit, row)
+        values = self.evaluate_row(unit, row)
         made: Meaning = [one for one in values if isinstance(one, SymbolId) and self._is_type(one)]
         return self._called_or_indexed(made, called) if called else made
 
     # --- members ---
 
-    def _attribute(self, owner: SymbolId | ModuleId | Many, name: str, called: str) -> Meaning:
+    def _evaluate_attribute(self, owner: SymbolId | ModuleId | Many, name: str, called: str) -> Meaning:
         if isinstance(owner, Many):
             if name in _ELEMENT_METHODS and called:
-                return self._held_by(owner) if name != "values" else [owner]
+                return self._element_types(owner) if name != "values" else [owner]
             return [owner] if name in _SAME_METHODS and called else []
-        found = self._values(self._binder.attribute(owner, name), called)
+        found = self._values(self._binder.resolve_attribute(owner, name), called)
         if found or isinstance(owner, ModuleId):
             return found
         return self._called_or_indexed(self.field(owner, name), called)
@@ -360,11 +357,11 @@ class Receivers:
 
         def assigned() -> Meaning:
             lineage = self._binder.lineage(owner)
-            return next((found for one in lineage if (found := self._assigned(one, name))), [])
+            return next((found for one in lineage if (found := self._find_assigned(one, name))), [])
 
         return self._once((owner, name), assigned)
 
-    def _assigned(self, owner: SymbolId, name: str) -> Meaning:
+    def _find_assigned(self, owner: SymbolId, name: str) -> Meaning:
         unit = self._binder.unit(owner.path)
         if unit is None:
             return []
@@ -376,7 +373,7 @@ class Receivers:
             or (row.name == name and unit.without_namespace(row.scope) == owner.qualified)
         ]
         for row in sorted(rows, key=lambda row: row.mark != ":"):
-            if found := self.of_row(unit, row):
+            if found := self.evaluate_row(unit, row):
                 return found
         return []
 
@@ -476,37 +473,37 @@ class NameResolver:
         return self._binder.bases(symbol)
 
     def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
-        return self._binder.member(owner, name)
+        return self._binder.find_member(owner, name)
 
     def resolve(self, unit: Unit, use: Reference) -> Resolution:
         compiler = self.index.compiler
         if compiler is not None and compiler.covers(unit.facts.path):
-            proven = self._by_compiler(compiler, unit, use)
+            proven = self._resolve_by_compiler(compiler, unit, use)
             if proven is not None:
                 return proven
         if unit.facts.rules.names.whole_modules:
-            return self._in_module(unit, use)
+            return self._resolve_in_module(unit, use)
         if unit.facts.rules.names.symbols and self.is_symbol(unit, use):
             return _UNKNOWN
         if use.receiver:
-            return self._imported(unit, use) or self._with_receiver(unit, use)
+            return self._resolve_import_path(unit, use) or self._resolve_with_receiver(unit, use)
         if self._binder.local_rows(unit, use.name, use):
             return _OTHER
-        if use.name in unit.renamed and (found := self._binder.renamed(unit, use.name, use.line)):
+        if use.name in unit.renamed and (found := self._binder.resolve_renamed(unit, use.name, use.line)):
             return Resolution(tuple(one for one in found if isinstance(one, SymbolId)))
-        return self._without_receiver(unit, use)
+        return self._resolve_bare(unit, use)
 
-    def _imported(self, unit: Unit, use: Reference) -> Resolution | None:
+    def _resolve_import_path(self, unit: Unit, use: Reference) -> Resolution | None:
         """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
         for written in unit.by_shown.get(use.name, ()):
             path = _SEPARATORS.sub(".", written.module)
             listed = use.name in written.names and path.endswith(use.receiver)
             if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
-                found = self._binder.bound(unit, written.alias or use.name)
+                found = self._binder.resolve_imported(unit, written.alias or use.name)
                 return Resolution(tuple(one for one in found if isinstance(one, SymbolId))) if found else None
         return None
 
-    def _by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
+    def _resolve_by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
         """What the project's own compiler says; None if it does not know, or if its target has changed since."""
         text = self.index.lines(unit.facts.file_id).get(use.line, "")
         found: list[SymbolId] = []
@@ -532,7 +529,7 @@ class NameResolver:
         inside = [d for d in unit.definitions if d.qualified.rpartition(".")[0] == one.qualified]
         return any(compiler.defines(path, line, symbol) for line in (one.start_line, *(d.start_line for d in inside)))
 
-    def _in_module(self, unit: Unit, use: Reference) -> Resolution:
+    def _resolve_in_module(self, unit: Unit, use: Reference) -> Resolution:
         """The first occurrence on the line that can be followed decides."""
         text = self.index.lines(unit.facts.file_id).get(use.line, "")
         best = _OTHER
@@ -555,18 +552,18 @@ class NameResolver:
         bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
         return bool(bare) and all(bare)
 
-    def _without_receiver(self, unit: Unit, use: Reference) -> Resolution:
-        found = self._binder.bare(unit, use.name, use.within)
+    def _resolve_bare(self, unit: Unit, use: Reference) -> Resolution:
+        found = self._binder.resolve_bare(unit, use.name, use.within)
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if len(symbols) > _MOST_MEANT:
             return _UNKNOWN
-        if symbols or (symbols := self._linked(unit, use)):
+        if symbols or (symbols := self._find_linked(unit, use)):
             return Resolution(symbols)
         rules = unit.facts.rules.names
         explained = rules.explicit and not rules.implicit_self
         return _OTHER if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
-    def _linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    def _find_linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
         """A C function has one name in the whole program: if only one file defines it, a call means that."""
         if not unit.facts.rules.names.linked or use.role != "call":
             return ()
@@ -581,7 +578,7 @@ class NameResolver:
             return ()
         return (SymbolId(found[0][0], use.name),)
 
-    def _with_receiver(self, unit: Unit, use: Reference) -> Resolution:
+    def _resolve_with_receiver(self, unit: Unit, use: Reference) -> Resolution:
         """The same receiver in the same function means the same until its first name is rebound."""
         if use.receiver.startswith(_LITERAL):
             return _OTHER
@@ -593,48 +590,48 @@ class NameResolver:
         if known is None:
             owners = self._receivers.evaluate(unit, use.receiver, use)
             if not owners and not rows and self._binder.is_namespace(unit, use.receiver):
-                known = self._received[key] = self._without_receiver(unit, use)
+                known = self._received[key] = self._resolve_bare(unit, use)
                 return known
             if use.receiver.endswith("{}"):  # a key passed to a constructor is its parameter
                 types = [one for one in owners if isinstance(one, SymbolId)]
-                owners = [one for one in types if not self._binder.member(one, "__init__")]
+                owners = [one for one in types if not self._binder.find_member(one, "__init__")]
             # A caller asking about a name from outside wants its uses.
             is_foreign = not self._foreign.only(use.name) and self._foreign.has(unit, first)
             is_ours = owners or rows or not is_foreign
-            known = self._received_by(owners, use.name) if is_ours else _OTHER
+            known = self._resolve_member(owners, use.name) if is_ours else _OTHER
             if use.receiver.endswith("{}") and not known.symbols:
                 known = _OTHER  # the name of an argument
             self._received[key] = known
         return known
 
-    def _received_by(self, owners: Meaning, name: str) -> Resolution:
+    def _resolve_member(self, owners: Meaning, name: str) -> Resolution:
         known_owners = [one for one in owners if not isinstance(one, Many)]
         if not known_owners:
             return _OTHER if owners else _UNKNOWN
-        found = [one for owner in known_owners for one in self._binder.attribute(owner, name)]
+        found = [one for owner in known_owners for one in self._binder.resolve_attribute(owner, name)]
         symbols = tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
         if symbols:
             return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
         # A module has what its file exports; a table may take the rest from another one.
         known = any(
-            not self._rules(owner.paths[0]).tables if isinstance(owner, ModuleId) else self._closed(owner)
+            not self._name_rules(owner.paths[0]).tables if isinstance(owner, ModuleId) else self._is_closed(owner)
             for owner in known_owners
         )
         return _OTHER if known else _UNKNOWN
 
-    def _rules(self, path: str) -> NameRules:
+    def _name_rules(self, path: str) -> NameRules:
         unit = self.index.unit(path)
         return unit.facts.rules.names if unit else NameRules()
 
-    def _closed(self, owner: SymbolId) -> bool:
+    def _is_closed(self, owner: SymbolId) -> bool:
         """Whether all members of a type are known: each of its bases was found. In C++ aliases and macros add some."""
         definition = self._binder.definition(owner)
         if definition is None or self.index.graph.files[owner.path].rules.imports.headers:
             return False
-        if definition.kind == "trait" and self._rules(owner.path).open_traits:
+        if definition.kind == "trait" and self._name_rules(owner.path).open_traits:
             return False
         found = self._binder.bases(owner)
-        return len(found) >= len(definition.bases) and all(self._closed(base) for base in found[:4] if base != owner)
+        return len(found) >= len(definition.bases) and all(self._is_closed(base) for base in found[:4] if base != owner)
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from codeinfo.graph.model import Edge, Graph, relations, same_stem
 from codeinfo.graph.references import find_import, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import STYLESHEETS, is_generated, is_migration, is_product
-from codeinfo.languages.model import FileFacts, named
+from codeinfo.languages.model import FileFacts, get_language
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -279,7 +279,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
                 for edge in index.graph.edges_to(path):
                     if edge.source in seen or edge.source in found:
                         continue
-                    taken = _taken(index, edge, names, is_origin=path in origins)
+                    taken = _taken_names(index, edge, names, is_origin=path in origins)
                     if taken is None:
                         continue
                     given = _reexport_names(index, edge, taken)
@@ -303,7 +303,7 @@ def _headers(graph: Graph, path: str) -> list[str]:
     return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
 
 
-def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
+def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
     """Which of some names an import takes; None if none of them. An import without names takes all of a changed
     file, and from a re-exporting file the names in use."""
     listed = frozenset(edge.names)
@@ -556,7 +556,7 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     tree, as templates call functions. A file that took too long to parse has none either."""
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
-        if named(file.language).markup is None or _HEADER.search(file.path):
+        if get_language(file.language).markup is None or _HEADER.search(file.path):
             text = index.lines(file_id).joined()
             words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):

@@ -20,7 +20,7 @@ from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Que
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, family, is_inline_test, named
+from codeinfo.languages.model import FileFacts, get_language, is_inline_test, language_family
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -434,18 +434,18 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files with the name, in a language that can mean it: in another language it is another name."""
-    families = {family(index.graph.files[symbol.path].language) for symbol in lookup.found}
+    families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
     known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
     return [
         file
         for file in sorted(known, key=lambda file: file.path)
-        if not families or not _has_family(file.language) or family(file.language) in families
+        if not families or not _has_family(file.language) or language_family(file.language) in families
     ]
 
 
 def _has_family(language: str) -> bool:
     """Whether it is known what else a file can use."""
-    return language in GRAMMARS or bool(named(language).family)
+    return language in GRAMMARS or bool(get_language(language).family)
 
 
 def _candidate_ids(index: CodeIndex, name: str) -> list[int]:

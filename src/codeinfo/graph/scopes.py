@@ -54,7 +54,7 @@ class Binder:
 
     def __init__(self, index: CodeIndex) -> None:
         self._index = index
-        self._brought: dict[str, dict[str, list[Source]]] = {}
+        self._by_file: dict[str, dict[str, list[Source]]] = {}
         self._bound: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
@@ -63,7 +63,7 @@ class Binder:
         self._unfinished = 0  # answers found inside a cycle may be incomplete and are not cached
 
     @contextmanager
-    def _in_circle(self) -> Iterator[None]:
+    def _in_cycle(self) -> Iterator[None]:
         self._unfinished += 1
         try:
             yield
@@ -102,16 +102,16 @@ class Binder:
         unit = self._index.unit(symbol.path)
         return unit.by_qualified.get(symbol.qualified) if unit else None
 
-    def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
+    def resolve_bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         """What a name without a receiver means inside `within`."""
         if unit.facts.rules.names.constants and name[:1].isupper():
-            return self._constant(name, within)
+            return self._resolve_constant(name, within)
         scope = unit.without_namespace(within)
         while scope:
-            if found := self._in_scope(unit, scope, name) or self._imported_in(unit, scope, name):
+            if found := self._find_in_scope(unit, scope, name) or self._find_imported_in(unit, scope, name):
                 return found
             scope = scope.rpartition(".")[0]
-        bound = self.bound(unit, name)
+        bound = self.resolve_imported(unit, name)
         module = self._module_file(unit, name)
         own = unit.by_qualified.get(name)
         if module:
@@ -122,9 +122,9 @@ class Binder:
             return [SymbolId(unit.facts.path, name), *also]
         if bound:
             return bound
-        return self._beside(unit, name) or self._macro(unit, name)
+        return self._beside(unit, name) or self._find_macro(unit, name)
 
-    def _constant(self, name: str, within: str) -> list[SymbolId | ModuleId]:
+    def _resolve_constant(self, name: str, within: str) -> list[SymbolId | ModuleId]:
         """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
         defining = [one for path in sorted(self._index.defining(name)) if (one := self._index.unit(path))]
         scopes = [within] if within else []
@@ -144,7 +144,7 @@ class Binder:
         targets = [target for one in declared for target in self._index.outcome(unit.facts, one).targets]
         return [ModuleId((target.path,), name) for target in targets if not target.names]
 
-    def _macro(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+    def _find_macro(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """A macro from another file, made visible by an attribute on it or on its module."""
         if not unit.facts.rules.names.macros:
             return []
@@ -154,17 +154,17 @@ class Binder:
             for one in defining
             if one
             for definition in one.by_name[name]
-            if definition.kind == "macro" and self._shows_macro(unit, one, definition)
+            if definition.kind == "macro" and self._is_macro_visible(unit, one, definition)
         ]
         return list(dict.fromkeys(found)) if len(found) <= _MOST_MACROS else []
 
-    def _shows_macro(self, unit: Unit, owner: Unit, macro: Definition) -> bool:
+    def _is_macro_visible(self, unit: Unit, owner: Unit, macro: Definition) -> bool:
         """`#[macro_export]` above it, or `#[macro_use]` above its module in the file that both lie below."""
         if _has_attribute(self.lines(owner), macro.start_line, "macro_export"):
             return True
-        return self._shows_macros(unit, owner, _MOST_MODULES)
+        return self._exposes_macros(unit, owner, _MOST_MODULES)
 
-    def _shows_macros(self, unit: Unit, owner: Unit, depth: int) -> bool:
+    def _exposes_macros(self, unit: Unit, owner: Unit, depth: int) -> bool:
         """Whether the module above a file exposes its macros to itself, or re-exports them further up."""
         parents = {edge.source for edge in self._index.graph.edges_to(owner.facts.path)}
         for parent in (one for path in parents if (one := self._index.unit(path))):
@@ -177,7 +177,7 @@ class Binder:
             targets = {target.path for one in declared for target in self._index.outcome(parent.facts, one).targets}
             if owner.facts.path in targets and (
                 unit.facts.path.startswith(parent.facts.folder)
-                or (depth > 0 and self._shows_macros(unit, parent, depth - 1))
+                or (depth > 0 and self._exposes_macros(unit, parent, depth - 1))
             ):
                 return True
         return False
@@ -199,20 +199,22 @@ class Binder:
     def _look_beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         defining = self._index.defining(name)
         files = [path for path in self._index.visible(unit.facts) if path in defining] if defining else []
-        found = [symbol for path in files for symbol in self.top_level(path, name)]
+        found = [symbol for path in files for symbol in self.resolve_top_level(path, name)]
         for written in unit.imports:
             if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
                 outcome = self._index.outcome(unit.facts, written)
                 for target in outcome.targets:
                     if not outcome.package or target.path in defining:
-                        found += self.top_level(target.path, name)
+                        found += self.resolve_top_level(target.path, name)
         if unit.facts.rules.imports.headers and defining:
             headers = defining & self._included(unit.facts.path)
             if not headers:
                 text = self.lines(unit).joined()
                 is_declared = f"class {name};" in text or f"struct {name};" in text
                 headers = defining if is_declared else headers
-            found += [one for path in sorted(headers) for one in self.top_level(path, name) if not self._declares(one)]
+            found += [
+                one for path in sorted(headers) for one in self.resolve_top_level(path, name) if not self._declares(one)
+            ]
         return list(dict.fromkeys(found))
 
     def is_namespace(self, unit: Unit, written: str) -> bool:
@@ -240,67 +242,67 @@ class Binder:
         found = self.definition(symbol) if isinstance(symbol, SymbolId) else None
         return found is not None and found.kind == "prototype"
 
-    def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
+    def _find_in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         inner = f"{scope}.{name}"
         owner = unit.by_qualified.get(scope)
         is_type = owner is not None and owner.is_type
         if is_type and unit.facts.rules.names.implicit_self:
-            return list(self.member(SymbolId(unit.facts.path, scope), name))
+            return list(self.find_member(SymbolId(unit.facts.path, scope), name))
         # What a variable or a table holds is written after its name.
         is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
         if inner in unit.by_qualified and not is_type and not is_held:
             return [SymbolId(unit.facts.path, inner)]
         return []
 
-    def _imported_in(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
+    def _find_imported_in(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         """What an import inside a function brings in, before the file's own definitions."""
         owner = unit.by_qualified.get(scope) if name in unit.by_qualified and name in unit.by_shown else None
         lines = range(owner.start_line, owner.end_line + 1) if owner is not None and owner.is_function else ()
         inside = [one for one in unit.by_shown.get(name, ()) if one.line in lines]
-        pairs = (pair for written in inside for pair in self._sources(unit, written))
+        pairs = (pair for written in inside for pair in self._sources_of(unit, written))
         return [
             one for brought, found in pairs if brought == name for one in (found() if callable(found) else (found,))
         ]
 
     # --- imports ---
 
-    def renamed(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
+    def resolve_renamed(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
         """What a name means in the import that renames it."""
         giving = [one for one in unit.by_shown.get(name, ()) if one.alias and name in one.names]
         on_line = [one for one in giving if one.line == line]
         above = [one for one in giving if one.line < line <= one.line + _MOST_IMPORT_LINES]
         targets = [target for one in on_line or above[-1:] for target in self._index.outcome(unit.facts, one).targets]
-        return [one for target in targets for one in self.top_level(target.path, name)]
+        return [one for target in targets for one in self.resolve_top_level(target.path, name)]
 
-    def bound(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+    def resolve_imported(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """What imports bind a name to in a file. Only this name is followed: no file is read for the others."""
         key = (unit.facts.path, name)
         if key not in self._bound:
-            brought = self._brought_as(unit, name)
+            brought = self._import_sources(unit, name)
             self._bound[key] = []  # an import cycle ends here
-            with self._in_circle():
+            with self._in_cycle():
                 found = [one for source in brought for one in (source() if callable(source) else (source,))]
             self._bound[key] = found
         return self._bound[key]
 
-    def _brought_as(self, unit: Unit, name: str) -> Sequence[Source]:
+    def _import_sources(self, unit: Unit, name: str) -> Sequence[Source]:
         """Where imports bring a name from. If it can only be one that names it, the others are not resolved."""
         if not unit.facts.rules.names.imports_show:
-            return self._brought_into(unit).get(name, ())
-        found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
+            return self._sources_by_name(unit).get(name, ())
+        found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources_of(unit, written))
         return [source for brought, source in found if brought == name]
 
-    def _brought_into(self, unit: Unit) -> Mapping[str, list[Source]]:
+    def _sources_by_name(self, unit: Unit) -> Mapping[str, list[Source]]:
         """The names that imports bring into a file, and where from."""
         path = unit.facts.path
-        if path not in self._brought:
-            brought = self._brought[path] = {}
+        if path not in self._by_file:
+            brought = self._by_file[path] = {}
             for written in unit.imports:
-                for name, source in self._sources(unit, written):
+                for name, source in self._sources_of(unit, written):
                     brought.setdefault(name, []).append(source)
-        return self._brought[path]
+        return self._by_file[path]
 
-    def _sources(self, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
+    def _sources_of(self, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
         outcome = self._index.outcome(unit.facts, written)
         if outcome.package:
             (name,) = unit.facts.rules.imports.bound(replace(written, names=()))
@@ -317,26 +319,26 @@ class Binder:
             for name in target.names:
                 if written.names and name not in written.names:  # Java's static import: a member of the class
                     for member in written.names:
-                        yield written.alias or member, partial(self.member, SymbolId(target.path, name), member)
+                        yield written.alias or member, partial(self.find_member, SymbolId(target.path, name), member)
                 else:
-                    yield written.alias or name, partial(self._offered_as, target.path, name, written.alias)
+                    yield written.alias or name, partial(self._resolve_export, target.path, name, written.alias)
 
-    def _offered_as(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
+    def _resolve_export(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
         """A default export is mostly named as the import or its file is; a method called `default` is none."""
         own = (alias, path.rpartition("/")[2].partition(".")[0]) if name == "default" and alias else ()
-        return next((found for one in (*own, name) if (found := self.top_level(path, one))), [])
+        return next((found for one in (*own, name) if (found := self.resolve_top_level(path, one))), [])
 
-    def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
+    def resolve_top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
         """A top-level name of a file, followed through re-exports."""
         place = (path, name)
         if place not in self._offered:
-            found, tried = self._follow(place)
+            found, tried = self._follow_reexports(place)
             self._offered[place] = found
             if not found:  # nothing was left untried, so no file on the way exports it either
                 self._offered.update(dict.fromkeys(tried, found))
         return self._offered[place]
 
-    def _follow(self, place: tuple[str, str]) -> tuple[list[SymbolId | ModuleId], set[tuple[str, str]]]:
+    def _follow_reexports(self, place: tuple[str, str]) -> tuple[list[SymbolId | ModuleId], set[tuple[str, str]]]:
         """Where a name comes from, depth first in import order; and the places tried."""
         waiting: list[tuple[str, str] | ModuleId] = [place]
         tried: set[tuple[str, str]] = set()
@@ -376,11 +378,11 @@ class Binder:
 
     # --- types ---
 
-    def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+    def find_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         """A member of a type, its own or the nearest inherited one."""
-        return next((own for one in self.lineage(owner) if (own := self._own_member(one, name))), [])
+        return next((own for one in self.lineage(owner) if (own := self._find_own_member(one, name))), [])
 
-    def _own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+    def _find_own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         unit = self._index.unit(owner.path)
         if unit is None:
             return []
@@ -398,7 +400,7 @@ class Binder:
         found = self._bases.get(owner)
         if found is None:
             self._bases[owner] = []  # a type that is its own base ends here
-            with self._in_circle():
+            with self._in_cycle():
                 found = self._look_for_bases(owner)
             if self._unfinished:
                 del self._bases[owner]
@@ -414,7 +416,7 @@ class Binder:
         for row in self.bindings(unit).inside(EMBEDS, definition.qualified):
             written += [one.name for one in written_types(row.text) if one.name]
         around = owner.qualified.rpartition(".")[0]
-        found = [self.dotted(unit, base, around) for base in written]
+        found = [self.resolve_dotted(unit, base, around) for base in written]
         return list(dict.fromkeys(one for some in found for one in some if isinstance(one, SymbolId) and one != owner))
 
     def lineage(self, owner: SymbolId) -> Iterator[SymbolId]:
@@ -427,30 +429,32 @@ class Binder:
                 yield current
                 waiting += self.bases(current)
 
-    def dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
+    def resolve_dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
         """A path of names: `module.Class`, `pkg.sub.func`, `Outer.Inner`."""
         parts = [part for part in written.replace("::", ".").replace("\\", ".").split(".") if part]
         for length in range(len(parts), 1, -1):
-            if whole := self.bound(unit, ".".join(parts[:length])):
+            if whole := self.resolve_imported(unit, ".".join(parts[:length])):
                 return self._descend(whole, parts[length:])
         if not parts:
             return []
         spaces = (at for at in range(len(parts) - 1, 0, -1) if self.is_namespace(unit, ".".join(parts[:at])))
         parts = parts[next(spaces, 0) :]
-        first = self.bare(unit, parts[0], within) or (self.path_start(unit, parts[0]) if "::" in written else [])
+        first = self.resolve_bare(unit, parts[0], within) or (
+            self.path_start(unit, parts[0]) if "::" in written else []
+        )
         return self._descend(first, parts[1:])
 
     def _descend(self, meaning: Sequence[SymbolId | ModuleId], parts: Sequence[str]) -> list[SymbolId | ModuleId]:
         current = list(meaning)
         for part in parts:
-            current = [found for one in current for found in self.attribute(one, part)]
+            current = [found for one in current for found in self.resolve_attribute(one, part)]
         return current
 
-    def attribute(self, owner: SymbolId | ModuleId, name: str) -> list[SymbolId | ModuleId]:
+    def resolve_attribute(self, owner: SymbolId | ModuleId, name: str) -> list[SymbolId | ModuleId]:
         """What `owner.name` means."""
         if isinstance(owner, SymbolId):
-            return list(self.member(owner, name))
-        found = [symbol for path in owner.paths for symbol in self.top_level(path, name)]
+            return list(self.find_member(owner, name))
+        found = [symbol for path in owner.paths for symbol in self.resolve_top_level(path, name)]
         if found or not owner.written:
             return found
         unit = self._index.unit(owner.paths[0])

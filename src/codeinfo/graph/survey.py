@@ -22,7 +22,7 @@ from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import ROUTE, components, cycles
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
-from codeinfo.languages.model import FileFacts, family, named
+from codeinfo.languages.model import FileFacts, get_language, language_family
 from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
@@ -41,7 +41,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     cut = _cut(graph, request)
     external, unresolved = graph.loose
     languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
-    unread = [language for language, _ in languages.most_common(1) if named(language).syntax is None]
+    unread = [language for language, _ in languages.most_common(1) if get_language(language).syntax is None]
     return CodeMap(
         root=str(root),
         files=len(graph.files),
@@ -138,7 +138,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     """What the manifests offer to users, then the files that start something. `graph` is that of the index or a part of
     it."""
     offered = _offered_files(index, graph)
-    covered = {family(graph.files[path].language) for path in offered}
+    covered = {language_family(graph.files[path].language) for path in offered}
     return list(dict.fromkeys((*offered, *_starting_files(index, graph, covered))))[:limit]
 
 
@@ -180,7 +180,7 @@ def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) ->
             is_source(facts)
             and does_something
             and (is_program or has_start_name or is_script or is_route)
-            and (family(facts.language) not in covered or stem in ("__main__", "main"))
+            and (language_family(facts.language) not in covered or stem in ("__main__", "main"))
             # A program by name and content is one even if others import something from it.
             and (
                 (is_program and has_start_name)

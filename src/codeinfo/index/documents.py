@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
 from codeinfo.index.syntax import Source
-from codeinfo.languages import named
+from codeinfo.languages import get_language
 from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
 from codeinfo.sources.documents import (
@@ -71,7 +71,7 @@ def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
 
 def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
     levels: dict[str, int] = {}  # levels of reStructuredText adornments, in order of appearance
-    markup = named(language).markup or Markup()
+    markup = get_language(language).markup or Markup()
     fences = re.compile(markup.fence) if markup.fence else None
     fence = ""
     start = _front_matter_end(lines) if markup.is_markdown else 0
@@ -273,7 +273,7 @@ def document_parse(path: str, data: bytes, settings: ChunkSettings) -> ParsedFil
     """Raises Refused with a reason for people, or whatever a library raises on a hostile file."""
     text, language, title, notes = _read(path, data)
     source = Source(text)
-    parsed = section_parse(source, language if named(language).markup else "text", settings)
+    parsed = section_parse(source, language if get_language(language).markup else "text", settings)
     title = title or _title(source.lines, parsed, path)
     headers = _table_headers(source.lines)
     chunks = tuple(_passage(chunk, title, headers) for chunk in parsed.chunks)

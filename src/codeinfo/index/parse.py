@@ -14,7 +14,7 @@ from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text
 from codeinfo.index.symbols import Symbol, symbols_of
 from codeinfo.index.syntax import Scan, Source, parser, scan
 from codeinfo.index.uses import bound_rows, key_uses, pack_code
-from codeinfo.languages import GRAMMARS, named
+from codeinfo.languages import GRAMMARS, get_language
 from codeinfo.languages.model import group_imports
 from codeinfo.model import Chunk, Definition, Import, ParsedFile, symbol_kind
 
@@ -36,7 +36,7 @@ def parse_file(
     seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
     source = Source(text, seen, embedded=grammar is not None and grammar.embedded)
     notes = _notes(source, settings)
-    if named(language).markup is not None:
+    if get_language(language).markup is not None:
         from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
@@ -76,7 +76,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         chunks.append(_chunk(span, source, inside, symbols, within[span.first - 1]))
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
-    types_only = type_blocks(tree.root_node, source, named(language).imports.types_block)
+    types_only = type_blocks(tree.root_node, source, get_language(language).imports.types_block)
     imports = time_imports(imports_of(found, tree.root_node, source, layers.code, language), scopes, types_only)
     packed = pack_code(
         layers.names,
@@ -186,7 +186,7 @@ def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], lan
     Modules are without quotes. What this would lose is kept in the language's own notation: a C system header keeps its
     angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
     """
-    rules = named(language).imports
+    rules = get_language(language).imports
     imports: list[Import] = []
     if rules.read is not None:
         for start, end in sorted(found.imports):

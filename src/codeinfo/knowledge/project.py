@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 from codeinfo.languages import GRAMMARS, is_shipped_folder
-from codeinfo.languages.model import family, strict_json
+from codeinfo.languages.model import language_family, strict_json
 from codeinfo.operations.knowledge import (
     Dependency,
     Framework,
@@ -252,7 +252,7 @@ def test_setup(
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
     # In a project of another language, `npm test` covers only its pages.
-    script_lines = sum(size.lines for name, size in sizes.items() if family(name) == "ecmascript")
+    script_lines = sum(size.lines for name, size in sizes.items() if language_family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
     has_tests = bool(test_files or tools)
     return TestSetup(test_files, tuple(tools), _command(texts, tools, of_scripts and has_tests), tuple(tools.values()))

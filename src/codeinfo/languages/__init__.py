@@ -13,8 +13,8 @@ from functools import lru_cache, partial
 from codeinfo.errors import UsageError
 from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax, language
-from codeinfo.languages.model import family as family
-from codeinfo.languages.model import named as named
+from codeinfo.languages.model import get_language as get_language
+from codeinfo.languages.model import language_family as language_family
 from codeinfo.model import FileKind, NextStep, to_run
 
 # --- languages without a syntax tree: code, documents, configuration and data, chunked by text or at headings --------

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, joined, nearest
+from codeinfo.languages.model import Resolver, join_path, nearest
 from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: a local file of this name is meant only by a quoted include beside it.
@@ -96,7 +96,7 @@ class CIncludes(Resolver):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         system = written.module.startswith("<")
         name = written.module.strip("<>")
-        beside = joined(source.folder, name)
+        beside = join_path(source.folder, name)
         if not system and beside in self._tree:
             return model.Outcome((model.Target(str(beside)),))
         if name.removesuffix(".h") in _STANDARD or (system and ("." not in name or name.startswith(_SYSTEM_FOLDERS))):

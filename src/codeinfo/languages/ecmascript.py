@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, joined, nearest
+from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Import
 
 _FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")
@@ -106,7 +106,7 @@ class EcmascriptImports(Resolver):
     def _is_own(self, folder: str, module: str) -> bool:
         """Whether a file of this codebase is meant; files above its root are not part of it."""
         if module.startswith("."):
-            path = joined(folder, module)
+            path = join_path(folder, module)
             inside = path is not None and f"{path}/".startswith(self._prefix)
             return inside and not self._tree.left_out(str(path).removeprefix(self._prefix))
         if self._prefix or self._tree.left_out(self._package_of(module)[1]):
@@ -119,14 +119,16 @@ class EcmascriptImports(Resolver):
 
     def _look(self, folder: str, module: str) -> str | None:
         if module in (".", "..") or module.startswith(("./", "../")):
-            return self._file(joined(folder, module))
+            return self._file(join_path(folder, module))
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
         for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
             if found := self._resolve_alias(at, module):
                 return found
         if module.startswith(("@/", "~/")):  # what a bundler's configuration says, which is a program
-            places = (joined(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", ""))
+            places = (
+                join_path(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", "")
+            )
             return next((found for place in places if place and (found := self._file(place))), None)
         return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
 
@@ -173,7 +175,7 @@ class EcmascriptImports(Resolver):
         if key not in self._by_alias:
             base, patterns = self._tables[at]
             paths = (
-                joined(base, target.replace("*", middle, 1))
+                join_path(base, target.replace("*", middle, 1))
                 for pattern, targets in patterns
                 if (middle := _match(pattern, module)) is not None
                 for target in targets
@@ -215,7 +217,7 @@ class EcmascriptImports(Resolver):
         elif exports and subpath == "." and (found := self._first(home, exports, "")):
             return found
         if subpath != ".":
-            return self._built(home, subpath) or self._file(joined(home, f"src/{subpath}"))
+            return self._built(home, subpath) or self._file(join_path(home, f"src/{subpath}"))
         for key in ("source", "module", "main", "types"):
             if isinstance(manifest.get(key), str) and (found := self._built(home, manifest[key])):
                 return found
@@ -243,7 +245,7 @@ class EcmascriptImports(Resolver):
 
     def _built(self, home: str, target: str) -> str | None:
         """The file a manifest names, or the source it is built from."""
-        path = joined(home, target)
+        path = join_path(home, target)
         if path is None:
             return None
         if (exact := self._file(path)) and exact != f"{home}/package.json":
@@ -254,7 +256,7 @@ class EcmascriptImports(Resolver):
             for ending in (".d.ts", ".d.mts", ".d.cts", ".mjs", ".cjs", ".js"):
                 stem = stem.removesuffix(ending)
             for source in _SOURCES:
-                if found := self._file(joined(home, f"{source}/{stem}")):
+                if found := self._file(join_path(home, f"{source}/{stem}")):
                     return found
         return None
 
@@ -279,7 +281,7 @@ def _match(pattern: str, module: str) -> str | None:
 def _alias_table(folder: str, options: dict[str, Any]) -> tuple[str, Patterns] | None:
     """Aliases in compiler options: the folder targets are relative to, longest patterns first."""
     base_url, table = options.get("baseUrl"), options.get("paths")
-    base = joined(folder, base_url) if isinstance(base_url, str) else folder
+    base = join_path(folder, base_url) if isinstance(base_url, str) else folder
     patterns = [
         (pattern, [target for target in targets if isinstance(target, str)])
         for pattern, targets in (table.items() if isinstance(table, dict) else ())
@@ -304,7 +306,7 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield current, options
         extended = read.get("extends", [])
         for other in extended if isinstance(extended, list) else [extended]:
-            if isinstance(other, str) and (target := joined(folder, other)) is not None:
+            if isinstance(other, str) and (target := join_path(folder, other)) is not None:
                 waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]
 
 

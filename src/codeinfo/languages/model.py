@@ -106,7 +106,7 @@ class FileFacts(Struct, frozen=True, array_like=True):
 
     @property
     def rules(self) -> Language:
-        return named(self.language)
+        return get_language(self.language)
 
 
 class Target(NamedTuple):
@@ -237,13 +237,13 @@ BY_NAME: dict[str, Language] = {}  # filled by the package
 _UNKNOWN = Language(name="")
 
 
-def named(name: str) -> Language:
+def get_language(name: str) -> Language:
     """The language with this name; one without rules if there is none, as for document formats."""
     return BY_NAME.get(name, _UNKNOWN)
 
 
 def may_have_inline_tests(language: str) -> bool:
-    return named(language).names.inline_modules
+    return get_language(language).names.inline_modules
 
 
 def is_inline_test(language: str, qualified: str) -> bool:
@@ -255,8 +255,8 @@ def in_test_module(qualified: str) -> bool:
     return not {"test", "tests"}.isdisjoint(qualified.split("."))
 
 
-def family(name: str) -> str:
-    return named(name).family or name
+def language_family(name: str) -> str:
+    return get_language(name).family or name
 
 
 COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
@@ -450,7 +450,7 @@ class Tree:
     def by_package(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
         """(family, package) → the files that contribute to it."""
         return _paths_by(
-            ((family(facts.language), package), path)
+            ((language_family(facts.language), package), path)
             for path, facts in self.files.items()
             for package in (packages_of(facts)[-1:] if facts.rules.imports.nested_packages else facts.packages)
         )
@@ -459,7 +459,7 @@ class Tree:
     def definers(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
         """(family, package, top-level name) → the files that define it."""
         return _paths_by(
-            ((family(facts.language), package, name), path)
+            ((language_family(facts.language), package, name), path)
             for path, facts in self.files.items()
             for package in packages_of(facts)[-1:]
             for name in facts.exports
@@ -553,7 +553,7 @@ def packages_of(facts: FileFacts) -> tuple[str, ...]:
     return tuple(joined)
 
 
-def joined(folder: str, relative: str) -> str | None:
+def join_path(folder: str, relative: str) -> str | None:
     """`relative` resolved from `folder`, or None if it leaves the codebase."""
     parts = folder.split("/") if folder else []
     for part in relative.split("/"):

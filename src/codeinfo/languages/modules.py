@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, joined, nearest
+from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Definition, Import
 
 # --- Go: an import names a folder below the path of a module in `go.mod`; a folder is a package ----------------------
@@ -305,7 +305,7 @@ class RubyImports(Resolver):
         self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
         self._own: dict[str, str] = {}  # the inverse
         added = {
-            joined(path.rpartition("/")[0], f"../{folder}") or ""
+            join_path(path.rpartition("/")[0], f"../{folder}") or ""
             for path, text in tree.configs.items()
             if path.endswith(f"config/{_RAILS_CONFIG}")
             for folder in _RAILS_PATHS.findall(text)
@@ -335,12 +335,12 @@ class RubyImports(Resolver):
             return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in classes))
         name = written.module.removesuffix(".rb") + ".rb"
         if written.module.startswith("."):
-            path = joined(source.folder, name)
+            path = join_path(source.folder, name)
             return _one(path) if path in self._tree else model.UNRESOLVED
         above = ancestors(source.folder)
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
-        paths = (*(joined(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
+        paths = (*(join_path(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
         found = next((path for path in paths if path in self._tree), None)
         return _one(found) if found else model.EXTERNAL
 
@@ -394,14 +394,14 @@ class ZigImports(Resolver):
         for path, text in tree.configs.items():
             folder, _, file = path.rpartition("/")
             for name, root in _ZIG_MODULE.findall(text) if file == "build.zig" else ():
-                self._modules[folder, name] = joined(folder, root) or ""
+                self._modules[folder, name] = join_path(folder, root) or ""
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if not written.module.endswith((".zig", ".zon")):
             added = (self._modules.get((folder, written.module)) for folder in ancestors(source.folder))
             found = next((path for path in added if path in self._tree), None)
             return _one(found) if found else model.EXTERNAL
-        path = joined(source.folder, written.module)
+        path = join_path(source.folder, written.module)
         return _one(path) if path in self._tree else model.UNRESOLVED
 
 
@@ -410,7 +410,7 @@ class BashImports(Resolver):
         fixed = _VARIABLE_PART.sub("", written.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
             return model.EXTERNAL
-        beside = joined(source.folder, fixed)
+        beside = join_path(source.folder, fixed)
         if beside in self._tree:
             return _one(beside)
         found = self._tree.having(fixed)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, joined, packages_of
+from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, packages_of
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
@@ -25,7 +25,7 @@ class JvmImports(Resolver):
         return self._look(source, module, written.names) or self._missing(source, written)
 
     def _look(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
-        group = model.family(source.language)
+        group = model.language_family(source.language)
         for around in self._readings(source):
             package = self.separator.join(filter(None, (around, module)))
             files = self._tree.by_package.get((group, package))
@@ -66,14 +66,14 @@ class JvmImports(Resolver):
         package, _, last = written.module.rpartition(self.separator)
         if written.names and last[:1].islower():
             return model.EXTERNAL  # imported from a package, which may well lie in another part of the project
-        known = self._tree.by_package.get((model.family(source.language), package), ()) if package else ()
+        known = self._tree.by_package.get((model.language_family(source.language), package), ()) if package else ()
         # What a package has beyond the definitions in its files is inherited by its package object.
         if objects := _package_objects(known, last):
             return model.Outcome(objects)
         return model.UNRESOLVED if known else model.EXTERNAL
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
-        group = model.family(source.language)
+        group = model.language_family(source.language)
         return tuple(path for package in self._open(source) for path in self._tree.by_package.get((group, package), ()))
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
@@ -267,14 +267,14 @@ class PhpImports(JvmImports):
     def _by_prefix(self, name: str) -> str | None:
         for prefix, folder in self._prefixes:
             if name.startswith(prefix):
-                path = joined(folder, name[len(prefix) :].replace("\\", "/") + ".php")
+                path = join_path(folder, name[len(prefix) :].replace("\\", "/") + ".php")
                 if path in self._tree:
                     return path
         return None
 
     def _resolve_required(self, source: model.FileFacts, written: str) -> model.Outcome:
         for folder in ancestors(source.folder):
-            path = joined(folder, written)
+            path = join_path(folder, written)
             if path in self._tree:
                 return model.Outcome((model.Target(str(path)),))
         return model.EXTERNAL if "vendor" in written else model.UNRESOLVED
@@ -289,7 +289,7 @@ def _psr4(tree: Tree) -> list[tuple[str, str]]:
             table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
             for prefix, folders in table.items() if isinstance(table, dict) else ():
                 for folder in folders if isinstance(folders, list) else [folders]:
-                    where = joined(home, str(folder))
+                    where = join_path(home, str(folder))
                     if where is not None:
                         pairs.append((str(prefix), where))
     return pairs
@@ -367,7 +367,7 @@ def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
     for path, text in tree.configs.items():
         home, _, file = path.rpartition("/")
         for name, folder in _TARGET.findall(text) if file == _MANIFEST else ():
-            if where := joined(home, folder):
+            if where := join_path(home, folder):
                 pairs.append((where, name))
     return pairs
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, joined
+from codeinfo.languages.model import Resolver, Tree, ancestors, join_path
 from codeinfo.model import Import
 
 _HASH_COMMENT = re.compile(r"#[^\n]*")
@@ -52,7 +52,7 @@ class PythonImports(Resolver):
         module = written.module.lstrip(".")
         level = len(written.module) - len(module)
         if level:
-            folder = joined(source.folder, "../" * (level - 1))
+            folder = join_path(source.folder, "../" * (level - 1))
             base = None if folder is None else self._module(folder, module)
         else:
             base = self._absolute(source, module)
@@ -117,7 +117,7 @@ class PythonImports(Resolver):
             return
         yield from self._roots
         if own != "-":  # a namespace package holds the importing file as well
-            yield from (root for root in ancestors(own)[1:] if joined(root, first) in self._tree.folders)
+            yield from (root for root in ancestors(own)[1:] if join_path(root, first) in self._tree.folders)
 
     def _module(self, root: str, module: str) -> tuple[str, str] | None:
         """(file, folder) of a module: file is "" for a namespace package, folder "-" for a plain module."""
