@@ -552,11 +552,11 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
         related=tuple(related),
         is_complete=max(len(upward), len(downward)) <= request.limit,
         unattributed=find_uses(names, lookup).unattributed_calls,
-        unattributed_callees=sum(_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
+        unattributed_callees=sum(_count_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
     )
 
 
-def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
+def _count_lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
     """How many calls in a definition have a name defined here, but an unknown target."""
     return sum(
         use.role == "call" and one.possible and not one.symbols and bool(names.index.defining(use.name))

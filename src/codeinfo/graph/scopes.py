@@ -207,7 +207,7 @@ class Binder:
                     if not outcome.package or target.path in defining:
                         found += self.resolve_top_level(target.path, name)
         if unit.facts.rules.imports.headers and defining:
-            headers = defining & self._included(unit.facts.path)
+            headers = defining & self._included_files(unit.facts.path)
             if not headers:
                 text = self.lines(unit).joined()
                 is_declared = f"class {name};" in text or f"struct {name};" in text
@@ -222,9 +222,11 @@ class Binder:
         if not unit.facts.rules.imports.headers:
             return False
         files = self._index.graph.files
-        return any(written in files[path].packages for path in (unit.facts.path, *self._included(unit.facts.path)))
+        return any(
+            written in files[path].packages for path in (unit.facts.path, *self._included_files(unit.facts.path))
+        )
 
-    def _included(self, path: str) -> frozenset[str]:
+    def _included_files(self, path: str) -> frozenset[str]:
         """The files that a file of C or C++ includes, directly or through others."""
         known = self._includes.get(path)
         if known is not None:
@@ -513,10 +515,10 @@ class Foreign:
         if not outside or (outside == "types" and not name[:1].isupper()):
             return False
         if unit.facts.path not in self._names:
-            self._names[unit.facts.path] = self._bound(unit)
+            self._names[unit.facts.path] = self._find_foreign(unit)
         return name in self._names[unit.facts.path]
 
-    def _bound(self, unit: Unit) -> frozenset[str]:
+    def _find_foreign(self, unit: Unit) -> frozenset[str]:
         """A name that another import brings from here, as after a `try`, is left out."""
         outside: set[str] = set()
         inside: set[str] = set()
@@ -563,11 +565,11 @@ class ModuleNames:
         if use.name[:1].isupper():
             return () if _LONGER.match(after) else self._module(unit, [*parts, use.name], use)
         if parts:
-            return self._function(unit, self._whole(unit, parts, use), use.name)
+            return self._function(unit, self._full_name(unit, parts, use), use.name)
         return self._own_function(unit, use, before, after)
 
     def _module(self, unit: Unit, parts: list[str], use: Reference) -> tuple[SymbolId, ...]:
-        whole = self._whole(unit, parts, use)
+        whole = self._full_name(unit, parts, use)
         return tuple(SymbolId(path, whole) for path in self._files(unit, whole))
 
     def _function(self, source: Unit, module: str, name: str) -> tuple[SymbolId, ...] | None:
@@ -582,27 +584,27 @@ class ModuleNames:
             return ()  # an atom, a key, or the function itself
         if use.role != "call" and not before.endswith("&") and not _is_command(before, after):
             return ()  # without brackets and arguments it is a variable
-        imported = [one.module for one in self._written(unit, "import")]
-        used = [module for one in self._written(unit, "use") for module in self._brought_by(unit, one.module)]
+        imported = [one.module for one in self._imports_with(unit, "import")]
+        used = [module for one in self._imports_with(unit, "use") for module in self._modules_used_by(unit, one.module)]
         for module in (self._around(unit, use.within), *imported, *used):
             found = self._function(unit, module, use.name) if module else None
             if found:
                 return found
         return None
 
-    def _brought_by(self, unit: Unit, module: str) -> list[str]:
+    def _modules_used_by(self, unit: Unit, module: str) -> list[str]:
         """The modules that `use` imports: those whose import the used module writes inside its functions."""
         found = []
         for other in filter(None, map(self._index.unit, self._files(unit, module))):
             callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
-            for written in self._written(other, "import"):
+            for written in self._imports_with(other, "import"):
                 if any(one.start_line < written.line <= one.end_line for one in callables):
                     found.append(written.module)
         return found
 
     # --- modules ---
 
-    def _whole(self, unit: Unit, parts: list[str], use: Reference) -> str:
+    def _full_name(self, unit: Unit, parts: list[str], use: Reference) -> str:
         first, around = parts[0], self._around(unit, use.within)
         if first == "__MODULE__":
             return ".".join([around, *parts[1:]])
@@ -628,12 +630,12 @@ class ModuleNames:
         path = unit.facts.path
         if path not in self._short:
             short = self._short[path] = {}
-            for written in self._written(unit, "alias"):
+            for written in self._imports_with(unit, "alias"):
                 whole = [f"{written.module}.{name}" for name in written.names] or [written.module]
                 short.update({written.alias or one.rpartition(".")[2]: one for one in whole})
         return self._short[path]
 
-    def _written(self, unit: Unit, keyword: str) -> list[Import]:
+    def _imports_with(self, unit: Unit, keyword: str) -> list[Import]:
         lines = self._index.lines(unit.facts.file_id)
         found = ((written, _WORD.match(lines.get(written.line, ""))) for written in unit.imports)
         return [written for written, word in found if word and word.group(1) == keyword]

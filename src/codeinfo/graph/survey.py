@@ -655,7 +655,7 @@ def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
         f'<text class="soft" x="{_MARGIN}" y="54" font-size="12">{escape(note)}</text>',
     ]
     parts += [_edge(one, boxes) for one in _arrows(areas)]
-    parts += [_drawn_box(boxes[area.name], area) for area in areas]
+    parts += [_draw_box(boxes[area.name], area) for area in areas]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -689,7 +689,7 @@ def _edge(arrow: _Arrow, boxes: Mapping[str, Box]) -> str:
     return f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{title}</path>'
 
 
-def _drawn_box(box: Box, area: Area) -> str:
+def _draw_box(box: Box, area: Area) -> str:
     kind = "hub" if area.centrality >= 0.5 else "box"
     loop = " loop" if area.in_cycle else ""
     font = _font(area)

@@ -449,7 +449,7 @@ class _Feeder:
         done, value = reply
         job = self._at_hand.popleft()
         if done:
-            self._results.put((job, _rebuilt(job, value)))
+            self._results.put((job, _rebuild(job, value)))
         else:
             self._retry(job, value if job.is_document else f"failed ({value})")
         return ""
@@ -513,7 +513,7 @@ class _Feeder:
         return f"crashed (signal {-status})" if status < 0 else f"ended (status {status})"
 
 
-def _rebuilt(job: _Job, value: tuple[Any, ...]) -> Parsed:
+def _rebuild(job: _Job, value: tuple[Any, ...]) -> Parsed:
     chunks, definitions, imports, terms, notes, references = value
     parsed = ParsedFile(
         chunks=tuple(Chunk(*fields) for fields in chunks),

@@ -121,13 +121,13 @@ class OwnPatterns:
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
         """The lines that each query matches; none, and `gave_up`, if that took too long."""
-        return self._found((QUERIES, text, name, tuple(queries)))
+        return self._find((QUERIES, text, name, tuple(queries)))
 
     def places(self, expressions: Sequence[str], text: str) -> list[list[tuple[int, int]]]:
         """The lines and offsets that each expression matches; none, and `gave_up`, if that took too long."""
-        return self._found((EXPRESSIONS, text, tuple(expressions)))
+        return self._find((EXPRESSIONS, text, tuple(expressions)))
 
-    def _found(self, request: tuple[Any, ...]) -> list[list[Any]]:
+    def _find(self, request: tuple[Any, ...]) -> list[list[Any]]:
         if self._left > 0:
             started = time.monotonic()
             reply = self._ask(request, min(FILE_SECONDS, self._left))

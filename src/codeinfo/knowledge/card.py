@@ -230,7 +230,7 @@ class Found(Struct, frozen=True):
 
 def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[float, Found]:
     """How likely it is, 0..1, that the first results are what the task is about."""
-    found = _found(query, code[:TARGETS])
+    found = _measure_coverage(query, code[:TARGETS])
     if any(query.strip("`'\"() ") in (hit.symbol, hit.symbol.rpartition(".")[2]) for hit in code[:TARGETS] if query):
         return 1.0, found  # requested by name
     if found.vague or not code:
@@ -240,7 +240,7 @@ def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[fl
     return round(1 / (1 + math.exp(-score)), 3), found
 
 
-def _found(query: str, code: Sequence[Hit]) -> Found:
+def _measure_coverage(query: str, code: Sequence[Hit]) -> Found:
     subject = {stem(word): word for word in _subject(query)}
     if not subject:
         return Found(vague=True)

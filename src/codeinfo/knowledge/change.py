@@ -316,10 +316,10 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     old, new = ({name for text in side for name in _CALLED.findall(text) if name} for side in sides)
     renamed = old ^ new
 
-    def unnamed(line: str) -> str:
-        return _bare(_CALLED.sub(lambda found: "" if found[1] in renamed else found[0], line))
+    def strip_names(line: str) -> str:
+        return _strip_spaces(_CALLED.sub(lambda found: "" if found[1] in renamed else found[0], line))
 
-    kept = {unnamed(line) for revision in revisions if revision.is_test for line in revision.after.lines}
+    kept = {strip_names(line) for revision in revisions if revision.is_test for line in revision.after.lines}
     names = {one.qualified for revision in revisions for one in revision.after.definitions}
     used = {use.name for revision in revisions for use in revision.before.references}
     used |= {name for revision in revisions for written in revision.before.imports for name in written.names}
@@ -337,7 +337,7 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
         removed = [
-            pair for pair in revision.removed_code() if pair[0] not in elsewhere and unnamed(pair[1]) not in kept
+            pair for pair in revision.removed_code() if pair[0] not in elsewhere and strip_names(pair[1]) not in kept
         ]
         expected = [(number, line.strip()) for number, line in removed if _EXPECTATION.search(line)]
         if expected:
@@ -354,14 +354,14 @@ def _find_changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -
     for number, line in removed:
         values = _LITERAL.findall(line)
         for other in added if values else ():
-            same_frame = _bare(_LITERAL.sub("", line)) == _bare(_LITERAL.sub("", other))
+            same_frame = _strip_spaces(_LITERAL.sub("", line)) == _strip_spaces(_LITERAL.sub("", other))
             if same_frame and values != _LITERAL.findall(other) and values[:1] == _LITERAL.findall(other)[:1]:
                 message = f"test data changed: {line.strip()[:80]} became {other.strip()[:80]}"
                 return [Finding("expectation", revision.at(number), message)]
     return []
 
 
-def _bare(line: str) -> str:
+def _strip_spaces(line: str) -> str:
     return re.sub(r"\s+", "", line)
 
 
@@ -443,18 +443,18 @@ def _find_renamed(revision: Revision) -> dict[str, str]:
     found: dict[str, str] = {}
     for other in gone if new else ():
         compared = difflib.SequenceMatcher()
-        compared.set_seq2(_unnamed_text(before, other))
+        compared.set_seq2(_text_without_name(before, other))
         owner = other.qualified.rpartition(".")[0]
         alike = [one for one in new if one.kind == other.kind and one.qualified.rpartition(".")[0] == owner]
         for one in sorted(alike, key=lambda one: abs(one.start_line - other.start_line))[:MOST_RENAMED]:
-            compared.set_seq1(_unnamed_text(after, one))
+            compared.set_seq1(_text_without_name(after, one))
             if compared.real_quick_ratio() >= RENAMED_AT <= compared.quick_ratio() and compared.ratio() >= RENAMED_AT:
                 found[other.qualified] = one.qualified
                 break
     return found
 
 
-def _unnamed_text(lines: Sequence[str], one: Definition) -> str:
+def _text_without_name(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 

@@ -526,7 +526,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
         reason = ""
     # A change gets a number when it enters the main branch; other commits may be steps within one.
     whole = commit.subject.strip() != subject
-    said = _said(subject, reason, whole=whole)
+    said = _read_subject(subject, reason, whole=whole)
     if said is None:
         return None
     type_, category, text = said
@@ -560,7 +560,7 @@ def _title(commit: Commit) -> tuple[str, str]:
     return _NUMBER.sub("", _BACKPORT.sub("", subject, count=1)).strip().rstrip("."), body
 
 
-def _said(subject: str, reason: str, *, whole: bool) -> tuple[str, str, str] | None:
+def _read_subject(subject: str, reason: str, *, whole: bool) -> tuple[str, str, str] | None:
     """Type, category and text of a memory, or None if the subject states nothing worth keeping."""
     reverted = _REVERTED.fullmatch(subject)
     sign = _SIGN.match(subject)

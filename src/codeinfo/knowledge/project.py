@@ -523,17 +523,17 @@ def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Ite
                 if isinstance(item, yaml.MappingNode):
                     yield from _mapping(item, (*around, name), depth - 1)
                 else:
-                    yield Entry(item.start_mark.line + 1, ".".join(around), name, _shown(item, depth))
+                    yield Entry(item.start_mark.line + 1, ".".join(around), name, _format_value(item, depth))
         else:
-            yield Entry(key.start_mark.line + 1, ".".join(around), name, _shown(value, depth))
+            yield Entry(key.start_mark.line + 1, ".".join(around), name, _format_value(value, depth))
 
 
-def _shown(node: yaml.Node, depth: int) -> str:
+def _format_value(node: yaml.Node, depth: int) -> str:
     """A value on one line, written as JSON; unquoted YAML values stay unquoted."""
     if isinstance(node, yaml.SequenceNode):
-        return f"[{', '.join(_shown(item, depth - 1) for item in node.value)}]" if depth else "[…]"
+        return f"[{', '.join(_format_value(item, depth - 1) for item in node.value)}]" if depth else "[…]"
     if isinstance(node, yaml.MappingNode):
-        pairs = (f"{_shown(key, depth - 1)}: {_shown(value, depth - 1)}" for key, value in node.value)
+        pairs = (f"{_format_value(key, depth - 1)}: {_format_value(value, depth - 1)}" for key, value in node.value)
         return f"{{{', '.join(pairs)}}}" if depth else "{…}"
     return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
 
@@ -550,12 +550,14 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         if key.value == "rules" and isinstance(value, yaml.MappingNode):
             for name, setting in value.value:
-                yield Entry(name.start_mark.line + 1, f"rules{files}", str(name.value), _shown(setting, _MAX_DEPTH))
-        elif key.value == "extends" and not _OWN_PATHS.fullmatch(_shown(value, 2)):
-            yield Entry(key.start_mark.line + 1, files.strip(), "extends", _shown(value, _MAX_DEPTH))
+                yield Entry(
+                    name.start_mark.line + 1, f"rules{files}", str(name.value), _format_value(setting, _MAX_DEPTH)
+                )
+        elif key.value == "extends" and not _OWN_PATHS.fullmatch(_format_value(value, 2)):
+            yield Entry(key.start_mark.line + 1, files.strip(), "extends", _format_value(value, _MAX_DEPTH))
         elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
             for item in value.value:
-                wanted = {name.value: _shown(one, 2) for name, one in item.value if name.value == "files"}
+                wanted = {name.value: _format_value(one, 2) for name, one in item.value if name.value == "files"}
                 yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
 
 

@@ -55,16 +55,16 @@ def header_language(text: str) -> model.Language:
 def hide_macros(text: str) -> str:
     if any(part in text for part in _ATTRIBUTE_PARTS):
         # The definition of such a macro keeps its name.
-        text = _ATTRIBUTE.sub(_hidden_use if "#define" in text else model.blank, text)
-    return _MACRO.sub(_hidden, text)
+        text = _ATTRIBUTE.sub(_hide_use if "#define" in text else model.blank, text)
+    return _MACRO.sub(_hide_macro, text)
 
 
-def _hidden_use(match: re.Match[str]) -> str:
+def _hide_use(match: re.Match[str]) -> str:
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
     return match.group() if line.lstrip().startswith("#") else model.blank(match)
 
 
-def _hidden(match: re.Match[str]) -> str:
+def _hide_macro(match: re.Match[str]) -> str:
     text, start, end = match.string, match.start(), match.end()
     before, after = text[max(0, start - 8) : start], text[end : end + 3]
     macro = match.group()

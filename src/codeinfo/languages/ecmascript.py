@@ -97,7 +97,7 @@ class EcmascriptImports(Resolver):
         folder = (self._prefix + source.folder).rstrip("/")
         key = (folder, module)
         if key not in self._memo:
-            self._memo[key] = self._look(folder, module)
+            self._memo[key] = self._resolve_module(folder, module)
         path = self._memo[key]
         if path:
             return model.Outcome((model.Target(path.removeprefix(self._prefix), written.names),))
@@ -117,7 +117,7 @@ class EcmascriptImports(Resolver):
         """Styles, fonts, images and sounds are not part of the graph, so they are not missing."""
         return module.partition("?")[0].rpartition(".")[2].lower() not in _ASSETS
 
-    def _look(self, folder: str, module: str) -> str | None:
+    def _resolve_module(self, folder: str, module: str) -> str | None:
         if module in (".", "..") or module.startswith(("./", "../")):
             return self._file(join_path(folder, module))
         if module.startswith("/"):
@@ -130,7 +130,7 @@ class EcmascriptImports(Resolver):
                 join_path(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", "")
             )
             return next((found for place in places if place and (found := self._file(place))), None)
-        return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
+        return self._own_import(folder, module) if module.startswith("#") else self._resolve_package(folder, module)
 
     def _file(self, base: str | None) -> str | None:
         """The file a path means if its extension is left out or differs."""
@@ -149,7 +149,7 @@ class EcmascriptImports(Resolver):
         if base not in self._tree.folders:
             return None
         prefix = f"{base}/" if base else ""
-        if f"{prefix}package.json" in self._tree.configs and (main := self._entry(base, ".")):
+        if f"{prefix}package.json" in self._tree.configs and (main := self._resolve_entry(base, ".")):
             return main
         return next((path for e in _EXTENSIONS if (path := f"{prefix}index{e}") in self._tree), None)
 
@@ -198,7 +198,7 @@ class EcmascriptImports(Resolver):
         length = 2 if module.startswith("@") else 1
         return "/".join(parts[:length]), "/".join(parts[length:])
 
-    def _workspace(self, folder: str, module: str) -> str | None:
+    def _resolve_package(self, folder: str, module: str) -> str | None:
         name, inside = self._package_of(module)
         homes = self._packages.get(name)
         if not homes:
@@ -206,20 +206,20 @@ class EcmascriptImports(Resolver):
         home = homes[0] if len(homes) == 1 else nearest(homes, folder)
         if home is None:
             return None
-        return self._entry(home, f"./{inside}" if inside else ".")
+        return self._resolve_entry(home, f"./{inside}" if inside else ".")
 
-    def _entry(self, home: str, subpath: str) -> str | None:
+    def _resolve_entry(self, home: str, subpath: str) -> str | None:
         manifest = self._tree.config(f"{home}/package.json".lstrip("/"))
         exports = manifest.get("exports")
         if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
             if found := self._resolve_subpath(home, exports, subpath):
                 return found
-        elif exports and subpath == "." and (found := self._first(home, exports, "")):
+        elif exports and subpath == "." and (found := self._resolve_condition(home, exports, "")):
             return found
         if subpath != ".":
-            return self._built(home, subpath) or self._file(join_path(home, f"src/{subpath}"))
+            return self._find_built(home, subpath) or self._file(join_path(home, f"src/{subpath}"))
         for key in ("source", "module", "main", "types"):
-            if isinstance(manifest.get(key), str) and (found := self._built(home, manifest[key])):
+            if isinstance(manifest.get(key), str) and (found := self._find_built(home, manifest[key])):
                 return found
         prefix = f"{home}/" if home else ""
         bases = (f"{prefix}src/index", f"{prefix}index", f"{prefix}lib/index")
@@ -228,22 +228,22 @@ class EcmascriptImports(Resolver):
     def _resolve_subpath(self, home: str, table: dict[str, Any], subpath: str) -> str | None:
         for pattern, value in sorted(table.items(), key=lambda pair: -len(pair[0])):
             middle = _match(pattern, subpath)
-            if middle is not None and (found := self._first(home, value, middle)):
+            if middle is not None and (found := self._resolve_condition(home, value, middle)):
                 return found
         return None
 
-    def _first(self, home: str, value: Any, middle: str) -> str | None:
+    def _resolve_condition(self, home: str, value: Any, middle: str) -> str | None:
         """The first condition that leads to a file."""
         if isinstance(value, str):
-            return self._built(home, value.replace("*", middle)) if value.startswith("./") else None
+            return self._find_built(home, value.replace("*", middle)) if value.startswith("./") else None
         choices: list[Any] = []
         if isinstance(value, list):
             choices = value
         elif isinstance(value, dict):
             choices = [value[key] for key in (*_CONDITIONS, *value) if key in value]
-        return next((found for choice in choices if (found := self._first(home, choice, middle))), None)
+        return next((found for choice in choices if (found := self._resolve_condition(home, choice, middle))), None)
 
-    def _built(self, home: str, target: str) -> str | None:
+    def _find_built(self, home: str, target: str) -> str | None:
         """The file a manifest names, or the source it is built from."""
         path = join_path(home, target)
         if path is None:

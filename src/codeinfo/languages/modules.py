@@ -179,7 +179,7 @@ class RustImports(Resolver):
         for start in starts:
             file, items = self._walk(start, rest)
             if len(items) < len(rest) or not rest or own:
-                return self._taken(file, items, written)
+                return self._targets_of(file, items, written)
         return model.UNRESOLVED if own else model.EXTERNAL
 
     def _starts(self, source: model.FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
@@ -202,7 +202,7 @@ class RustImports(Resolver):
             return [self._crates[first]], segments[1:], True
         return [], segments, False
 
-    def _taken(self, file: str, items: list[str], written: Import) -> model.Outcome:
+    def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
             return model.Outcome((model.Target(file, (items[0],)),))
         targets: list[model.Target] = []

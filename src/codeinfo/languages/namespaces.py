@@ -22,9 +22,9 @@ class JvmImports(Resolver):
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
-        return self._look(source, module, written.names) or self._missing(source, written)
+        return self._find(source, module, written.names) or self._outcome_of_missing(source, written)
 
-    def _look(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
+    def _find(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
         group = model.language_family(source.language)
         for around in self._readings(source):
             package = self.separator.join(filter(None, (around, module)))
@@ -62,7 +62,7 @@ class JvmImports(Resolver):
     def _type(self, group: str, package: str, name: str) -> tuple[model.Target, ...]:
         return tuple(model.Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
 
-    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
+    def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         package, _, last = written.module.rpartition(self.separator)
         if written.names and last[:1].islower():
             return model.EXTERNAL  # imported from a package, which may well lie in another part of the project
@@ -196,11 +196,11 @@ class CsharpImports(JvmImports):
             around.update(dict.fromkeys(self._everywhere.get(folder, ())))
         return tuple(around)
 
-    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
+    def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
         Cart = Shop.Cart`) is known to be unresolved."""
         platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
-        return super()._missing(source, written) if written.alias and not platform else model.EXTERNAL
+        return super()._outcome_of_missing(source, written) if written.alias and not platform else model.EXTERNAL
 
 
 _CSHARP_CONFIGS = ("*.csproj", "*GlobalUsings.cs", "Usings.cs", "*Imports.cs")
@@ -253,7 +253,7 @@ class PhpImports(JvmImports):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
             return self._resolve_required(source, written.module)
-        found = self._look(source, written.module, written.names)
+        found = self._find(source, written.module, written.names)
         if found:
             return found
         names = written.names or ("",)

@@ -55,17 +55,17 @@ class PythonImports(Resolver):
             folder = join_path(source.folder, "../" * (level - 1))
             base = None if folder is None else self._module(folder, module)
         else:
-            base = self._absolute(source, module)
+            base = self._find_absolute(source, module)
         if base is None:
             return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
-        return self._taken(base, written)
+        return self._targets_of(base, written)
 
     def _is_own(self, source: model.FileFacts, first: str) -> bool:
         """Whether a package or module of this codebase has the name; a mere folder may share a library's name."""
-        found = self._absolute(source, first)
+        found = self._find_absolute(source, first)
         return found is not None and bool(found[0])
 
-    def _taken(self, base: tuple[str, str], written: Import) -> model.Outcome:
+    def _targets_of(self, base: tuple[str, str], written: Import) -> model.Outcome:
         """A name that is itself a module leads there, any other to the module it is imported from."""
         file, folder = base
         rest: list[str] = []
@@ -82,16 +82,16 @@ class PythonImports(Resolver):
             return model.Outcome(tuple(targets))
         return model.UNRESOLVED if file or written.module.startswith(".") else model.EXTERNAL
 
-    def _absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
+    def _find_absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
         own = source.folder
         while own in self._packages:
             own = own.rpartition("/")[0] if own else "-"
         key = (own, module)
         if key not in self._memo:
-            self._memo[key] = self._look(own, module)
+            self._memo[key] = self._search(own, module)
         return self._memo[key]
 
-    def _look(self, own: str, module: str) -> tuple[str, str] | None:
+    def _search(self, own: str, module: str) -> tuple[str, str] | None:
         """A real module anywhere on the path wins over a mere folder, as at run time."""
         first = module.partition(".")[0]
         folder: tuple[str, str] | None = None

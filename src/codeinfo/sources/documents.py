@@ -134,13 +134,13 @@ def _parts(document: Document) -> Iterator[str]:
         if pending:
             yield "\n".join(pending)
             pending = []
-        if text := _written(block, placed):
+        if text := _write_block(block, placed):
             yield text
     if pending:
         yield "\n".join(pending)
 
 
-def _written(block: Block, placed: bool) -> str:
+def _write_block(block: Block, placed: bool) -> str:
     if block.kind is BlockKind.HEADING:
         text = one_line(block.text)
         depth = min(block.level + _PLACE_LEVEL if placed else block.level, _DEEPEST)

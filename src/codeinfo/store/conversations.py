@@ -212,7 +212,7 @@ class ConversationStore:
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         with self._data.reading() as db:
             rows = db.execute(query, *values, limit + 1)
-            found = tuple(_built(db, row) for row in rows[:limit])
+            found = tuple(_read_conversation(db, row) for row in rows[:limit])
         last = found[-1] if len(rows) > limit else None
         return ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
 
@@ -237,7 +237,7 @@ class ConversationStore:
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         values = [pattern for pattern in patterns for _ in range(2)]
         with self._data.reading() as db:
-            found = [_built(db, row) for row in db.execute(query, *values, limit)]
+            found = [_read_conversation(db, row) for row in db.execute(query, *values, limit)]
         return tuple(ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
 
     # --- changing ---
@@ -293,10 +293,10 @@ def _find_conversation(db: Transaction, given: str) -> Conversation:
             f"several conversations begin with {given!r}: {', '.join(ids)}",
             next_step="Give enough characters to identify one of them",
         )
-    return _built(db, (exact or rows)[0])
+    return _read_conversation(db, (exact or rows)[0])
 
 
-def _built(db: Transaction, row: tuple[Any, ...]) -> Conversation:
+def _read_conversation(db: Transaction, row: tuple[Any, ...]) -> Conversation:
     ((counted,),) = db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", row[0])
     return conversation_of(row, turns=int(counted), running=db.is_locked(_lock_of(row[0])))
 
