@@ -122,11 +122,24 @@ class Indexes:
 
     def _refuse_callers(self, path: str | Path) -> None:
         """Callers of a team's server have no access to folders on its disk: for them, none exists."""
-        if self.config.store.url:
-            from codeinfo.team.access import no_project, request_user
+        if self._user() is not None:
+            from codeinfo.team.access import no_project
 
-            if request_user() is not None:
-                raise no_project(str(path))
+            raise no_project(str(path))
+
+    def _user(self) -> int | None:
+        """The caller of a team's server; None is the local operator."""
+        if not self.config.store.url:
+            return None
+        from codeinfo.team.access import request_user
+
+        return request_user()
+
+    @property
+    def _team(self) -> TeamDatabase:
+        """For what only a team has."""
+        assert self.team is not None
+        return self.team
 
     def _revision(self, index: IndexManager, at: str) -> IndexManager:
         """The index of a commit, kept open while it is among the most recently used."""
@@ -151,13 +164,11 @@ class Indexes:
     def _in_team(self, name: str, at: str) -> Place:
         """A team's project, or a part of one, as the caller may see it. Callers without access get the same answer as
         for a project that does not exist."""
-        from codeinfo.team.access import request_user
         from codeinfo.team.store import open_tree
 
-        assert self.team is not None
-        user = request_user()
+        user = self._user()
         try:
-            row = open_tree(self.team, user, name, at, self.recipe())
+            row = open_tree(self._team, user, name, at, self.recipe())
         except StoreUnavailable:
             row = self._rows.get((name, at)) if user is None else None
             if row is None:
@@ -220,15 +231,13 @@ class Indexes:
 
     def _projects_of_team(self) -> tuple[list[IndexManager], int, int]:
         """The same for what the caller may see of the team."""
-        from codeinfo.team.access import request_user
         from codeinfo.team.store import list_projects, newest_trees
 
-        assert self.team is not None
-        user = request_user()
-        rows = newest_trees(self.team, user, self.recipe())
+        user = self._user()
+        rows = newest_trees(self._team, user, self.recipe())
         newest = [self._index_of_row(row) for row in rows[:OPEN_TREES]]
         self._make_room(newest)
-        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self.team, user)) - len(rows)
+        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self._team, user)) - len(rows)
 
     def _make_room(self, wanted: Sequence[IndexManager]) -> None:
         """Make room for copies that are about to be pulled."""
@@ -250,18 +259,16 @@ class Indexes:
         from codeinfo.team.access import no_project
         from codeinfo.team.store import list_trees
 
-        assert self.team is not None
-        if at and (known := list_trees(self.team, user, name)):
+        if at and (known := list_trees(self._team, user, name)):
             return NotFound(f"{name} has no index of {at}", next_step=f"There are: {', '.join(known[:10])}")
         return no_project(name)
 
     def _team_manager(self, row: TreeRow) -> IndexManager:
         from codeinfo.team.store import TeamTree
 
-        assert self.team is not None
         contents = StoredFiles(lambda: manager.live_store())
         source = TeamSource(row.identity, row.family, row.name, row.recipe, contents)
-        place = TeamTree(self.team, row.identity, row.name)
+        place = TeamTree(self._team, row.identity, row.name)
         manager = IndexManager(source, self.config, self.models.embedder(), team=place)
         return manager
 
@@ -281,12 +288,11 @@ class Indexes:
         from codeinfo.team.identity import folder_identity, work_tree_name
         from codeinfo.team.store import TeamTree
 
-        assert self.team is not None
         if isinstance(source, RevisionSource):
             name = f"commit/{source.index_folder(self.cache).tree.removeprefix(REVISION)}"
         else:
             name = work_tree_name(source.root)
-        return TeamTree(self.team, folder_identity(source.root), name)
+        return TeamTree(self._team, folder_identity(source.root), name)
 
     @property
     def cache(self) -> Path:
@@ -295,18 +301,12 @@ class Indexes:
 
     def roots(self) -> list[Path]:
         """The folders with an index here that the caller may see: none in a team's server."""
-        if self.config.store.url:
-            from codeinfo.team.access import request_user
-
-            if request_user() is not None:
-                return []
-        return indexed_roots(self.cache)
+        return [] if self._user() is not None else indexed_roots(self.cache)
 
     def team_projects(self) -> list[Project]:
         """The team's projects that the caller may see."""
         if self.team is None:
             return []
-        from codeinfo.team.access import request_user
         from codeinfo.team.store import list_projects
 
         return [
@@ -319,7 +319,7 @@ class Indexes:
                 indexedAt=row.meta.get("indexed_at", ""),
                 state="ready" if row.complete else "building",
             )
-            for row in list_projects(self.team, request_user())
+            for row in list_projects(self.team, self._user())
         ]
 
     def locate(self, path: str | Path) -> str:

@@ -248,8 +248,7 @@ class ServerIndexes(Indexes):
         notice missed here is caught by that question."""
         from codeinfo.team.store import DROPPED
 
-        assert self.team is not None
-        for notice in self.team.changes(self._stopped):
+        for notice in self._team.changes(self._stopped):
             tree, _, generation = notice.partition(" ")
             if not tree or int(generation) == DROPPED:
                 self._drop_copies()
@@ -266,9 +265,8 @@ class ServerIndexes(Indexes):
         """Remove local copies of trees that the team has dropped; one in use is removed next time."""
         from codeinfo.team.store import list_dropped_trees
 
-        assert self.team is not None
         try:
-            for row in list_dropped_trees(self.team):
+            for row in list_dropped_trees(self._team):
                 with self._lock:
                     index = self._trees.pop(row.id, None) or self._team_manager(row)
                 if index.folder.exists():
