@@ -21,7 +21,7 @@ from codeinfo.evals.metrics import DEPTH, load_dataset
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.model import Hit
 from codeinfo.operations.search import SearchRequest
-from codeinfo.team.identity import folder_identity
+from codeinfo.team.access import folder_identity
 
 Found = tuple[tuple[str, int, int, float, str], ...]
 

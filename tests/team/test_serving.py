@@ -26,7 +26,7 @@ from server_tools import Server
 from web_tools import environment_of
 
 from codeinfo.serve.auth import Receive, Scope, Send, send_body
-from codeinfo.serve.metrics import Metrics, with_spans
+from codeinfo.serve.processes import Metrics, with_spans
 from codeinfo.serve.runs import State
 from codeinfo.shells.http import Server as HttpServer
 from codeinfo.shells.http import Traffic, bounded_protocol

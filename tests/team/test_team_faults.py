@@ -27,8 +27,8 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.serve.refresh import server_engine
 from codeinfo.team import database as module
+from codeinfo.team.access import folder_identity
 from codeinfo.team.database import TeamDatabase, migrations
-from codeinfo.team.identity import folder_identity
 
 KILLS = int(os.environ.get("CODEINFO_TEST_KILLS", "30"))
 

@@ -24,7 +24,7 @@ from codeinfo.evals.metrics import ndcg
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search import line
 from codeinfo.store.snapshot import SqliteSnapshot
-from codeinfo.team.identity import folder_identity
+from codeinfo.team.access import folder_identity
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 3

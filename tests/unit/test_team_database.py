@@ -12,8 +12,8 @@ import pytest
 from postgres_tools import drop_database, new_database
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.team.access import identity_of
 from codeinfo.team.database import Connection, TeamDatabase, migrations
-from codeinfo.team.identity import identity_of
 
 
 def numbers(url: str) -> list[int]:

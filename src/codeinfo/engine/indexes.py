@@ -285,7 +285,7 @@ class Indexes:
 
     def _team_tree(self, source: Source) -> TeamTree:
         """The team's tree for a local folder, or for a commit of its repository."""
-        from codeinfo.team.identity import folder_identity, work_tree_name
+        from codeinfo.team.access import folder_identity, work_tree_name
         from codeinfo.team.store import TeamTree
 
         if isinstance(source, RevisionSource):
@@ -450,7 +450,7 @@ def _team_name(root: str, path: str) -> str:
     if not names_repository(name):
         return ""
     if is_address(name):
-        from codeinfo.team.identity import identity_of
+        from codeinfo.team.access import identity_of
 
         return identity_of(name)
     return name.removeprefix("//").rstrip("/")  # as results write them, or as people do

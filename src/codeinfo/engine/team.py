@@ -31,7 +31,7 @@ from codeinfo.ports import IndexTarget, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.team import access
-from codeinfo.team.identity import identity_of
+from codeinfo.team.access import identity_of
 from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree
 from codeinfo.team.store import encode_file
 

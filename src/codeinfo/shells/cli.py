@@ -679,7 +679,7 @@ def serve(settings: tuple[str, ...], **how: Any) -> None:
 def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     """Run the jobs of a team's store, such as indexing what was pushed, until interrupted. The current job is finished
     first. Start as many workers as you like, on as many machines."""
-    from codeinfo.serve.workers import work
+    from codeinfo.serve.processes import work
 
     if code := work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle):
         raise SystemExit(code)
@@ -695,7 +695,7 @@ def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
 
     URL: Repositories to index, as in https://github.com/owner/name.
     """
-    from codeinfo.serve.workers import run_trial
+    from codeinfo.serve.processes import run_trial
 
     raise SystemExit(run_trial(parse_settings(settings), urls, port, settings))
 

@@ -35,7 +35,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from codeinfo.config import LOOPBACK, Config
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve import auth, dispatch
-from codeinfo.serve.metrics import (
+from codeinfo.serve.processes import (
+    ENDING,
     Metrics,
     Problem,
     Reading,
@@ -43,12 +44,12 @@ from codeinfo.serve.metrics import (
     memory_reading,
     probe_body,
     serve_operators,
+    serve_with_workers,
     with_spans,
 )
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import IndexQueue, LogLines, Notifier, Runs, State
 from codeinfo.serve.team import READ, make_authenticator, require_callers
-from codeinfo.serve.workers import ENDING, serve_with_workers
 from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_team import admin_routes, guard_app, origin_of, receiving_routes, sign_in_routes

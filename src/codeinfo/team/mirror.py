@@ -20,7 +20,7 @@ from codeinfo.errors import NotFound, ProviderError
 from codeinfo.files import LOCK_PATIENCE_S, open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git
 from codeinfo.store.layout import bytes_under
-from codeinfo.team.identity import identity_of
+from codeinfo.team.access import identity_of
 
 _LOCK = "lock"  # held while a mirror is fetched
 _USE = "use"  # shared by readers of a mirror; its time is that of the last use

@@ -19,8 +19,8 @@ from msgspec import Struct
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import NextStep, to_run
 from codeinfo.operations.team import TeamProject
+from codeinfo.team.access import identity_of
 from codeinfo.team.database import Connection, TeamDatabase
-from codeinfo.team.identity import identity_of
 from codeinfo.team.jobs import defer_index, is_followed
 
 CLOCK_SKEW_S = 300.0  # tolerated difference between the time of a plain message and ours
