@@ -818,3 +818,29 @@ def test_the_map_lists_hotspots_of_shipped_code_only(tmp_path: Path) -> None:
     with opened(root) as engine:
         hotspots = engine.code.map(MapRequest(str(root))).hotspots
     assert [(one.path, one.score) for one in hotspots] == [("src/Web/Shop.cs", 1.0)]
+
+
+def test_tests_to_run_are_tests_and_reach_implementations_and_users(tmp_path: Path) -> None:
+    sources = {
+        "app/crud.py": "def create():\n    pass\n",
+        "app/deps.py": "def current_user():\n    pass\n",
+        "app/items.py": "from app.deps import current_user\n\n\ndef read(u=current_user):\n    pass\n",
+        "tests/conftest.py": "from tests.utils.user import user\n",
+        "tests/utils/user.py": "from app.crud import create\n\n\ndef user():\n    return create()\n",
+        "tests/utils/item.py": "from tests.utils.user import user\n\n\ndef item():\n    return user()\n",
+        "tests/test_items.py": "from tests.utils.item import item\n\n\ndef test_item():\n    item()\n",
+        "core/src/main/kotlin/tea/Store.kt": "package tea\n\ninterface Store {\n    fun all(): Int\n}\n",
+        "core/src/main/kotlin/tea/Cellar.kt": "package tea\n\nclass Cellar : Store {\n    override fun all() = 1\n}\n",
+        "core/src/test/kotlin/tea/CellarTest.kt": "package tea\n\nclass CellarTest {\n    val it = Cellar()\n}\n",
+        "testing/src/main/kotlin/tea/TestStore.kt": "package tea\n\nclass TestStore : Store {\n"
+        "    override fun all() = 2\n}\n",
+    }
+    root = written(tmp_path, sources)
+    expected = {
+        "app/crud.py": ("tests/test_items.py",),
+        "app/deps.py": ("tests/test_items.py",),
+        "core/src/main/kotlin/tea/Store.kt": ("core/src/test/kotlin/tea/CellarTest.kt",),
+    }
+    with opened(root) as engine:
+        found = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in expected}
+    assert found == expected

@@ -120,6 +120,8 @@ def test_every_language_speaks_of_every_category() -> None:
         ("javascript", "  async fetch(\n    url: string,\n"),  # a method of that name
         ("javascript", "  fetch(url: string) {\n"),
         ("go", '// fmt.Println("a")\n'),
+        ("csharp", "global using Ardalis.Result;\ncontext.Result = found;\n"),
+        ("typescript", 'import { Request } from "express"\n'),  # a type of it declares no route
         ("rust", '/* println!("a") */'),
         ("php", "<?php declare(strict_types=0);\n# var_dump($a)\n// error_log('a')\n$a = 'two\nvar_dump($b)';\n"),
     ],

@@ -943,3 +943,43 @@ def test_an_export_is_no_use_and_names_that_are_put_together_are_used(tmp_path: 
     with Engine(Config.load({}, tmp_path)) as engine:
         found = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
     assert {(one.symbol.name, one.used_here) for one in found} == {("Card", False), ("Inner", True), ("plain", False)}
+
+
+def test_who_uses_a_function_without_calling_it_and_who_calls_its_interface(tmp_path: Path) -> None:
+    sources = {
+        "deps.py": "def user():\n    return 1\n\n\nCurrent = Depends(user)\n",
+        "src/IStore.cs": "namespace Tea;\npublic interface IStore\n{\n  int All();\n}\n",
+        "src/Store.cs": "namespace Tea;\npublic class Store : IStore\n{\n  public int All() => 1;\n}\n",
+        "src/Handler.cs": "namespace Tea;\npublic class Handler(IStore store)\n{\n"
+        "  public int Handle() => store.All();\n}\n",
+        "Cup.scala": "package cup\n\nclass Pot {\n  def pour(): Int = 1\n}\n\nclass Cup(pot: Pot) {\n"
+        "  def fill(): Int = pot.pour()\n}\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({}, tmp_path)) as engine:
+        passed = engine.code.calls(CallsRequest("user", path=str(tmp_path)))
+        injected = engine.code.calls(CallsRequest("Store.All", path=str(tmp_path)))
+        given = engine.code.calls(CallsRequest("Pot.pour", path=str(tmp_path)))
+    assert [(edge.source, edge.line, edge.kind) for edge in passed.callers] == [("deps.py", 5, "REFERENCES")]
+    assert [(edge.source, edge.confidence) for edge in injected.callers] == [
+        ("src/Handler.cs::Handler.Handle", "syntactic")
+    ]
+    assert [(edge.source, edge.confidence) for edge in given.callers] == [("Cup.scala::Cup.fill", "resolved")]
+    assert injected.notes == ("calls of src/IStore.cs::IStore.All, which it overrides, may mean it",)
+
+
+def test_a_hidden_name_is_not_seen_by_other_files_of_nuxt(tmp_path: Path) -> None:
+    sources = {
+        "nuxt.config.ts": "export default {}\n",
+        "components/NoteCard.vue": '<script setup lang="ts">\ntype Note = { id: string }\n'
+        "const note: Note = { id: '' }\n</script>\n<template><p>{{ note }}</p></template>\n",
+        "composables/push.ts": "export function push() {\n  return Note.permission\n}\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({}, tmp_path)) as engine:
+        found = engine.code.references(RefsRequest("components/NoteCard.vue::Note", path=str(tmp_path)))
+    assert {use.file for use in found.usages} == {"components/NoteCard.vue"}

@@ -14,7 +14,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from codeinfo.globs import lies_below
-from codeinfo.languages import is_shipped_folder, is_test_name
+from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import FileFacts, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
@@ -28,6 +28,7 @@ _DAMPING = 0.85
 _ROUNDS = 40  # the values converge to three digits well before
 
 _MOST_HELPED = 5  # tests that use a helper
+_FAKE = re.compile(r"(?:\A|/)Test[A-Z]\w*(?<!Test)(?<!Tests)\.\w+$")  # stands in for something: TestUserStore.kt
 
 FORMAT = 16  # raise when the serialization or the meaning of the facts changes
 
@@ -214,7 +215,8 @@ class Graph(Struct, frozen=True, dict=True):
         """Tests named after a file, and those behind the tests that import it: tests named like it first, mere
         helpers last. If there are none, those of its package."""
         helping = list(importing)
-        tests = [test for one in helping for test in self.tests_behind(one, path)] or helping
+        tests = [test for one in helping for test in self.tests_behind(one, path)]
+        tests = tests or [one for one in helping if not self._is_helper(one)]
         tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
 
@@ -245,11 +247,25 @@ class Graph(Struct, frozen=True, dict=True):
     def tests_behind(self, test: str, path: str) -> list[str]:
         """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
         named after the file."""
-        users = [edge.source for edge in self.edges_to(test) if edge.source in self.tests]
-        if not users or is_test_name(test):
+        if not self._is_helper(test):
             return [test]
-        named = [user for user in users if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
-        return named or (users if len(users) <= _MOST_HELPED else [])
+        users: set[str] = set()
+        waiting, seen = [test], {test}
+        while waiting:
+            near = {edge.source for edge in self.edges_to(waiting.pop()) if edge.source in self.tests} - seen
+            seen |= near
+            helping = {user for user in near if self._is_helper(user)}
+            waiting += helping
+            users |= near - helping
+        named = [user for user in sorted(users) if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
+        return named or (sorted(users) if len(users) <= _MOST_HELPED else [])
+
+    def _is_helper(self, test: str) -> bool:
+        """Whether a file among the tests only helps them: other tests use it, or its name or place says so."""
+        is_fake = _FAKE.search(test) is not None
+        is_used = any(edge.source in self.tests for edge in self.edges_to(test))
+        is_placed = is_test_helper(test) or "/src/main/" in f"/{test}"
+        return is_placed or (is_used and (is_fake or not is_test_name(test)))
 
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:

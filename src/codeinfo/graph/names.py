@@ -472,6 +472,12 @@ class NameResolver:
     def bases(self, symbol: SymbolId) -> list[SymbolId]:
         return self._binder.bases(symbol)
 
+    def overridden(self, symbol: SymbolId) -> list[SymbolId]:
+        """What a member overrides or implements in the types of this codebase that its own type extends."""
+        owner, _, name = symbol.qualified.rpartition(".")
+        above = (base for base in self._binder.lineage(SymbolId(symbol.path, owner)) if base.qualified != owner)
+        return [found for base in above for found in self._binder.find_own_member(base, name)] if owner else []
+
     def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         return self._binder.find_member(owner, name)
 

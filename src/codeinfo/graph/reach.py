@@ -245,16 +245,38 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
-    importing = (one.path for one in files if one.is_test and one.hops == 1)
     facts = index.graph.files[path]
     is_read = facts.rules.imports.resolver is not None or facts.kind == "docs" or bool(files)
     return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
-        tests=index.graph.tests_of(path, importing),
+        tests=_tests_to_run(index, path, files),
         is_complete=len(files) <= request.limit and is_read,
         notes=() if is_read else (f"imports of {facts.language} are not read: what uses this file is not known",),
+    )
+
+
+_MOST_INDIRECT = 12  # tests of users
+
+
+def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]) -> tuple[str, ...]:
+    """The tests of a file, and of the types that implement its interfaces; if there are none, those of the files that
+    use it, if these are few."""
+    graph = index.graph
+    near = [one for one in affected if one.hops == 1]
+    own = graph.tests_of(path, (one.path for one in near if one.is_test))
+    users = [one.path for one in near if not one.is_test]
+    implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
+    found = tuple(dict.fromkeys((*own, *implementing)))
+    behind = tuple(dict.fromkeys(test for user in users for test in graph.tests_named_after(user)))
+    return found or (behind if len(behind) <= _MOST_INDIRECT else ())
+
+
+def _extends(index: CodeIndex, user: str, path: str) -> bool:
+    unit, offered = index.unit(user), set(index.graph.files[path].exports)
+    return unit is not None and any(
+        re.split(r"\W+", base)[-1] in offered for one in unit.definitions for base in one.bases
     )
 
 

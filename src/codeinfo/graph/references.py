@@ -535,15 +535,17 @@ def _unparsed_note(paths: Iterable[str]) -> str:
     return f"{len(listed)} files have no syntax tree and were not looked into: {named}"
 
 
+_BUILDING = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
 def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "") -> code.CallGraph:
     lookup = _narrow(look_up_defined(names, request.name), below)
-    upward = _follow(names, lookup, request.depth, incoming=True)
+    upward = _follow(names, lookup, request.depth, incoming=True) or _passed_on(names, lookup)
     downward = _follow(names, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(names, symbol, definition)]
+    inherited = [base for symbol, definition in lookup.found.items() for base in _overridden(names, symbol, definition)]
     return code.CallGraph(
         symbol=request.name,
         definitions=tuple(lookup.listed()),
@@ -553,6 +555,7 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
         is_complete=max(len(upward), len(downward)) <= request.limit,
         unattributed=find_uses(names, lookup).unattributed_calls,
         unattributed_callees=sum(_count_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
+        notes=tuple(f"calls of {base}, which it overrides, may mean it" for base in inherited),
     )
 
 
@@ -597,7 +600,7 @@ def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) 
         for current in border:
             seen.update(map(str, current.found))
             if incoming:
-                reached += callers(names, current)
+                reached += [*callers(names, current), *_dispatched(names, current)]
             else:
                 made = (e for s, d in reversed(current.bodies) for e in reversed(callees(names, s, d)))
                 reached += reversed({(e.source, e.target, e.kind): e for e in made}.values())  # overloads call alike
@@ -618,6 +621,42 @@ def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
             edge = code.CodeEdge(source, target, "CALLS", usage.file, usage.line, usage.confidence)
             edges.setdefault((source, target), edge)
     return list(edges.values())
+
+
+def _passed_on(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+    """Where a function is named without being called: handed to a framework, a registry or another function."""
+    functions = {symbol for symbol, definition in lookup.found.items() if definition.is_function}
+    named = [use for use in find_uses(names, lookup).uses if use.reference.role != "call" and use.symbol in functions]
+    edges = {
+        (use.file, use.within): code.CodeEdge(
+            f"{use.file}::{use.within}" if use.within else use.file,
+            use.definition,
+            "REFERENCES",
+            use.file,
+            use.line,
+            use.confidence,
+        )
+        for use in reversed(usages(names.index, lookup, named))
+        if use.edge == "REFERENCES"
+    }
+    return list(edges.values())[::-1]
+
+
+def _dispatched(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+    """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
+    known = {edge.source for edge in callers(names, lookup)}
+    return [
+        replace(edge, target=str(symbol), confidence="syntactic")
+        for symbol, definition in lookup.found.items()
+        for base in _overridden(names, symbol, definition)
+        for edge in callers(names, look_up(names.index, str(base)))
+        if edge.source not in known and edge.confidence != "syntactic"
+    ]
+
+
+def _overridden(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
+    is_inherited = definition.kind == "method" and definition.name not in _BUILDING
+    return names.overridden(symbol) if is_inherited else []
 
 
 def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:

@@ -198,7 +198,9 @@ class Binder:
 
     def _look_beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         defining = self._index.defining(name)
-        files = [path for path in self._index.visible(unit.facts) if path in defining] if defining else []
+        known = self._index.graph.files
+        visible = self._index.visible(unit.facts) if defining else ()
+        files = [path for path in visible if path in defining and name not in known[path].hidden]
         found = [symbol for path in files for symbol in self.resolve_top_level(path, name)]
         for written in unit.imports:
             if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
@@ -382,9 +384,9 @@ class Binder:
 
     def find_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         """A member of a type, its own or the nearest inherited one."""
-        return next((own for one in self.lineage(owner) if (own := self._find_own_member(one, name))), [])
+        return next((own for one in self.lineage(owner) if (own := self.find_own_member(one, name))), [])
 
-    def _find_own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+    def find_own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         unit = self._index.unit(owner.path)
         if unit is None:
             return []

@@ -219,6 +219,10 @@ def is_test_name(path: str) -> bool:
     return re.fullmatch(_TEST_NAME, name) is not None and not re.fullmatch(_TEST_HELPER, name)
 
 
+def is_test_helper(path: str) -> bool:
+    return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None
+
+
 def kind_of(path: str, language: Language | None) -> FileKind:
     """The purpose of the file. Text of an unknown type is configuration if it is a dot file, otherwise
     documentation."""

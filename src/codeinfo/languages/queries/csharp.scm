@@ -28,6 +28,8 @@
 (using_directive) @import
 
 (parameter type: (_) @bind.type name: (identifier) @bind)
+(class_declaration (parameter_list (parameter type: (_) @bind.type name: (identifier) @bind))) @bind.in
+(struct_declaration (parameter_list (parameter type: (_) @bind.type name: (identifier) @bind))) @bind.in
 (variable_declaration type: (_) @bind.type (variable_declarator name: (identifier) @bind))
 (variable_declaration type: (implicit_type) @bind.auto (variable_declarator name: (identifier) @bind (_) @bind.value))
 (property_declaration type: (_) @bind.type name: (identifier) @bind)

@@ -26,6 +26,7 @@
 
 (parameter name: (identifier) @bind type: (_) @bind.type)
 (class_parameter name: (identifier) @bind type: (_) @bind.type)
+(class_definition (class_parameters (class_parameter name: (identifier) @bind type: (_) @bind.type))) @bind.in
 (val_definition pattern: (identifier) @bind type: (_) @bind.type)
 (val_definition pattern: (identifier) @bind !type value: (_) @bind.value)
 (enumerator . (identifier) @bind)
