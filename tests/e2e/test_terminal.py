@@ -154,6 +154,7 @@ def test_numbers_and_nouns_agree() -> None:
 
 def test_control_characters_are_shown_not_obeyed() -> None:
     assert clean("a\x1b]0;title\x07b\r\x9b\u202e\tc\udcff") == "a␛]0;title␇b␍��    c?"
+    assert clean("a\u200fb\u2028c\u061cd") == "a�b�c�d"
 
 
 def test_long_chunks_are_cut_around_the_answer() -> None:

@@ -348,6 +348,17 @@ def test_script_in_code_and_file_names_is_shown_as_text(project: Path) -> None:
         assert "<script>alert" not in echoed
 
 
+def test_text_cannot_change_the_order_in_which_a_page_is_read(project: Path) -> None:
+    (project / "ledger\u202eyp.exe.py").write_text(
+        "def evil_marker():  # \u2066 if admin \u2069\u200f\u2028\n    return 1\n"
+    )
+    with client(project) as web:
+        index(web, project)
+        text = web.get("/", params={"q": "evil_marker"}, headers={"hx-request": "true"}).text
+        assert "ledger\ufffdyp.exe.py" in text
+        assert not set("\u202e\u2066\u2069\u200f\u2028") & set(text)
+
+
 HOSTILE = (
     SCRIPT,
     f"```\n{SCRIPT}\n```",

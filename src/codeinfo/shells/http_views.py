@@ -35,7 +35,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import CRUMB, Hit
+from codeinfo.model import CONTROLS, CRUMB, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -607,6 +607,7 @@ PAGES = (  # address, name, further addresses that belong to it
     ("/ui/admin", "Admin", ()),
 )
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
+_CONTROLS = dict.fromkeys(CONTROLS, "\ufffd")  # a name or text could change the order in which its page is read
 
 
 class Visit(Struct):
@@ -660,7 +661,7 @@ class Visit(Struct):
             "pages": [page for page in PAGES if page[0] in offered],
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
-        return ENVIRONMENT.get_template(template).render(shared | values)
+        return ENVIRONMENT.get_template(template).render(shared | values).translate(_CONTROLS)
 
 
 def page(

@@ -19,7 +19,7 @@ import click
 
 from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error
-from codeinfo.model import dumps
+from codeinfo.model import CONTROLS, dumps
 from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ Span = str | tuple[str, str]  # text, or text with a style's name
 PLAIN_WIDTH = 160  # without a terminal: long enough for code, short enough for logs
 LEAST_COLUMN = 24  # characters: a narrower column is harder to read than a line broken by the terminal
 
-# C0 and C1 controls, and the bidirectional overrides that can make code read differently from what it is.
-_CONTROLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
-_CONTROLS |= dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
+_CONTROLS = dict.fromkeys(CONTROLS, "\ufffd") | {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
 _CONTROLS[ord("\t")] = "    "
 
 
