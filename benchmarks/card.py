@@ -30,7 +30,7 @@ from trees import Pin, commit_at, lay_out_missing
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals.commits import read_commits, reason_to_leave_out
+from codeinfo.evals.run import read_commits, reason_to_leave_out
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources import git
 

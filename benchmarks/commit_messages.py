@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from codeinfo.evals.commits import Commit
+from codeinfo.evals.run import Commit
 
 BODY_CHARS = 4000  # of longer messages the rest is logs
 REPORT_WORDS = 60  # a body of fewer adds little to its subject

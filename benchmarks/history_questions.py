@@ -32,7 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from trees import COLUMNS
 
-from codeinfo.evals.commits import Commit, is_code, read_commits, reason_to_leave_out, spread
+from codeinfo.evals.run import Commit, is_code, read_commits, reason_to_leave_out, spread
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.languages import language_of

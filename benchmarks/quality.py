@@ -35,8 +35,19 @@ from trees import commit_at, lay_out, lay_out_missing, read_pins
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals.metrics import METRIC, Answer, Dataset, Query, check_gates, compare, load_dataset, score, summarise
-from codeinfo.evals.report import align, format_figure
+from codeinfo.evals.metrics import (
+    METRIC,
+    Answer,
+    Dataset,
+    Query,
+    align,
+    check_gates,
+    compare,
+    format_figure,
+    load_dataset,
+    score,
+    summarise,
+)
 from codeinfo.evals.run import read_results, run, scores_of
 from codeinfo.operations.search import Comparison, Score, Summary, Verdict
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from codeinfo.evals.commits import Layout
+from codeinfo.evals.run import Layout
 from codeinfo.sources import git
 
 COLUMNS = ("name", "language", "mirror", "commit", "exact", "root", "split")  # of repos.tsv

@@ -12,7 +12,7 @@ from conftest import RunCli
 from repository_tools import Repository, write
 
 from codeinfo.errors import UsageError
-from codeinfo.evals.commits import Layout, read_history, spread
+from codeinfo.evals.run import Layout, read_history, spread
 
 TREE = {
     "src/billing.py": "class Invoice:\n    def total(self):\n        '''Add up what the customer owes.'''\n",

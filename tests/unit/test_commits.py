@@ -12,7 +12,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.channels import Commit, CommitIndex, index_commits, past_changes, score_changes
-from codeinfo.store.commits import FILE, load_commits, save_commits
+from codeinfo.store.layout import COMMITS_FILE, load_commits, save_commits
 
 
 def commit(root: Path, message: str, **files: str) -> None:
@@ -70,7 +70,7 @@ def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, reposito
 def test_a_damaged_file_is_rebuilt(tmp_path: Path, repository: Path) -> None:
     with engine(tmp_path) as one:
         one.index(IndexRequest((str(repository),)))
-        path = one.indexes.of(repository).folder.tree_path / FILE
+        path = one.indexes.of(repository).folder.tree_path / COMMITS_FILE
         path.write_bytes(path.read_bytes()[:-40])
         assert one.search(SearchRequest("two", (str(repository),))).hits, "a search does without"
         (repository / "delta.py").write_text("def four(): ...\n")

@@ -18,6 +18,7 @@ from codeinfo.evals.metrics import (
     Found,
     Query,
     Target,
+    chart,
     check_gates,
     compare,
     load_dataset,
@@ -26,7 +27,6 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
-from codeinfo.evals.report import chart
 from codeinfo.operations.search import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth

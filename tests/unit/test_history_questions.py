@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from repository_tools import Repository, write
 
-from codeinfo.evals.commits import strip_numbers
 from codeinfo.evals.metrics import load_dataset
+from codeinfo.evals.run import strip_numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

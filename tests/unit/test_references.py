@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from codeinfo import Config, Engine
 from codeinfo.engine import index_manager
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.graph import uses as packed_uses
 from codeinfo.graph.scip import ScipIndex
-from codeinfo.graph.uses import UsedNames, references_to, unpack
-from codeinfo.index import uses as packed_uses
+from codeinfo.graph.uses import UsedNames, pack_code, references_to, unpack
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.uses import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import (
     CallsRequest,

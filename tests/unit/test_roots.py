@@ -10,7 +10,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import RootRefused, UsageError
-from codeinfo.sources.roots import check_root
+from codeinfo.files import check_root
 
 
 def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

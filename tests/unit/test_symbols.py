@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.graph.uses import all_references, unpack
+from codeinfo.graph.uses import all_references, pack_code, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.index.uses import pack_code
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, ParsedFile, Reference
 

@@ -46,14 +46,21 @@ from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.files import open_private, private_folder, read_user_file, replace_file, wait_for_lock, write_private
+from codeinfo.files import (
+    check_root,
+    open_private,
+    private_folder,
+    read_user_file,
+    replace_file,
+    wait_for_lock,
+    write_private,
+)
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
 from codeinfo.sources.git import fetch_files
 from codeinfo.sources.read import FolderFiles, load
-from codeinfo.sources.roots import check_root
 from codeinfo.sources.walk import WalkSettings, check_document, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore

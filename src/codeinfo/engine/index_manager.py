@@ -32,7 +32,7 @@ from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.revisions import LACKING
 from codeinfo.sources.walk import NEEDS_LIBRARY, KnownWalk
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
-from codeinfo.store.layout import Tree
+from codeinfo.store.layout import COMMITS_FILE, Tree, load_commits, save_commits
 from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: 
     # Imported late: a search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
-    from codeinfo.store.commits import load_commits, save_commits
 
     history = History(root, revision)
     if not history.known:
@@ -242,10 +241,9 @@ class IndexManager:
     def _open(self, build: Path, recipe: str | None = None, *, rewrite: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
-        from codeinfo.store.commits import FILE
         from codeinfo.team.store import TeamStore
 
-        commits = self.folder.tree_path / FILE
+        commits = self.folder.tree_path / COMMITS_FILE
         return TeamStore(build, self.folder.tree, self.team, recipe=recipe, commits=commits, rewrite=rewrite)
 
     def recipe(self) -> str:
@@ -289,9 +287,8 @@ class IndexManager:
 
     def commits(self) -> CommitIndex | None:
         """The repository's commit messages, as of the last time something was indexed."""
-        from codeinfo.store.commits import FILE, load_commits
 
-        stamp = self.folder.stamp(FILE)
+        stamp = self.folder.stamp(COMMITS_FILE)
         if self._commits is None or self._commits[0] != stamp:
             self._commits = stamp, load_commits(self.folder.tree_path) if stamp else None
         return self._commits[1]

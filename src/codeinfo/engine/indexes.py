@@ -25,13 +25,13 @@ from codeinfo.errors import (
     UsageError,
     requires,
 )
+from codeinfo.files import refusal, resolve_existing, resolve_root
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
 from codeinfo.sources.revisions import RevisionFiles
-from codeinfo.sources.roots import refusal, resolve_existing, resolve_root
 from codeinfo.store.database import REVISION
 from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_room
 from codeinfo.store.sqlite import SqliteStore

@@ -30,6 +30,7 @@ from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import IndexTarget, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
+from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import access
 from codeinfo.team.access import identity_of
 from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree
@@ -354,10 +355,9 @@ class TeamOperations:
 
 def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
     """The commit index of a repository, as stored, updated from an earlier one."""
-    from codeinfo.store.commits import FILE
 
     with TemporaryDirectory() as place:
-        file = Path(place, FILE)
+        file = Path(place, COMMITS_FILE)
         if before:
             file.write_bytes(before)
         if problem := refresh_commits(mirror, Path(place), commit):

@@ -460,7 +460,7 @@ class AnswerEvalReport(Struct, frozen=True):
 @_operation(
     "eval answers",
     AnswerEvalReport,
-    "codeinfo.evals.suites:run_suites",
+    "codeinfo.evals.run:run_suites",
     group="local",
     read_only=False,
     falls_short=lambda report: report.failed > 0,

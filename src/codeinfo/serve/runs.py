@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
+from codeinfo.files import check_root
 from codeinfo.model import dumps, iso_time
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
@@ -32,7 +33,6 @@ from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, IndexRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects
-from codeinfo.sources.roots import check_root
 from codeinfo.store.user_data import IngestStore
 
 if TYPE_CHECKING:

@@ -464,7 +464,7 @@ def _matches(result: VectorSearchResult, out: Output) -> None:
 @render.register
 def _evaluation(result: EvalReport, out: Output) -> None:
     """The whole report; with `explain` every win, loss and miss."""
-    from codeinfo.evals import report as evaluation
+    from codeinfo.evals import metrics as evaluation
     from codeinfo.evals.metrics import LOWER_IS_BETTER
 
     vectors = result.model_id or "keyword search only"

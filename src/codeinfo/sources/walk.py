@@ -24,6 +24,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.files import check_root
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
@@ -38,7 +39,6 @@ from codeinfo.sources.ignore import (
     decide,
     load,
 )
-from codeinfo.sources.roots import check_root
 
 
 class WalkSettings(Struct, frozen=True):

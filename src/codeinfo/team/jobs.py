@@ -39,7 +39,7 @@ from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
 from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.revisions import LACKING
-from codeinfo.store.commits import FILE
+from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import store as team_store
 from codeinfo.team.database import CONNECTING, SESSION, Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors
@@ -607,7 +607,7 @@ class Indexing:
         if not row:
             return b""
         found = _Run(*row[0])
-        before = self._database.rows(query, (found.tree, FILE))
+        before = self._database.rows(query, (found.tree, COMMITS_FILE))
         mirror = self._tools.mirrors.of(found.clone_url)
         with mirror.in_use():
             mirror.ensure(found.revision)

@@ -26,6 +26,7 @@ from codeinfo.files import private_folder, replace_file
 from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
 from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
 from codeinfo.store.database import translate_errors
+from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
 
@@ -330,12 +331,11 @@ def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: st
 
 def attach_commits(db: Connection, tree: int, data: bytes) -> None:
     """Store the commit index of a tree. Servers see it with its next generation."""
-    from codeinfo.store.commits import FILE
 
     db.execute(
         """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE
            SET data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum""",
-        (tree, FILE, data, hashlib.sha256(data).digest()),
+        (tree, COMMITS_FILE, data, hashlib.sha256(data).digest()),
     )
 
 
