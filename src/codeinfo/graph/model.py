@@ -386,18 +386,6 @@ def relations(graph: Graph, path: str) -> Relations:
     )
 
 
-class Area(Struct, frozen=True):
-    """A folder as one unit. Layer 0 needs no other area; higher layers build on lower ones."""
-
-    name: str
-    files: tuple[str, ...]
-    layer: int
-    centrality: float  # summed over its files, scaled so that the largest area has 1
-    needs: Mapping[str, int]  # area → imports
-    in_cycle: bool
-    hub: str  # its most central file
-
-
 def dumps(graph: Graph) -> bytes:
     """Empty if a path is not UTF-8, which JSON cannot hold: each process then builds the graph."""
     try:

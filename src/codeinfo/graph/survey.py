@@ -18,7 +18,7 @@ from msgspec import Struct
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Area, Graph, part_of
+from codeinfo.graph.model import Graph, part_of
 from codeinfo.graph.reach import ROUTE, components, cycles
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
@@ -49,9 +49,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         languages=dict(languages.most_common()),
         entry_points=tuple(_file(graph, path) for path in entry_points(index, graph, request.limit)),
         hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
-        areas=tuple(
-            MapArea(one.name, one.layer, len(one.files), one.centrality, dict(one.needs), one.in_cycle) for one in cut
-        ),
+        areas=tuple(area for area, _ in cut),
         interfaces=_interfaces(index, graph, request.limit),
         hotspots=(),
         cycles=len(cycles([edge for edge in graph.import_edges if not edge.timing])),
@@ -62,16 +60,16 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     )
 
 
-def _cut(graph: Graph, request: MapRequest) -> list[Area]:
+def _cut(graph: Graph, request: MapRequest) -> list[tuple[MapArea, list[str]]]:
     return areas(graph, max(request.limit, _PICTURE_AREAS) if request.format != "text" else request.limit)
 
 
 def area_files(graph: Graph, request: MapRequest) -> tuple[MapFile, ...]:
     """The files of the requested area, the most central first."""
-    area = next((area for area in _cut(graph, request) if area.name == request.area), None)
-    if area is None:
+    listed = next((files for area, files in _cut(graph, request) if area.name == request.area), None)
+    if listed is None:
         raise NotFound(f"the map has no area {request.area}", next_step="Use a name from the map; it may have changed")
-    files = sorted(area.files, key=lambda path: (-graph.centrality.get(path, 0.0), path))
+    files = sorted(listed, key=lambda path: (-graph.centrality.get(path, 0.0), path))
     return tuple(_file(graph, path) for path in files)
 
 
@@ -80,12 +78,14 @@ def _file(graph: Graph, path: str) -> MapFile:
     return MapFile(path, graph.centrality.get(path, 0.0), len(into), len(out))
 
 
-def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
+def _picture(name: str, graph: Graph, cut: list[tuple[MapArea, list[str]]], form: str) -> str:
+    drawn = [area for area, _ in cut]
     if form == "mermaid":
-        return mermaid(cut)
+        return mermaid(drawn)
     note = f"{len(graph.files):,} files, {len(graph.edges):,} imports. "
     note += "Below: what is needed. Larger: needed by more. Red: folders that need each other."
-    return svg(name, cut, note) if form == "svg" else ""
+    hubs = {area.name: max(files, key=lambda path: graph.centrality.get(path, 0.0)) for area, files in cut}
+    return svg(name, drawn, hubs, note) if form == "svg" else ""
 
 
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
@@ -374,8 +374,8 @@ def hubs(graph: Graph, limit: int) -> list[str]:
     return [path for path, _ in ranked if is_source(graph.files[path])][:limit]
 
 
-def areas(graph: Graph, limit: int) -> list[Area]:
-    """The codebase split into at most `limit` folders of comparable size, in layers."""
+def areas(graph: Graph, limit: int) -> list[tuple[MapArea, list[str]]]:
+    """The codebase split into at most `limit` folders of comparable size, in layers, each with its files."""
     groups = _group_files([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
     area_of = {path: name for name, files in groups.items() for path in files}
     needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
@@ -391,14 +391,16 @@ def areas(graph: Graph, limit: int) -> list[Area]:
     in_cycle = {name for group in components(loaded) for name in group}
     top = max(weight.values(), default=0.0) or 1.0
     return [
-        Area(
-            name=name,
-            files=tuple(files),
-            layer=layers[name],
-            centrality=round(weight[name] / top, 4),
-            needs=dict(needs[name].most_common()),
-            in_cycle=name in in_cycle,
-            hub=max(files, key=lambda path: graph.centrality.get(path, 0.0)),
+        (
+            MapArea(
+                name=name,
+                layer=layers[name],
+                files=len(files),
+                centrality=round(weight[name] / top, 4),
+                needs=dict(needs[name].most_common()),
+                in_cycle=name in in_cycle,
+            ),
+            files,
         )
         for name, files in sorted(groups.items(), key=lambda group: (-layers[group[0]], -weight[group[0]], group[0]))
     ]
@@ -514,7 +516,7 @@ _PASSES = 4  # of ordering each layer by its neighbours
 class Box(Struct):
     """An area in a drawing; `lay_out` positions it."""
 
-    area: Area | MapArea
+    area: MapArea
     width: int
     height: int
     x: int = 0
@@ -582,7 +584,7 @@ def curve(source: Box, target: Box) -> str:
     return f"M{source.middle} {start} C{source.middle} {bend} {target.middle} {bend} {target.middle} {end}"
 
 
-def closes_cycle(source: Area | MapArea, target: Area | MapArea) -> bool:
+def closes_cycle(source: MapArea, target: MapArea) -> bool:
     """Within a cycle, the edges that do not lead down close it."""
     return source.in_cycle and target.in_cycle and target.layer >= source.layer
 
@@ -610,12 +612,12 @@ _STYLE = """
 
 
 class _Arrow(Struct, frozen=True):
-    source: Area
-    target: Area
+    source: MapArea
+    target: MapArea
     weight: int
 
 
-def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
+def _arrows(areas: Sequence[MapArea]) -> list[_Arrow]:
     """The edges worth drawing: the heaviest of each area, and all within a cycle."""
     by_name = {area.name: area for area in areas}
     arrows = []
@@ -627,12 +629,12 @@ def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
     return arrows
 
 
-def mermaid(areas: Sequence[Area]) -> str:
+def mermaid(areas: Sequence[MapArea]) -> str:
     number = {area.name: f"a{position}" for position, area in enumerate(areas)}
     arrows = _arrows(areas)
     lines = ["flowchart TD"]
     names = {area.name: escape(area.name, quote=False).replace('"', "&quot;") for area in areas}
-    lines += [f'    {number[area.name]}["{names[area.name]}<br/>{len(area.files)} files"]' for area in areas]
+    lines += [f'    {number[area.name]}["{names[area.name]}<br/>{area.files} files"]' for area in areas]
     lines += [f"    {number[one.source.name]} -->|{one.weight}| {number[one.target.name]}" for one in arrows]
     lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
     red = [str(position) for position, one in enumerate(arrows) if closes_cycle(one.source, one.target)]
@@ -641,8 +643,10 @@ def mermaid(areas: Sequence[Area]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
-    boxes = {area.name: _box(area) for area in areas}
+def svg(title: str, areas: Sequence[MapArea], hubs: Mapping[str, str], note: str) -> str:
+    """`hubs` are the most central files of the areas, by their names."""
+    lines = {area.name: _second_line(area, hubs[area.name]) for area in areas}
+    boxes = {area.name: _box(area, lines[area.name]) for area in areas}
     width, height = lay_out(boxes, _MAX_ROW, top=_TITLE, least=_LEAST_WIDTH)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -655,18 +659,18 @@ def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
         f'<text class="soft" x="{_MARGIN}" y="54" font-size="12">{escape(note)}</text>',
     ]
     parts += [_edge(one, boxes) for one in _arrows(areas)]
-    parts += [_draw_box(boxes[area.name], area) for area in areas]
+    parts += [_draw_box(boxes[area.name], area, lines[area.name]) for area in areas]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _font(area: Area) -> float:
+def _font(area: MapArea) -> float:
     """The more depends on an area, the larger its label."""
     return 12 + 7 * sqrt(area.centrality)
 
 
-def _box(area: Area) -> Box:
+def _box(area: MapArea, second_line: str) -> Box:
     font = _font(area)
-    shown = max(len(_short(area.name)) * 0.58 * font, len(_second_line(area)) * 6.2)
+    shown = max(len(_short(area.name)) * 0.58 * font, len(second_line) * 6.2)
     return Box(area, round(max(96.0, shown + 28)), round(2.2 * font + 26))
 
 
@@ -674,10 +678,8 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME_CHARS else "…" + name[-_NAME_CHARS + 1 :]
 
 
-def _second_line(area: Area) -> str:
-    if len(area.files) == 1:
-        return "1 file"
-    return f"{len(area.files)} files · {area.hub.rpartition('/')[2]}"
+def _second_line(area: MapArea, hub: str) -> str:
+    return "1 file" if area.files == 1 else f"{area.files} files · {hub.rpartition('/')[2]}"
 
 
 def _edge(arrow: _Arrow, boxes: Mapping[str, Box]) -> str:
@@ -689,17 +691,17 @@ def _edge(arrow: _Arrow, boxes: Mapping[str, Box]) -> str:
     return f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{title}</path>'
 
 
-def _draw_box(box: Box, area: Area) -> str:
+def _draw_box(box: Box, area: MapArea, second_line: str) -> str:
     kind = "hub" if area.centrality >= 0.5 else "box"
     loop = " loop" if area.in_cycle else ""
     font = _font(area)
     lines = [
-        f"<g><title>{escape(area.name)}: {len(area.files)} files, layer {area.layer}</title>",
+        f"<g><title>{escape(area.name)}: {area.files} files, layer {area.layer}</title>",
         f'<rect class="{kind}{" box" if loop else ""}{loop}" x="{box.x}" y="{box.y}" width="{box.width}" '
         f'height="{box.height}" rx="8"/>',
         f'<text class="ink" x="{box.middle}" y="{box.y + 8 + font:.0f}" font-size="{font:.1f}" '
         f'font-weight="600" text-anchor="middle">{escape(_short(area.name))}</text>',
         f'<text class="soft" x="{box.middle}" y="{box.y + box.height - 11}" font-size="11" '
-        f'text-anchor="middle">{escape(_second_line(area))}</text></g>',
+        f'text-anchor="middle">{escape(second_line)}</text></g>',
     ]
     return "\n".join(lines)
