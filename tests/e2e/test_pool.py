@@ -144,6 +144,20 @@ def test_a_file_that_takes_too_long_is_indexed_as_text() -> None:
     assert {chunk.kind for chunk in result.parsed.chunks} == {"text"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell what a process computed")
+def test_a_busy_machine_costs_no_file_its_syntax() -> None:
+    slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(3_000))
+    with ParsePool(ChunkSettings(parse_timeout_s=2), workers=1) as pool:
+        results = pool.run([*files(1), task("slow.py", slow)])
+        next(results)
+        (pid,) = worker_pids(pool)
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(3, os.kill, (pid, signal.SIGCONT)).start()
+        (result,) = results
+    assert result.parsed.notes == ()
+    assert len(result.parsed.definitions) == 3_000
+
+
 @pytest.mark.parametrize("kills", [1, 2])
 def test_two_killed_workers_cost_one_file_its_syntax_and_no_file_its_place(kills: int) -> None:
     slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(30_000))

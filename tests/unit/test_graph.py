@@ -826,6 +826,7 @@ def test_tests_to_run_are_tests_and_reach_implementations_and_users(tmp_path: Pa
         "app/deps.py": "def current_user():\n    pass\n",
         "app/items.py": "from app.deps import current_user\n\n\ndef read(u=current_user):\n    pass\n",
         "tests/conftest.py": "from tests.utils.user import user\n",
+        "tests/data/test_crud.json": "{}\n",
         "tests/utils/user.py": "from app.crud import create\n\n\ndef user():\n    return create()\n",
         "tests/utils/item.py": "from tests.utils.user import user\n\n\ndef item():\n    return user()\n",
         "tests/test_items.py": "from tests.utils.item import item\n\n\ndef test_item():\n    item()\n",

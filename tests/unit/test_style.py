@@ -364,3 +364,17 @@ def test_a_version_comes_from_the_nearest_file_of_versions() -> None:
         "src/Web/Web.csproj:1": "2.0",
         "small/src/Web/Web.csproj:1": "1.0",
     }
+
+
+def test_what_only_others_need_is_no_framework_and_starters_for_tests_name_theirs(tmp_path: Path) -> None:
+    manifests = {
+        "go.mod": "module example.org/tea\n\nrequire (\n\tgithub.com/gin-gonic/gin v1.9.1 // indirect\n)\n",
+        "Cargo.toml": '[package]\nname = "a"\n[dev-dependencies]\nserde = "1.0.1"\n',
+        "crates/b/Cargo.toml": '[package]\nname = "b"\n[dependencies]\nserde = "1.0.2"\n',
+        "build.gradle": "dependencies {\n"
+        "  testImplementation 'org.springframework.boot:spring-boot-starter-webmvc-test'\n}\n",
+    }
+    declared, _ = dependencies(manifests)
+    assert [(one.name, one.version) for one in frameworks(declared)] == [("Serde", "1.0.2")]
+    found = describe_project(tmp_path, manifests, {}, 3, {})
+    assert found.tests.frameworks == ("JUnit 5",)

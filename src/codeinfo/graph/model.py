@@ -272,7 +272,7 @@ class Graph(Struct, frozen=True, dict=True):
         """Test files by what they are named after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
         found: dict[str, list[str]] = {}
         for path, facts in self.files.items():
-            if facts.is_test:
+            if facts.is_test and facts.rules.syntax is not None:  # data for tests runs nothing
                 stem = _stem(path)
                 subject = _TEST_MARK.sub("", stem)
                 if subject != stem or "." in path.rpartition("/")[2].removesuffix(".py"):

@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.index.pool import CONVERT, EXPRESSIONS, HEADER, PARSE, READY, REST, time_limit_s
+from codeinfo.index.pool import CONVERT, EXPRESSIONS, HEADER, PARSE, PATIENCE, READY, REST, time_limit_s
 from codeinfo.model import ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
@@ -37,7 +37,8 @@ def main() -> None:
             signal.setitimer(signal.ITIMER_REAL, *arguments)
             continue
         # Exits if the parent is gone: it would have given up before.
-        signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(b"" if task == CONVERT else "", settings))
+        limit = PATIENCE * time_limit_s(b"" if task == CONVERT else "", settings)
+        signal.setitimer(signal.ITIMER_REAL, 2 * limit)
         reply = marshal.dumps(_answer(task, arguments, settings))
         signal.setitimer(signal.ITIMER_REAL, 0)
         replies.write(len(reply).to_bytes(HEADER, "little"))

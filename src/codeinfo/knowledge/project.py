@@ -106,7 +106,7 @@ FRAMEWORKS = {
     "androidx.room": "Room", "com.google.dagger": "Dagger", "swiftui": "SwiftUI",
     **_BUILDS,
 }  # fmt: skip
-_NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing", re.IGNORECASE)  # groups of dependencies
+_NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing|indirect", re.IGNORECASE)  # groups
 TEST_FRAMEWORKS = {
     "pytest": "pytest", "hypothesis": "Hypothesis", "nose2": "nose2", "tox": "tox", "jest": "Jest", "vitest": "Vitest",
     "mocha": "Mocha", "ava": "AVA", "jasmine-core": "Jasmine", "karma": "Karma", "cypress": "Cypress",
@@ -122,6 +122,7 @@ TEST_FRAMEWORKS = {
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
+_SPRING_TEST = re.compile(r"(?<=^org\.springframework\.boot:)spring-boot-(?:starter-)?[\w-]+-test$")  # brings the rest
 # Test commands to use unless a manifest names one.
 _TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
@@ -219,7 +220,10 @@ def frameworks(
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
     own = {name.lower() for name in own}
     found: dict[str, Framework] = {}
+    shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
+        if item.name in shipped and not is_shipped(item):
+            continue  # another line declares what the product needs
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
         name = group if group in FRAMEWORKS else name
@@ -247,7 +251,8 @@ def test_setup(
 ) -> TestSetup:
     tools: dict[str, str] = {}
     for item in declared:
-        if name := TEST_FRAMEWORKS.get(item.name.lower()):
+        starter = _SPRING_TEST.sub("spring-boot-starter-test", item.name.lower())
+        if name := TEST_FRAMEWORKS.get(starter):
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
