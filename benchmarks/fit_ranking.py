@@ -86,6 +86,7 @@ FACTORS = (
     "no_test",
     "vendored",
     "type_stub",
+    "header",
     "older_copy",
     "translation",
     "tiny",

@@ -351,6 +351,12 @@ def test_older_copies_are_recognised_by_their_neighbours(path: str, beside: tupl
     assert "older_copy" not in factors("retry policy of v1beta1", path, beside=beside)
 
 
+def test_a_c_header_gives_way_to_the_file_that_does_what_it_declares() -> None:
+    assert factors("retry policy", "lib/retry.h", beside=("lib/retry.c",))["header"] == W.header
+    assert "header" not in factors("retry policy", "lib/retry.h", beside=("lib/url.c", "src/retry.c"))
+    assert "header" not in factors("retry policy", "lib/retry.h", beside=("lib/retry.cc",)), "it has the classes"
+
+
 def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> None:
     beside = ("docs/en/a.md", "docs/es/a.md")
     assert "translation" in factors("how are dependencies resolved", "docs/pt/a.md", "docs", beside)
@@ -586,6 +592,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 27, "15 signals and 12 factors"
+    assert len(rows) == 28, "15 signals and 13 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

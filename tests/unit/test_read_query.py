@@ -133,12 +133,18 @@ def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> Non
         ("fix(router): keep the query string", Shape.TASK, {"rout"}),
         ("what does this mean: a retry", Shape.QUESTION, set()),
         ("-Refactored enum name writing -Tests", Shape.TASK, set()),
+        ("Minor improvement to retries of uploads", Shape.TASK, set()),
+        ("Propagate errors of cancelled uploads", Shape.TASK, set()),
     ],
 )
 def test_questions_tasks_and_reports_are_distinguished(text: str, shape: Shape, scope: set[str]) -> None:
     query = read_query(text)
     assert query.shape == shape
     assert query.scope == scope
+
+
+def test_what_is_left_of_a_negation_is_no_word() -> None:
+    assert not {"don", "doesn", "isn"} & read_query("Don't retry if a queue isn't there or doesn't answer").terms.keys()
 
 
 def test_the_verb_that_opens_a_task_finds_no_file_of_that_name() -> None:

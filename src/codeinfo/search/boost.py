@@ -59,6 +59,7 @@ class Facts(NamedTuple):
     secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty if none does
     vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
+    header: bool  # a C header beside the file that does what it declares
     older: bool  # a newer edition lies beside it
     translated: bool  # a page in a language other than English, beside others
     tiny: bool  # contains next to nothing
@@ -113,6 +114,7 @@ class Layout:
             secondary=secondary or _secondary_terms(slash + name),
             vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
+            header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
             tiny=tiny,
@@ -124,6 +126,10 @@ class Layout:
             is_package = any(map(_is_manifest, self._names_in(folder)))
             self._depth_of[folder] = 0 if is_package else self._depth(parent) + 1
         return self._depth_of[folder]
+
+    def _is_header(self, folder: str, name: str) -> bool:
+        """`url.h` beside `url.c`. C++ headers are no such thing: they contain classes, templates and their docs."""
+        return name.endswith(".h") and f"{name[:-2]}.c" in self._names_in(folder)
 
     def _is_older(self, folder: str) -> bool:
         """`v1beta1` beside `v1`, or a folder that repeats the file names of its parent."""
@@ -372,6 +378,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["vendored"] = w.vendored
     if facts.stub:
         factors["type_stub"] = w.type_stub
+    if facts.header:
+        factors["header"] = w.header
     if facts.older and not query.names_version:
         factors["older_copy"] = w.older_copy
     if facts.translated and query.is_english:

@@ -372,7 +372,8 @@ STOP_WORDS = frozenset(
     thing things this those through thus to together too toward under until up upon us use used uses using
     various very via want was way ways we well were what whatever when where whether which while who whom whose
     why will with within without work working works would yet you your yours
-    """.split()
+    aren couldn didn doesn don hadn hasn haven isn shouldn wasn weren won wouldn
+    """.split()  # the last line: what is left of "isn't" and the like
 )
 
 # What a task or a commit begins with: it says that something is to change, not what. `add` must not find `add.go`.
@@ -391,16 +392,18 @@ CHANGE_VERBS = frozenset(  # and what opens the subjects of commits in their pla
 )
 _OPENINGS = CHANGE_VERBS | frozenset(  # these as the first word only: "report check warnings" is about checks
     """
-    accept adapt address also always apply automatically check consider default document don eliminate enforce expand
-    explicitly fully harden honor honour ignore initial no only preserve raise re respect specify standardize suppress
-    tidy treat
+    accept adapt address also always apply assume automatically bypass check clamp consider decouple default defer
+    discourage document don downgrade eliminate enforce exclude expand explicitly fall fully harden honor honour ignore
+    increment initial leave maintain mention no normalise normalize only override preserve propagate raise re
+    reimplement respect reuse rollback specify standardize streamline suppress tidy tolerate treat unsubscribe weaken
     """.split()
 )
 _REPAIR_VERBS = frozenset("avoid cleanup fix fixed fixes fixing improve improved refactor simplify".split())
 # What the title of a report or a commit says of the code, and hardly anybody who asks where something is.
 _FAULTS = frozenset(
-    "aren broken bug cannot correctly crash crashes didn doesn fail failed failing fails failure incorrect incorrectly "
-    "instead isn longer missing must never not properly redundant should unnecessary unused wasn won wrong".split()
+    "aren broken bug cannot correctly crash crashes didn doesn fail failed failing fails failure fix fixes improvement "
+    "improvements incorrect incorrectly instead isn longer minor missing must never not properly redundant refactoring "
+    "regression should tweak tweaks unnecessary unused wasn won wrong".split()
 )
 
 # Pairs that a question says one way and code the other. Few on purpose: each costs precision.

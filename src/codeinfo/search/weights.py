@@ -48,6 +48,7 @@ class Weights(NamedTuple):
     config: float = 0.25  # data and settings, likewise
     vendored: float = 0.3
     type_stub: float = 0.6
+    header: float = 0.9  # a C header beside the file that does what it declares
     older_copy: float = 0.9  # a newer edition lies beside it, and the query names no version
     translation: float = 0.25  # a page in another language than the query's
     tiny: float = 0.95  # a file with next to nothing in it, such as one that only re-exports others
@@ -76,6 +77,7 @@ TASK = QUESTION._replace(
     asked_secondary=0.5,
     no_test=1.0,
     type_stub=0.55,
+    header=0.95,
     tiny=0.8,
 )
 
@@ -99,6 +101,7 @@ REPORT = QUESTION._replace(
     secondary=0.4,
     asked_secondary=0.5,
     no_test=1.0,
+    header=0.95,
     tiny=0.87,
 )
 
@@ -141,6 +144,7 @@ DOCUMENTS = Weights(
     config=1.0,
     vendored=1.0,
     type_stub=1.0,
+    header=1.0,
     older_copy=1.0,
     translation=1.0,
     tiny=1.0,
