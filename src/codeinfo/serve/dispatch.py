@@ -74,8 +74,18 @@ def property_schema(item: Input) -> Schema:
 Reflected = Values | list[Values] | None  # the state of the project or the collections that a reply is based on
 
 
-def describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
-    """The states of the collections a reply about documents is based on."""
+def describe_sources(
+    engine: Engine, operation: Operation, request: Any, result: Any, root: str | None, files: Iterable[str]
+) -> Reflected:
+    """The state of what a reply is based on, without empty fields: the project at `root`, if the reply is about one,
+    with the changes to its `files`; or collections."""
+    if operation.shows_project:
+        found = engine.project_state(root, files) if root is not None else None
+        return _drop_empty(found) if found else None
+    return _describe_collections(engine, request, result) if operation.shows_documents else None
+
+
+def _describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
     if hasattr(result, "searches"):
         shown = [(hit.collection, hit.document) for one in result.searches for hit in one.results]
     elif hasattr(result, "citations"):
@@ -84,11 +94,6 @@ def describe_collections(engine: Engine, request: Any, result: Any) -> list[Valu
         shown = [(one.collection, one.document) for one in (result, *getattr(result, "related", ()))]
     names = request.collections if hasattr(request, "collections") else (request.collection,)
     return [_drop_empty(one) for one in engine.collection_states(request.path, names, shown)]
-
-
-def describe_state(found: Reflects | None) -> Values | None:
-    """As shown in replies, without empty fields."""
-    return _drop_empty(found) if found else None
 
 
 def _drop_empty(found: Struct) -> Values:
@@ -506,23 +511,12 @@ class Dispatcher:
         with self.performing(operation.name, values, "http") as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.listener("REST"))
-            state: Reflected = None
-            if operation.shows_project:
-                state = self._state(engine, request, result)
-            elif operation.shows_documents:
-                state = describe_collections(engine, request, result)
+            shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
+            files = (f"{one.root}/{one.path}" for one in shown)
+            state = describe_sources(engine, operation, request, result, _root_of(request), files)
         if not operation.read_only:
             self.projects.forget()
         return result, state
-
-    def _state(self, engine: Engine, request: Any, result: Any) -> Values | None:
-        fields = [name for name in ("paths", "root", "working_folder", "path") if name in request.__struct_fields__]
-        named = getattr(request, fields[0]) if fields else ()
-        folders = {named} if isinstance(named, str) else set(named)
-        if len(folders) != 1 or getattr(request, "at", None):
-            return None
-        shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
-        return describe_state(engine.project_state(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
 
     async def run(
         self,
@@ -569,6 +563,14 @@ class Dispatcher:
         # Frames hold what they used, such as the vector files of an older index: nobody knows for how long.
         failed.__cause__ = failed.__context__ = None
         return None, failed.with_traceback(None)
+
+
+def _root_of(request: Any) -> str | None:
+    """The project that a request is about; None for several, or for a revision."""
+    fields = [name for name in ("paths", "root", "working_folder", "path") if name in request.__struct_fields__]
+    named = getattr(request, fields[0]) if fields else ()
+    folders = {named} if isinstance(named, str) else set(named)
+    return folders.pop() if len(folders) == 1 and not getattr(request, "at", None) else None
 
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:

@@ -25,6 +25,7 @@ from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.files import open_private, try_lock
 from codeinfo.model import dumps_plain, phrase
+from codeinfo.operations import OPERATIONS
 from codeinfo.serve.dispatch import (
     MOST_WAITING,
     Call,
@@ -33,8 +34,7 @@ from codeinfo.serve.dispatch import (
     Projects,
     Reflected,
     check,
-    describe_collections,
-    describe_state,
+    describe_sources,
     end_by_deadline,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
@@ -180,11 +180,8 @@ class Service:
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))
-            reflects: Reflected = None
-            if tool.shows_project:
-                reflects = describe_state(engine.project_state(root, files))
-            elif tool.shows_documents:
-                reflects = describe_collections(engine, request, result)
+            about = root if tool.shows_project else None
+            reflects = describe_sources(engine, OPERATIONS[tool.operation], request, result, about, files)
             if reflects and not tool.codes:  # replies with a contract have only its fields
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):

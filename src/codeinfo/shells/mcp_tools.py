@@ -82,10 +82,6 @@ class Tool(Struct, frozen=True):
     def shows_project(self) -> bool:
         return self.project is not None and OPERATIONS[self.operation].shows_project
 
-    @property
-    def shows_documents(self) -> bool:
-        return OPERATIONS[self.operation].shows_documents
-
     def make_request(self, values: Values, project: str) -> Any:
         if self.request is not None:
             return self.request(values, project)
