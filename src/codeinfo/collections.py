@@ -37,7 +37,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.globs import check_globs
-from codeinfo.model import Import, NextStep, to_run
+from codeinfo.model import Import, NextStep, hide_user, to_run
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")
@@ -56,7 +56,8 @@ class Kind(StrEnum):
 
 
 class Collection(Struct, frozen=True, omit_defaults=True):
-    """`url` is a path or an address; `id` is derived from it: `file:<id>` for local sources, otherwise `pkg:<url>`."""
+    """`url` is a path or an address, which may hold a key; `source` is what to show. `id` is `file:<id>` for local
+    sources, otherwise `pkg:<source>`."""
 
     name: str
     kind: Kind
@@ -71,7 +72,11 @@ class Collection(Struct, frozen=True, omit_defaults=True):
         if self.kind in (Kind.FOLDER, Kind.FILES, Kind.WRITTEN):
             key = "\n".join((self.url, *self.files))
             return f"file:{hashlib.sha256(os.fsencode(key)).hexdigest()[:12]}"
-        return f"pkg:{self.url}" + (f"@{self.ref}" if self.ref else "")
+        return f"pkg:{self.source}" + (f"@{self.ref}" if self.ref else "")
+
+    @property
+    def source(self) -> str:
+        return hide_user(self.url)
 
     @property
     def slug(self) -> str:
@@ -456,6 +461,9 @@ class DownloadFailed(ProviderError):
 def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
         raise UsageError(f"{url} is not a web address")
+    if "@" in urlsplit(url).netloc:
+        step = "Download it yourself and add the folder, or add a git repository"
+        raise UsageError(f"{hide_user(url)} is only fetched without user and password", next_step=step)
     # A redirect to file: or ftp: finds no handler here.
     opener, checked = urllib.request.OpenerDirector(), _CheckedHandler(policy)
     for handler in (

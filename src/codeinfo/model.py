@@ -429,6 +429,14 @@ def iso_time(seconds: float | None = None) -> str:
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
+_USER = re.compile(r"(?<!ssh)://[^/]*@")
+
+
+def hide_user(address: str) -> str:
+    """An address without user and password, either of which may be a key; the user of ssh is none."""
+    return _USER.sub("://", address)
+
+
 PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far most of what is written
 
 # Characters that act on a terminal or change reading order: DEL, C1 controls, line and paragraph separators,

@@ -19,11 +19,12 @@ from document_tools import add, ask
 from msgspec import Struct
 
 from codeinfo import collections
-from codeinfo.collections import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
+from codeinfo.collections import AddressRefused, Collection, DownloadFailed, Host, HostPolicy, Kind, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import ProviderError
-from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
+from codeinfo.errors import ProviderError, UsageError
+from codeinfo.model import hide_user
+from codeinfo.operations.documents import DocsAddRequest, DocsListRequest, DocsPackRequest, DocsSyncRequest
 from codeinfo.sources.git import fetch_files
 
 SERVER = """
@@ -147,6 +148,25 @@ def test_a_project_cannot_have_this_machine_asked(web: Web, project: Path, host:
             sync(facade, project)
     assert "trust.private_hosts" in refused.value.next_step
     assert web.asked() == []
+
+
+def test_a_password_in_an_address_is_shown_nowhere(web: Web, project: Path) -> None:
+    address = web.url("fruit.git").replace("://", "://me:hunter2@")
+    known = Collection("private", Kind.GIT, "git+https://me:hunter2@docs.example/fruit.git")
+    with engine() as facade:
+        with pytest.raises(ProviderError, match="cannot be fetched") as failed:
+            add(facade, f"git+{address}")
+        assert "hunter2" not in str(failed.value)
+        with pytest.raises(UsageError, match="only fetched without user and password") as refused:
+            add(facade, address.replace(".git", ".tar.gz"))
+        assert "hunter2" not in str(refused.value)
+        with pytest.raises(UsageError, match="must not hold a password"):
+            facade.documents.add(DocsAddRequest((f"git+{address}",), project=True, path=str(project)))
+        facade.documents.collections.add(known, project)
+        (listed,) = facade.documents.list(DocsListRequest(path=str(project))).collections
+    assert (listed.id, listed.url) == ("pkg:git+https://docs.example/fruit.git", "git+https://docs.example/fruit.git")
+    assert hide_user("ssh://git@host.example/x.git") == "ssh://git@host.example/x.git"  # no secret, and needed
+    assert hide_user("https://a:b@c@host.example/x@1") == "https://host.example/x@1"
 
 
 def test_the_user_allows_a_host(web: Web, project: Path) -> None:

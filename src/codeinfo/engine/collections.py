@@ -113,12 +113,12 @@ class CollectionList:
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
-                    f"{collection.name!r} already exists, for {known.url}",
+                    f"{collection.name!r} already exists, for {known.source}",
                     next_step=NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
                 )
             if known.id == collection.id and known.name != collection.name:
                 raise UsageError(
-                    f"{known.url} is already the collection {known.name!r}",
+                    f"{known.source} is already the collection {known.name!r}",
                     next_step=NextStep(
                         to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"
                     ),

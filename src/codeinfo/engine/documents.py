@@ -413,6 +413,11 @@ class DocumentOperations:
                     "a collection in context.json has one folder, package or repository",
                     next_step="Keep it in your own list, or give one source without patterns",
                 )
+            if collection.source != collection.url:
+                raise UsageError(
+                    "context.json is meant for git and must not hold a password",
+                    next_step="Keep it in your own list, or give the address without user and password",
+                )
             collection = replace(collection, origin="project")
         before = self.collections.check_free(collection, project)
         report = self._sync(collection, dry_run=False, progress=progress)
@@ -472,7 +477,7 @@ class DocumentOperations:
     def _info(self, collection: Collection, details: bool) -> operations.CollectionInfo:
         index = self.index_of(collection)
         about = operations.CollectionInfo(
-            collection.id, collection.name, collection.kind.value, collection.url, collection.origin, "new"
+            collection.id, collection.name, collection.kind.value, collection.source, collection.origin, "new"
         )
         try:
             store = index.live_store()
@@ -566,7 +571,7 @@ class DocumentOperations:
     def _writable_index(self, collection: Collection) -> CollectionIndex:
         if collection.kind is not Kind.WRITTEN:
             raise UsageError(
-                f"the documents of {collection.name} come from {collection.url}",
+                f"the documents of {collection.name} come from {collection.source}",
                 next_step=NextStep(
                     "Change them there and run ", to_run("docs sync", collection.name), ", or name another one"
                 ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from codeinfo.engine.index_sources import RevisionSource, Source, TeamSource, sa
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, iso_time, to_run
+from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, hide_user, iso_time, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 
 def team_cache(config: Config) -> Path:
     """The folder for local copies of a team's database."""
-    place = re.sub(r"//[^/@]*@", "//", config.store.url)  # without user and password
-    return config.paths.cache_dir / f"team-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
+    return config.paths.cache_dir / f"team-{hashlib.sha256(hide_user(config.store.url).encode()).hexdigest()[:12]}"
 
 
 def _match_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[SourceFile, SourceFile]:

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.files import Reader, read_regular, try_lock
-from codeinfo.model import SourceFile
+from codeinfo.model import SourceFile, hide_user
 
 TIMEOUT_S = 30.0
 
@@ -371,7 +371,7 @@ def fetch_files(
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
             raise ProviderError(
-                f"{url} cannot be fetched: {error.what}",
+                f"{hide_user(url)} cannot be fetched: {error.what}",
                 next_step="Check the address, the branch or tag, and that git may read it",
                 code=GitFailed.code,
             ) from error

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import NextStep, to_run
+from codeinfo.model import NextStep, hide_user, to_run
 from codeinfo.sources.git import GitFailed, origin_of
 
 if TYPE_CHECKING:
@@ -516,7 +516,7 @@ def _is_name(part: str) -> bool:
 
 
 def _refusal(remote: str) -> UsageError:
-    shown = re.sub(r"//[^/@]*@", "//", remote)[:200]  # without user and password
+    shown = hide_user(remote)[:200]
     return UsageError(
         f"{shown!r} does not name a repository on a server",
         next_step="Give a remote such as https://host/owner/name or git@host:owner/name",
