@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -255,25 +256,39 @@ def test_a_failing_sync_ends_the_run_and_the_next_one_is_whole(project: Path, tm
     assert digest(project) == repaired
 
 
-def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> None:
-    large = make_project(tmp_path / "large", 999)
-    (large / "module0500.py").chmod(0)
-    command = [sys.executable, "-m", "codeinfo"]
+def run_as_user(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "codeinfo", *arguments, "--json"]
     if os.geteuid() == 0:  # root reads everything, unless this right is taken away
         if shutil.which("setpriv") is None:
             pytest.skip("root reads every file, and there is no setpriv")
         command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *command]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [*command, *arguments, "--json"]
-        return subprocess.run(line, cwd=large, capture_output=True, text=True, timeout=100, check=False)
 
+def test_a_file_that_becomes_unreadable_is_named_and_no_longer_shown(tmp_path: Path) -> None:
+    (tmp_path / "open.py").write_text("def shared():\n    return 1\n")
+    (tmp_path / "closed.py").write_text("def private():\n    return 2\n")
+    assert run_as_user(tmp_path, "index").returncode == 0
+    (tmp_path / "closed.py").chmod(0)
+    searched = json.loads(run_as_user(tmp_path, "search", "private").stdout)
+    assert "closed.py" not in [hit["path"] for hit in searched["hits"]]
+    assert "1 place cannot be read and is left out: `codeinfo index` names it" in searched["notes"]
+    indexed = run_as_user(tmp_path, "index")
+    (report,) = json.loads(indexed.stdout)["reports"]
+    assert (indexed.returncode, [skip["path"] for skip in report["skipped"]]) == (3, ["closed.py"])
+
+
+def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> None:
+    large = make_project(tmp_path / "large", 999)
+    (large / "module0500.py").chmod(0)
+    run = partial(run_as_user, large)
     done, sought = run("index"), run("grep", "def ", "--glob", "module0500.py")
     (large / "module0500.py").chmod(0o600)
     (large / "closed").mkdir(mode=0)
     searched = run("search", "module")
     (large / "closed").rmdir()
-    assert "1 place cannot be read and is left out: `codeinfo index` names it" in json.loads(sought.stdout)["notes"]
+    not_searched = "not searched: files that cannot be read (1); `codeinfo why PATH` says why"
+    assert not_searched in json.loads(sought.stdout)["notes"]
     assert "1 place cannot be read and is left out: `codeinfo index` names it" in json.loads(searched.stdout)["notes"]
     assert done.returncode == 3, done.stderr
     (report,) = tools.Done(3, done.stdout, "").json["reports"]

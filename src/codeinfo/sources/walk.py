@@ -11,6 +11,7 @@ Precedence: `.codeinfoignore` (both ways), then the default rules, then git's ig
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -276,7 +277,8 @@ class FileFilter:
                 yield self.check_status(path)
                 continue
             same = status.st_mtime_ns == mtime_ns and status.st_size == size <= self._small_bytes
-            yield file if same and stat.S_ISREG(status.st_mode) else self.check_status(path)
+            is_plain = stat.S_ISREG(status.st_mode) and status.st_mode & _READABLE
+            yield file if same and is_plain else self.check_status(path)
 
     def check_status(self, path: str) -> SourceFile | Skip:
         try:
@@ -287,6 +289,8 @@ class FileFilter:
             return Skip(path, UNREADABLE, error.strerror or "", matters=True)
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
+        if not status.st_mode & _READABLE and not os.access(f"{self._root}/{path}", os.R_OK):
+            return Skip(path, UNREADABLE, os.strerror(errno.EACCES), matters=True)
         if self._settings.documents:
             return check_document(path, status, self._settings.max_file_bytes)
         return self.check_size(path, status.st_size, status.st_mtime_ns)
@@ -342,6 +346,7 @@ def _list_refused(overrides: Overrides) -> list[Skip]:
 
 # --- why -----------------------------------------------------------------------------------------------------------
 
+_READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _SETTING_OF_RULE = {
     "too-large": "setting index.max_file_bytes",
     "submodule": "setting index.submodules",
