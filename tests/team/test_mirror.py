@@ -17,8 +17,7 @@ from repository_tools import Repository
 from codeinfo.collections import AddressRefused, HostPolicy
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.files import try_lock
-from codeinfo.sources.revisions import RevisionFiles
-from codeinfo.sources.walk import WalkSettings
+from codeinfo.sources.walk import RevisionFiles, WalkSettings
 from codeinfo.team.mirror import Mirror, Mirrors
 
 HERE = HostPolicy(frozenset({"127.0.0.1"}))

@@ -32,7 +32,7 @@ from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search import literal
 from codeinfo.sources.masking import blank_secrets
 from codeinfo.sources.read import FileReader, Files, searchable
-from codeinfo.sources.revisions import LACKING
+from codeinfo.sources.walk import LACKING
 from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
 
 SIGNATURES_FILE = "trigrams"  # beside the index; built by the first exact search

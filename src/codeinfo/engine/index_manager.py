@@ -28,8 +28,7 @@ from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed, clean_blobs, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
-from codeinfo.sources.revisions import LACKING
-from codeinfo.sources.walk import NEEDS_LIBRARY, KnownWalk
+from codeinfo.sources.walk import LACKING, NEEDS_LIBRARY, KnownWalk
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import COMMITS_FILE, Tree, load_commits, save_commits
 from codeinfo.store.sqlite import SqliteStore, TreeGone

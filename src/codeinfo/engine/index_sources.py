@@ -18,8 +18,7 @@ from codeinfo.ports import CodeFacts
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import family_of
 from codeinfo.sources.read import Files, FolderFiles, Loaded
-from codeinfo.sources.revisions import RevisionFiles
-from codeinfo.sources.walk import Memo, WalkSettings, rewalk, walk_from
+from codeinfo.sources.walk import Memo, RevisionFiles, WalkSettings, rewalk, walk_from
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 

@@ -31,7 +31,7 @@ from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
-from codeinfo.sources.revisions import RevisionFiles
+from codeinfo.sources.walk import RevisionFiles
 from codeinfo.store.database import REVISION
 from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_room
 from codeinfo.store.sqlite import SqliteStore

@@ -496,7 +496,16 @@ def comparisons_of(
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question of a suite and the requirements for its answer; a list with one item may be written as plain text."""
+    """A question of a suite in YAML and the requirements for its answer; a list with one item may be written as plain
+    text:
+
+    - question: How are redirects followed?
+      must_cite: [src/requests/sessions.py]        # a file of the answer's verified citations; a glob works
+      must_mention: [resolve_redirects]            # words of the answer or its citations' places, any case
+      must_not_mention: [I think]
+    - question: How is the payment provider configured?
+      must_abstain: true
+    """
 
     question: str
     must_cite: str | tuple[str, ...] = ()

@@ -38,7 +38,7 @@ from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
 from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
-from codeinfo.sources.revisions import LACKING
+from codeinfo.sources.walk import LACKING
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import store as team_store
 from codeinfo.team.database import CONNECTING, SESSION, Connection, TeamDatabase
