@@ -620,3 +620,17 @@ def test_functions_without_a_test_come_once_a_file_and_renamed_ones_are_not_new(
         "a, b are new, and no test names them",
         "new, other were changed, and no test was",
     ]
+
+
+def test_a_test_of_rust_outside_of_a_module_is_a_test_and_more_findings_are_counted(project: Path) -> None:
+    commit(project, "crate", {"src/lib.rs": "pub fn add(a: i32) -> i32 {\n    a\n}\n"})
+    (project / "src" / "lib.rs").write_text(
+        "pub fn add(a: i32) -> i32 {\n    a + 1\n}\n\n#[tokio::test]\n#[ignore]\nasync fn adds() {\n    add(1);\n}\n"
+    )
+    listed = ", ".join(f'"lib{number}"' for number in range(12))
+    (project / "pyproject.toml").write_text(f'[project]\nname = "pkg"\ndependencies = ["click>=8", {listed}]\n')
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert {one.kind for one in packet.findings} == {"dependency"}
+    assert packet.missing_tests == ()
+    assert packet.notes == ("2 more findings of the kind dependency are not listed",)

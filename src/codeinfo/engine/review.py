@@ -47,7 +47,10 @@ def review_change(
     symbols = change.symbols()
     names = {symbol.name for symbol in symbols}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now)
-    has_tests, findings = _has_tests(store), change.findings(now)
+    has_tests = _has_tests(store)
+    found = (one for one in change.findings(now) if has_tests or one.kind != "untested")
+    findings, left_out = diff.most_severe_first(found)
+    notes += left_out
     if not has_tests and change.code:
         notes.append("the project has no tests, so none is missed")
     lists: dict[str, Sequence[Any]] = {
@@ -56,14 +59,14 @@ def review_change(
         "missing_tests": change.files_without_tests() if has_tests else (),
         "patterns": change.unusual_patterns(now),
         "reviewers": change.reviewers(change.code) or change.reviewers(change.differences),
-        "findings": [one for one in findings if has_tests or one.kind != "untested"],
+        "findings": findings,
     }
     return ReviewPacket(
         base=base,
         memories=memories,
-        totals={name: len(found) for name, found in lists.items()},
+        totals={name: len(listed) for name, listed in lists.items()},
         notes=(*notes, *memory_notes),
-        **{name: tuple(found[: request.limit]) for name, found in lists.items()},
+        **{name: tuple(listed[: request.limit]) for name, listed in lists.items()},
     )
 
 
@@ -222,7 +225,7 @@ class Change:
         paths = [
             one.path
             for one in self._revisions
-            if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after.definitions)
+            if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after)
             if (language := language_of(one.path)) is not None and language.syntax is not None
         ]
         relations = self._code.relations(self._project.index, paths)
@@ -258,18 +261,16 @@ class Change:
             memories = [one for one in self._project.memories(now) if one.type != "gotcha" or one.source != "git"]
         except UsageError:
             memories = []  # a note reports this already
-        return diff.most_severe_first(
-            [
-                *diff.contradictions(self._revisions, memories),
-                *self._find_api_changes(),
-                *diff.find_changed_expectations(self._revisions),
-                *self._find_new_dependencies(),
-                *diff.find_untested(self._revisions, self._is_tested),
-                *self._find_unused(),
-                *self._find_widely_used(),
-                *self._find_risks(),
-            ]
-        )
+        return [
+            *diff.contradictions(self._revisions, memories),
+            *self._find_api_changes(),
+            *diff.find_changed_expectations(self._revisions),
+            *self._find_new_dependencies(),
+            *diff.find_untested(self._revisions, self._is_tested),
+            *self._find_unused(),
+            *self._find_widely_used(),
+            *self._find_risks(),
+        ]
 
     def _find_api_changes(self) -> list[Finding]:
         """Changes to what others can name, with their users in this project."""

@@ -36,9 +36,9 @@ _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
 )
 _IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # inserted by the compiler where its type is needed
-# Routes of Next.js, Nuxt, Remix and SvelteKit: what a user requests starts there.
+# Routes of Next.js, Nuxt, Remix, SvelteKit and Expo: what a user requests starts there.
 ROUTE = re.compile(
-    r"(?:.*/)?(?:app/(?:.*/)?(?:page|layout|route)|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
+    r"(?:.*/)?(?:app/(?:.*/)?(?:page|_?layout|route|index|\[[^/]+\])|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
     r"|server/(?:api|routes)/.+)\.(?:[cm]?[jt]sx?|vue|svelte)"
 )
 # Files from which a framework takes expected names besides: of Next.js, settings of Django, what runs migrations.

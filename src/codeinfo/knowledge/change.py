@@ -374,14 +374,15 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for revision in revisions
         if revision.is_product
     }
+    inline = {revision.path: _find_inline_tests(revision) for revision in revisions}
     tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
-        in_test_module(name) for names in touched.values() for name in names
+        not names.isdisjoint(inline[path]) for path, names in touched.items()
     )
     called = {
         use.name
         for revision in revisions
         for use in revision.after.references
-        if use.line in revision.code.added and (revision.is_test or in_test_module(use.within))
+        if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
     found = []
     for revision in revisions:
@@ -391,9 +392,9 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         new: list[Definition] = []
         changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
-            if one.qualified not in touched[revision.path] or not one.is_function or in_test_module(one.qualified):
+            if one.qualified not in touched[revision.path] or not one.is_function or _is_callback(one):
                 continue
-            if _is_callback(one):
+            if one.qualified in inline[revision.path]:
                 continue
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
@@ -458,8 +459,25 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
-def has_inline_tests(definitions: Iterable[Definition]) -> bool:
-    return any(one.kind == "module" and in_test_module(one.name) for one in definitions)
+_TEST_ATTRIBUTE = re.compile(r"^\s*#\[(?:\w+::)*(?:test|rstest)\b", re.MULTILINE)
+
+
+def has_inline_tests(version: Version) -> bool:
+    """Whether a file has tests beside its code: a module of them, or functions marked as tests."""
+    in_module = any(one.kind == "module" and in_test_module(one.name) for one in version.definitions)
+    return in_module or _TEST_ATTRIBUTE.search(version.text) is not None
+
+
+def _find_inline_tests(revision: Revision) -> set[str]:
+    """The functions of a new version in a test module, or right below an attribute that marks a test."""
+    lines, found = revision.after.lines, set()
+    for one in revision.after.definitions:
+        start = one.start_line - 1
+        while start > 0 and lines[start - 1].strip().startswith("#["):
+            start -= 1
+        if in_test_module(one.qualified) or _TEST_ATTRIBUTE.search("\n".join(lines[start : one.start_line])):
+            found.add(one.qualified)
+    return found
 
 
 def new_dependencies(
@@ -607,7 +625,11 @@ def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 
 
-def most_severe_first(findings: Iterable[Finding]) -> list[Finding]:
-    """At most MOST_OF_A_KIND of each kind."""
-    every = list(findings)
-    return [one for kind in KINDS for one in [each for each in every if each.kind == kind][:MOST_OF_A_KIND]]
+def most_severe_first(findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:
+    """At most MOST_OF_A_KIND of each kind, and a note on each kind that has more."""
+    kinds: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
+    for one in findings:
+        kinds[one.kind].append(one)
+    left_out = {kind: len(every) - MOST_OF_A_KIND for kind, every in kinds.items()}
+    notes = [f"{more} more findings of the kind {kind} are not listed" for kind, more in left_out.items() if more > 0]
+    return [one for every in kinds.values() for one in every[:MOST_OF_A_KIND]], notes
