@@ -42,6 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pages")
     project, other = make_project(folder / "bank"), make_project(folder / "other")
     (project / "tests" / "test_sums.py").write_text("def test_sums():\n    assert 1 + 1 == 2\n")
+    commit(project, days_ago=120, paths=("notes.md",))  # trends need 60 days before the last commit
     commit(project, days_ago=40)
     (other / "huge.py").write_text("x = 1\n" * 300_000)
     with Model(script) as model:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,13 +44,13 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
-def commit(folder: Path, *, days_ago: int) -> None:
-    """Put the folder as it is into a repository, dated back."""
+def commit(folder: Path, *, days_ago: int, paths: Sequence[str] = (".",)) -> None:
+    """Put files of the folder into its repository, dated back."""
     date = f"@{int(time.time()) - days_ago * 86_400} +0000"
     environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for role in ("AUTHOR", "COMMITTER"):
         environment |= {f"GIT_{role}_NAME": "Ann", f"GIT_{role}_EMAIL": "ann@example.org", f"GIT_{role}_DATE": date}
-    for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "feat: a bank")):
+    for arguments in (("init", "-q"), ("add", *paths), ("commit", "-q", "-m", "feat: a bank")):
         subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, timeout=60)
 
 
