@@ -951,6 +951,7 @@ def test_who_uses_a_function_without_calling_it_and_who_calls_its_interface(tmp_
         "src/Store.cs": "namespace Tea;\npublic class Store : IStore\n{\n  public int All() => 1;\n}\n",
         "src/Handler.cs": "namespace Tea;\npublic class Handler(IStore store)\n{\n"
         "  public int Handle() => store.All();\n}\n",
+        "Web.java": 'class Web {\n    @GetMapping("/")\n    public String home() {\n        return null;\n    }\n}\n',
         "Cup.scala": "package cup\n\nclass Pot {\n  def pour(): Int = 1\n}\n\nclass Cup(pot: Pot) {\n"
         "  def fill(): Int = pot.pour()\n}\n",
     }
@@ -961,11 +962,13 @@ def test_who_uses_a_function_without_calling_it_and_who_calls_its_interface(tmp_
         passed = engine.code.calls(CallsRequest("user", path=str(tmp_path)))
         injected = engine.code.calls(CallsRequest("Store.All", path=str(tmp_path)))
         given = engine.code.calls(CallsRequest("Pot.pour", path=str(tmp_path)))
+        served = engine.code.calls(CallsRequest("Web.home", path=str(tmp_path)))
     assert [(edge.source, edge.line, edge.kind) for edge in passed.callers] == [("deps.py", 5, "REFERENCES")]
     assert [(edge.source, edge.confidence) for edge in injected.callers] == [
         ("src/Handler.cs::Handler.Handle", "syntactic")
     ]
     assert [(edge.source, edge.confidence) for edge in given.callers] == [("Cup.scala::Cup.fill", "resolved")]
+    assert served.notes == ("a decorator or an attribute stands before it: a framework may call it",)
     assert injected.notes == ("calls of src/IStore.cs::IStore.All, which it overrides, may mean it",)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.graph.reach import is_registered
+from codeinfo.graph.references import is_registered
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff

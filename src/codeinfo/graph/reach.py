@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations, same_stem
-from codeinfo.graph.references import find_import, symbol_info
+from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import STYLESHEETS, is_generated, is_migration, is_product
 from codeinfo.languages.model import FileFacts, get_language
@@ -56,7 +56,6 @@ _PLAIN_BASE = re.compile(
     r"|Hashable|Any(?:Ref)?|Identifiable|CaseIterable|Decodable|Encodable|View(?:Modifier)?|String|Int"
 )
 _EXTENDING = frozenset({"class", "object", "struct", "enum"})
-_MOST_DECORATOR_LINES = 40
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
@@ -600,19 +599,6 @@ def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> b
     return unit is not None and any(
         one.qualified.startswith(inside) and _EXTENSION.search(one.signature) for one in unit.definitions
     )
-
-
-def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
-    """A decorator or an attribute registers the definition elsewhere."""
-    lines = index.lines(file_id)
-    above = lines.get(start_line - 1, "").strip()
-    first, opened = above, 0
-    for line in range(start_line - 1, max(start_line - _MOST_DECORATOR_LINES, 0), -1):
-        first = lines.get(line, "").strip()
-        opened += sum(map(first.count, ")]}")) - sum(map(first.count, "([{"))
-        if opened <= 0:
-            break
-    return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 
 # --- hotspots ------------------------------------------------------------------------------------------------------

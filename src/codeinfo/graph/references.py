@@ -536,6 +536,7 @@ def _unparsed_note(paths: Iterable[str]) -> str:
 
 
 _BUILDING = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
+_MOST_DECORATOR_LINES = 40
 _NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
@@ -546,6 +547,13 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
     downward = _follow(names, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(names, symbol, definition)]
     inherited = [base for symbol, definition in lookup.found.items() for base in _overridden(names, symbol, definition)]
+    notes = [f"calls of {base}, which it overrides, may mean it" for base in inherited]
+    files = names.index.graph.files
+    if not upward and any(
+        definition.is_function and is_registered(names.index, files[symbol.path].file_id, definition.start_line)
+        for symbol, definition in lookup.found.items()
+    ):
+        notes.append("a decorator or an attribute stands before it: a framework may call it")
     return code.CallGraph(
         symbol=request.name,
         definitions=tuple(lookup.listed()),
@@ -555,7 +563,7 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
         is_complete=max(len(upward), len(downward)) <= request.limit,
         unattributed=find_uses(names, lookup).unattributed_calls,
         unattributed_callees=sum(_count_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
-        notes=tuple(f"calls of {base}, which it overrides, may mean it" for base in inherited),
+        notes=tuple(notes),
     )
 
 
@@ -621,6 +629,19 @@ def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
             edge = code.CodeEdge(source, target, "CALLS", usage.file, usage.line, usage.confidence)
             edges.setdefault((source, target), edge)
     return list(edges.values())
+
+
+def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
+    """A decorator or an attribute registers the definition elsewhere."""
+    lines = index.lines(file_id)
+    above = lines.get(start_line - 1, "").strip()
+    first, opened = above, 0
+    for line in range(start_line - 1, max(start_line - _MOST_DECORATOR_LINES, 0), -1):
+        first = lines.get(line, "").strip()
+        opened += sum(map(first.count, ")]}")) - sum(map(first.count, "([{"))
+        if opened <= 0:
+            break
+    return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 
 def _passed_on(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
