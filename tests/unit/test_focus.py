@@ -43,6 +43,16 @@ def test_the_line_that_defines_wins_over_those_that_use() -> None:
     assert first_line(text, {"pool": 1.0}) == "class Pool:"
 
 
+def test_of_equal_runs_the_one_that_starts_with_the_name_is_shown() -> None:
+    text = "def above():\n    return 1\n\n\ndef pause():\n    return 2\n\n\n" + "def below():\n    return 3\n\n\n" * 9
+    assert first_line(text, {"pause": 1.0}) == "def pause():"
+
+
+def test_where_only_imports_have_the_name_they_are_shown() -> None:
+    text = "".join(f"from .module{number} import name{number}\n" for number in range(30))
+    assert first_line(text + "from .termui import pause\n", {"pause": 1.0}) == "from .termui import pause"
+
+
 def test_in_prose_headings_are_no_comments() -> None:
     text = "# Retries\n\n" + "Words about it.\n" * 40 + "The zebra crosses.\n" + "More words.\n" * 30
     assert first_line(text, {"retri": 1.0}, prose=True) == "# Retries"

@@ -405,14 +405,14 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
         return Shown(0, text.count("\n"), text)
     reading = finder.read(text)
     factors, starts = _read_prose(reading, finder) if prose else _read_code(reading, finder, int(ABOVE * budget))
-    best, best_end, best_worth = 0, 0, -1.0
+    best, best_end, best_worth = 0, 0, (-1.0, False)
     for first, is_head in starts.items():
         end = _run_end(reading, first, budget)
         worth = _worth(reading, factors, first, end, finder.weights)
         if is_head:
             worth += HEAD_SHARE * finder.total
-        if worth > best_worth:
-            best, best_end, best_worth = first, end, worth
+        if (worth, first in reading.terms) > best_worth:  # of equals, one that starts with what is asked for
+            best, best_end, best_worth = first, end, (worth, first in reading.terms)
     chosen = text[reading.starts[best] : reading.starts[best_end] - 1].rstrip("\n")
     shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
     return Shown(best, best + chosen.count("\n"), shown)
@@ -428,6 +428,8 @@ def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, f
     """The same for code. The best runs start at one of the heaviest lines, or where the definition around it begins."""
     body, defines = reading.body_start()
     factors = {line: reading.worth(line, body) for line in reading.terms}
+    if not any(factors.values()):  # only imports name it
+        factors = dict.fromkeys(factors, 1.0)
     starts = {body: defines}
     for line in _heaviest(reading, factors, finder):
         starts.setdefault(line, reading.kinds[line] is LineKind.DEFINITION)
