@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.operations.answers import AskRequest
-from codeinfo.serve.runs import AnswerRun, Runs
+from codeinfo.serve.runs import PUBLISH_S, AnswerRun, Runs
 from codeinfo.team.access import create_user
 from codeinfo.team.user_data import GONE_S
 
@@ -59,6 +61,47 @@ def test_another_server_shows_what_is_written(engines: tuple[Engine, Engine], pr
     assert (shown.text, shown.answers, shown.finished) == (written.text, written.answers, True)
     assert [number for number, _ in follow(shown, middle)] == list(range(middle, len(written.events)))
     assert there.of_conversation(written.conversation) is None
+    here.close()
+
+
+class LateEvent(threading.Event):
+    """Is set long after its owner thinks so, as on a busy machine."""
+
+    def set(self) -> None:
+        time.sleep(4 * PUBLISH_S)
+        super().set()
+
+
+def test_the_last_event_is_published_with_the_answer(engines: tuple[Engine, Engine], project: Path) -> None:
+    here, there = Runs(engines[0]), Runs(engines[1])
+    written = here.start(ask(project))
+    written.ended = LateEvent()
+    wait_until(lambda: bool(written.text), 20)
+    shown = there.get(written.id)
+    assert shown.ended.wait(20)
+    assert shown.answers == written.answers != []
+    here.close()
+
+
+def test_the_answer_is_read_after_the_last_event(
+    engines: tuple[Engine, Engine], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = Runs(engines[0]), Runs(engines[1])
+    written = here.start(ask(project))
+    wait_until(lambda: bool(written.text), 20)
+    shared = engines[1].answers.shared
+    assert shared is not None
+    read = shared.events
+
+    def read_late(owner: int, identity: str, after: int) -> list[tuple[str, str]]:
+        """Everything is published between the two reads."""
+        wait_until(lambda: (found := shared.find(owner, identity=identity)) is not None and found.finished, 20)
+        return read(owner, identity, after)
+
+    monkeypatch.setattr(shared, "events", read_late)
+    shown = there.get(written.id)
+    assert shown.ended.wait(20)
+    assert shown.answers == written.answers != []
     here.close()
 
 

@@ -215,9 +215,10 @@ class Runs:
         """Write new events to the database a few times a second, and a heartbeat if there are none."""
         sent, beat = 0, time.monotonic()
         while True:
-            ended = run.ended.wait(PUBLISH_S)
+            run.ended.wait(PUBLISH_S)
             new = [(event.kind, dumps(event.data)) for event in run.events[sent:]]
-            if not new and not ended and time.monotonic() - beat < SIGN_OF_LIFE_S:
+            ended = bool(new) and new[-1][0] == "done"  # the answers are complete before it
+            if not new and time.monotonic() - beat < SIGN_OF_LIFE_S:
                 continue
             try:
                 result = msgspec.json.encode(run.answers, enc_hook=str).decode() if ended else None
@@ -255,8 +256,8 @@ class Runs:
     def _copy_events(self, shared: SharedAnswers, run: AnswerRun) -> None:
         while True:
             try:
-                found = shared.find(run.owner, identity=run.id)
                 events = shared.events(run.owner, run.id, len(run.events))
+                found = shared.find(run.owner, identity=run.id)  # read later: the last event comes with the result
             except CodeInfoError as error:
                 log.warning("the events of an answer are late: %s", error)
                 time.sleep(PUBLISH_S)
@@ -265,7 +266,7 @@ class Runs:
                 self._copy_event(run, kind, json.loads(data), found.result if found is not None else "")
             if run.finished:
                 return
-            if found is None or found.gone:
+            if found is None or (found.gone and not found.finished):
                 what = "the server that wrote this answer has ended"
                 self._record_error(
                     run, CodeInfoError(what, next_step="Ask again; the conversation has what was written")
