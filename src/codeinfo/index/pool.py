@@ -458,7 +458,7 @@ class _Feeder:
             # A busy machine must not cost a file its syntax: the limit is for the time that the worker was given.
             while reply is None and not self._stopping and time.monotonic() < last:
                 left = timeout - (worker.cpu_seconds - computed)
-                if not left > 0:
+                if not left > 0:  # used up, or not a number where the system does not tell
                     break
                 reply = worker.receive(min(time.monotonic() + max(left, _LEAST_WAIT_S), last))
         except EOFError:

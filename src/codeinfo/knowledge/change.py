@@ -16,8 +16,8 @@ from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
-from codeinfo.languages import language_of
-from codeinfo.languages.model import in_test_module
+from codeinfo.languages import language_of, may_be_test
+from codeinfo.languages.model import TEST_ATTRIBUTE, in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -287,20 +287,15 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b
 _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
-# Languages whose test frameworks find tests by their names.
-_TEST_NAMES = {"python": re.compile(r"test|Test"), "go": re.compile(r"Test|Benchmark|Fuzz|Example")}
-
-
 def _is_test_case(one: Definition, language: str, used: Collection[str]) -> bool:
     """Whether a framework runs a function of a test file as a test. A helper is called or passed by its name, and
     what sets a class up is a constructor or has a name that frameworks know."""
     prepares = one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp")
-    expected = _TEST_NAMES.get(language)
     return (
         one.name not in used
         and not (prepares and "." in one.qualified)
         and not _is_callback(one)
-        and (expected is None or expected.match(one.qualified) is not None)
+        and may_be_test(language, one.qualified)
     )
 
 
@@ -459,13 +454,10 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
-_TEST_ATTRIBUTE = re.compile(r"^\s*#\[(?:\w+::)*(?:test|rstest)\b", re.MULTILINE)
-
-
 def has_inline_tests(version: Version) -> bool:
     """Whether a file has tests beside its code: a module of them, or functions marked as tests."""
     in_module = any(one.kind == "module" and in_test_module(one.name) for one in version.definitions)
-    return in_module or _TEST_ATTRIBUTE.search(version.text) is not None
+    return in_module or TEST_ATTRIBUTE.search(version.text) is not None
 
 
 def _find_inline_tests(revision: Revision) -> set[str]:
@@ -475,7 +467,7 @@ def _find_inline_tests(revision: Revision) -> set[str]:
         start = one.start_line - 1
         while start > 0 and lines[start - 1].strip().startswith("#["):
             start -= 1
-        if in_test_module(one.qualified) or _TEST_ATTRIBUTE.search("\n".join(lines[start : one.start_line])):
+        if in_test_module(one.qualified) or TEST_ATTRIBUTE.search("\n".join(lines[start : one.start_line])):
             found.add(one.qualified)
     return found
 

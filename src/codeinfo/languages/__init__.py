@@ -223,6 +223,16 @@ def is_test_helper(path: str) -> bool:
     return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None
 
 
+# Functions that test frameworks find by their names.
+_TEST_FUNCTIONS = {"python": re.compile(r"test|Test"), "go": re.compile(r"Test|Benchmark|Fuzz|Example")}
+
+
+def may_be_test(language: str, qualified: str) -> bool:
+    """Whether the name of a function lets it be run as a test; in most languages any name does."""
+    expected = _TEST_FUNCTIONS.get(language)
+    return expected is None or expected.match(qualified) is not None
+
+
 def kind_of(path: str, language: Language | None) -> FileKind:
     """The purpose of the file. Text of an unknown type is configuration if it is a dot file, otherwise
     documentation."""

@@ -251,6 +251,9 @@ def is_inline_test(language: str, qualified: str) -> bool:
     return may_have_inline_tests(language) and in_test_module(qualified)
 
 
+TEST_ATTRIBUTE = re.compile(r"^\s*#\[(?:\w+::)*(?:test|rstest)\b", re.MULTILINE)  # marks a function of Rust as a test
+
+
 def in_test_module(qualified: str) -> bool:
     return not {"test", "tests"}.isdisjoint(qualified.split("."))
 

@@ -200,6 +200,9 @@ def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: Walk
 _path_of = attrgetter("path")
 
 
+_READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH  # by anybody
+
+
 class FileFilter:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
@@ -349,7 +352,6 @@ def _list_refused(overrides: Overrides) -> list[Skip]:
 
 # --- why -----------------------------------------------------------------------------------------------------------
 
-_READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _SETTING_OF_RULE = {
     "too-large": "setting index.max_file_bytes",
     "submodule": "setting index.submodules",
