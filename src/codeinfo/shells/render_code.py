@@ -413,8 +413,9 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     section(
         "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {quantity(s.lines, 'line')}" for s in packet.symbols], out
     )
-    callers = [f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers]
-    section("Callers outside the change", callers, out)
+    # Overloads are symbols of their own, with the same callers.
+    callers = dict.fromkeys(f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers)
+    section("Callers outside the change", tuple(callers), out)
     section("No test", packet.missing_tests, out)
     section("Against the team's patterns", packet.patterns, out)
     memories(packet.memories, out)
