@@ -18,7 +18,14 @@ from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.survey import code_map
 from codeinfo.languages.model import FileFacts
-from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
+from codeinfo.operations.code import (
+    CallsRequest,
+    CyclesRequest,
+    HotspotsRequest,
+    ImpactRequest,
+    ImportsRequest,
+    MapRequest,
+)
 
 SOURCES = {
     "app/__init__.py": "",
@@ -317,6 +324,27 @@ def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
     root = written(tmp_path, sources)
     with opened(root) as engine:
         assert [one.name for one in engine.code.map(MapRequest(str(root))).interfaces] == ["Sink"]
+
+
+def test_equal_ranks_do_not_follow_the_order_of_indexing(tmp_path: Path) -> None:
+    sources = {
+        f"{name}/{name}.py": f"class {name.title()}: ...\n\nclass Own({name.title()}):\n    def start(self):\n"
+        f"        return stop_{name}()\n\ndef stop_{name}(): ...\n"
+        for name in ("tea", "pot", "lid", "cup", "mug")
+    }
+    found = []
+    for number, order in enumerate((sorted(sources), sorted(sources, reverse=True))):
+        root = tmp_path / str(number)
+        root.mkdir()
+        with opened(root) as engine:
+            for path in order:
+                written(root, {path: sources[path]})
+                engine.code.map(MapRequest(str(root)))  # indexes it
+            report = engine.code.map(MapRequest(str(root)))
+            calls = engine.code.calls(CallsRequest("start", path=str(root)))
+            found.append((report.interfaces, report.hubs, report.areas, calls.callees, calls.related))
+    assert found[0] == found[1]
+    assert [one.name for one in found[0][0]] == ["Cup", "Lid", "Mug", "Pot", "Tea"]
 
 
 def test_map_and_its_pictures(tmp_path: Path) -> None:
@@ -618,6 +646,43 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "app/src/main/kotlin/org/tea/ui/Pot.kt": "package org.tea.ui\n\nclass Pot\n",
             },
             ["app/src/main/kotlin/org/tea/Tea.kt", "app/src/main/kotlin/org/tea/ui/Pot.kt"],
+        ),
+        (
+            {  # the program of a workspace before its libraries, the largest of them first
+                "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n',
+                "crates/leaf/Cargo.toml": '[package]\nname = "leaf"\n',
+                "crates/leaf/src/lib.rs": "pub fn pick() {}\n",
+                "crates/pot/Cargo.toml": '[package]\nname = "pot"\n',
+                "crates/pot/src/lib.rs": "pub mod lid;\n",
+                "crates/pot/src/lid.rs": "pub fn lift() {}\n",
+                "crates/tea/Cargo.toml": '[package]\nname = "tea"\n',
+                "crates/tea/src/lib.rs": "pub fn brew() { leaf::pick() }\n",
+                "crates/tea/src/main.rs": "fn main() { tea::brew() }\n",
+            },
+            ["crates/tea/src/main.rs", "crates/pot/src/lib.rs", "crates/leaf/src/lib.rs", "crates/tea/src/lib.rs"],
+        ),
+        (
+            {  # pages of the applications before what they use of a private package, in turn
+                "package.json": '{"private": true, "workspaces": ["apps/*", "packages/*"]}',
+                "apps/shop/package.json": '{"name": "shop", "private": true}',
+                "apps/shop/app/page.tsx": 'import { a } from "@tea/ui"\nexport default function Shop() { return a }\n',
+                "apps/shop/app/cart/page.tsx": 'import { a } from "@tea/ui"\nexport default () => a\n',
+                "apps/till/package.json": '{"name": "till", "private": true}',
+                "apps/till/src/server.ts": 'import { a } from "@tea/ui"\nlisten(a)\n',
+                "packages/ui/package.json": '{"name": "@tea/ui", "private": true, "exports": {".": "./a.ts"}}',
+                "packages/ui/a.ts": "export const a = 1\n",
+                "packages/ui/b.ts": "export const b = 1\n",
+                "packages/ui/c.ts": "export const c = 1\n",
+                "packages/cli/package.json": '{"name": "@tea/cli", "bin": "./run.ts"}',
+                "packages/cli/run.ts": 'import { a } from "@tea/ui"\nrun(a)\n',
+            },
+            [
+                "apps/shop/app/page.tsx",
+                "apps/till/src/server.ts",
+                "packages/cli/run.ts",
+                "packages/ui/a.ts",
+                "apps/shop/app/cart/page.tsx",
+            ],
         ),
     ],
 )

@@ -206,7 +206,7 @@ def refresh_graph(
 ) -> tuple[Graph, ImportResolver | None]:
     """The graph of this generation, reusing the last one where it is still valid, and its import resolver, if there
     is one: `imports` is the last one's. Configurations are read from `contents`."""
-    listed = facts.files()
+    listed = sorted(facts.files(), key=lambda file: file.path)  # ids follow the order in which parsers finished
     old = {one.file_id: one for one in known.files.values()} if known else {}
     changed = [file for file in listed if file.file_id not in old]
     fresh = file_facts(changed, facts, everything=not old)
@@ -221,7 +221,7 @@ def refresh_graph(
     links = {path: links for path, links in known.links.items() if path in files} if known else {}
     links = {path: one for path, one in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], imports, facts))
-    return Graph(facts.generation, files, links), imports
+    return Graph(facts.generation, files, {path: links[path] for path in files if path in links}), imports
 
 
 def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:

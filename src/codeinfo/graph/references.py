@@ -98,9 +98,9 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
         raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
     every: dict[SymbolId, Definition] = {}
     overloads: list[tuple[SymbolId, Definition]] = []
-    for file_id, definition in index.facts.definitions_named(name):
-        file = index.by_id.get(file_id)
-        if file and definition.kind not in _NO_USES:
+    defined = ((index.by_id[key], one) for key, one in index.facts.definitions_named(name) if key in index.by_id)
+    for file, definition in sorted(defined, key=lambda pair: pair[0].path):
+        if definition.kind not in _NO_USES:
             symbol = _symbol(index, file, definition.qualified)
             known = every.get(symbol)
             every[symbol] = implementation(file, known, definition)

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import zip_longest
 from math import ceil, log2, sqrt
 from pathlib import Path
 from statistics import mean
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, part_of
 from codeinfo.graph.reach import ROUTE, components, cycles
@@ -107,8 +109,8 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
             types.setdefault(definition.name, []).append((file_id, definition))
-    found = []
-    for name, _ in subtypes.most_common():
+    found: list[tuple[int, str, Definition]] = []
+    for name, count in subtypes.items():
         defined = types.get(name, [])
         if len(defined) == 1:  # a name defined in several files is ambiguous
             file_id, definition = defined[0]
@@ -117,10 +119,9 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
                 continue  # inside a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or name not in implemented:
-                found.append(symbol_info(index.by_id[file_id].path, definition))
-        if len(found) == limit:
-            break
-    return tuple(found)
+                found.append((-count, index.by_id[file_id].path, definition))
+    found.sort(key=lambda one: (*one[:2], one[2].start_line))
+    return tuple(symbol_info(path, definition) for _, path, definition in found[:limit])
 
 
 def is_source(facts: FileFacts) -> bool:
@@ -134,37 +135,74 @@ _CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue
 _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 
+class _Package(Struct):
+    """A folder with manifests, and what they offer to users: commands, public modules, pages."""
+
+    manifests: set[str]
+    offered: list[str]
+    is_private: bool = False  # not published, so its modules are for this repository
+
+
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
-    """What the manifests offer to users, then the files that start something. `graph` is that of the index or a part of
-    it."""
-    offered = _offered_files(index, graph)
-    covered = {language_family(graph.files[path].language) for path in offered}
-    return list(dict.fromkeys((*offered, *_starting_files(index, graph, covered))))[:limit]
+    """What the manifests offer to users and the files that start something; `graph` is that of the index or a part of
+    it. The top folder comes first, then the packages in turn: applications, libraries, and last the private packages
+    that others use; of each kind the larger ones first."""
+    packages, programs = _packages(index, graph), _programs(index)
+    started = _starting_files(index, graph, programs, packages)
+    home = {path: _nearest(packages, path) for path in graph.files}
+    found = {folder: list(package.offered) for folder, package in packages.items()}
+    for path in started:
+        found[home[path]] += [path] if path not in found[home[path]] else []
+    sizes = Counter(home[path] for path, facts in graph.files.items() if is_source(facts))
+    used = {home[edge.target] for edge in graph.edges if home[edge.source] != home[edge.target]}
+
+    def order(folder: str) -> tuple[int, int, str]:
+        package = packages[folder]
+        starts = not package.manifests.isdisjoint(_APPLICATIONS) or not programs.isdisjoint(found[folder])
+        is_application = starts or package.is_private or not set(started).isdisjoint(found[folder])
+        kind = 2 if package.is_private and folder in used else 0 if is_application else 1
+        return kind, -sizes[folder], folder
+
+    others = [found[folder] for folder in sorted(packages.keys() - {""}, key=order)]
+    in_turn = (path for row in zip_longest(*others) for path in row if path)
+    return list(dict.fromkeys((*found[""], *in_turn)))[:limit]
 
 
-def _offered_files(index: CodeIndex, graph: Graph) -> list[str]:
-    """Commands, and the public module of each package, as manifests name them."""
-    offered: dict[str, None] = {}
+def _nearest(packages: Collection[str], path: str) -> str:
+    """The innermost of some folders that contains a path; the top folder contains all."""
+    return max((folder for folder in packages if lies_below(path, folder)), key=len, default="")
+
+
+def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
+    """The packages by folder, the top folder first; there is always one of the top folder."""
+    found = {"": _Package(set(), [])}
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
         read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
         if read is None or not is_shipped_folder(folder):
             continue
+        text = index.lines(index.graph.files[path].file_id).joined()
         try:
-            named = list(read(index, folder, index.lines(index.graph.files[path].file_id).joined()))
+            named = list(read(index, folder, text))
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             continue  # `metadata` reports manifests that cannot be read
-        offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
-    return list(offered)
+        package = found.setdefault(folder, _Package(set(), []))
+        package.manifests.add(name)
+        package.is_private |= name == "package.json" and json.loads(text).get("private") is True
+        package.offered += [one for one in named if one in graph.files and is_source(graph.files[one])]
+    return found
 
 
-def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) -> list[str]:
+def _starting_files(
+    index: CodeIndex, graph: Graph, programs: Collection[str], packages: Mapping[str, _Package]
+) -> list[str]:
     """Files that nothing imports, but that import others; well-known names and routes first. In compiled languages a
-    file must have such a name or a `main`; in language families whose manifests name something (`covered`), the
-    latter. What exports something in JavaScript is no script."""
+    file must have such a name or a `main`; in language families whose manifests name something, the latter. What
+    exports something in JavaScript is no script."""
     started = []
-    programs = _programs(index)
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
+    covered = {language_family(graph.files[path].language) for one in packages.values() for path in one.offered}
+    web = {folder for folder, one in packages.items() if "package.json" in one.manifests}
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
         is_web = facts.rules.names.default_exports
@@ -176,11 +214,16 @@ def _starting_files(index: CodeIndex, graph: Graph, covered: Collection[str]) ->
         is_script = is_script and not (is_web and facts.exports)
         # What starts a program of C# often calls nothing but extensions of what it was given.
         does_something = edges or (is_program and not rules.timed) or path.endswith("Program.cs")
+        family = language_family(facts.language)
+        # An application of several in a repository is found by its pages even if a library names its modules.
+        has_named = family in covered and not (
+            is_web and (is_route or has_start_name) and not packages[_nearest(web, path)].offered
+        )
         if (
             is_source(facts)
             and does_something
             and (is_program or has_start_name or is_script or is_route)
-            and (language_family(facts.language) not in covered or stem in ("__main__", "main"))
+            and (not has_named or stem in ("__main__", "main"))
             # A program by name and content is one even if others import something from it.
             and (
                 (is_program and has_start_name)
@@ -275,11 +318,12 @@ def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
 
 def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     parsed = parse_toml(text, Path("Cargo.toml"))
-    tables = [parsed.get("lib", {}), *parsed.get("bin", [])]
-    yield from (_join_path(folder, str(table["path"])) for table in tables if "path" in table)
-    yield from (_join_path(folder, name) for name in ("src/lib.rs", "src/main.rs"))
+    tables = [*parsed.get("bin", []), parsed.get("lib", {})]
     programs = _join_path(folder, "src/bin") + "/"
+    yield _join_path(folder, "src/main.rs")
     yield from (path for path in sorted(index.graph.files) if path.startswith(programs))
+    yield from (_join_path(folder, str(table["path"])) for table in tables if "path" in table)
+    yield _join_path(folder, "src/lib.rs")
 
 
 def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
@@ -349,6 +393,7 @@ def _android(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     yield from (inside[file] for name in names for file in (f"{name}.kt", f"{name}.java") if file in inside)
 
 
+_APPLICATIONS = frozenset({"manage.py", "Gemfile", "project.json", "composer.json", "mix.exs", "AndroidManifest.xml"})
 _MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "manage.py": _django,
