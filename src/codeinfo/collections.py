@@ -24,12 +24,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
@@ -414,6 +414,11 @@ class HostPolicy(Struct, frozen=True):
     def pin(self, url: str) -> str:
         """`host:port:address,…` for a git address, for a program that would resolve the host again."""
         host = host_of(url)
+        if not host.name.isascii() or "%" in host.name:
+            raise AddressRefused(
+                f"{host.name} is a host that programs read in different ways",
+                next_step="Write it in ASCII letters, as in xn--bcher-kva.example",
+            )
         addresses = (f"[{address}]" if ":" in address else address for address in self.resolve(host))
         return f"{host.name}:{host.port}:{','.join(addresses)}"
 
@@ -464,24 +469,9 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if "@" in urlsplit(url).netloc:
         step = "Download it yourself and add the folder, or add a git repository"
         raise UsageError(f"{hide_user(url)} is only fetched without user and password", next_step=step)
-    # A redirect to file: or ftp: finds no handler here.
-    opener, checked = urllib.request.OpenerDirector(), _CheckedHandler(policy)
-    for handler in (
-        urllib.request.ProxyHandler(),
-        checked,
-        urllib.request.HTTPRedirectHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
-    request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
     data, until = bytearray(), time.monotonic() + TOTAL_S
-    watchdog = threading.Timer(TOTAL_S, checked.disconnect)
-    watchdog.daemon = True
-    watchdog.start()
     try:
-        with opener.open(request, timeout=TIMEOUT_S) as reply:
+        with _open(url, policy) as reply:
             while len(data) <= limit and time.monotonic() < until:
                 if not (piece := reply.read1(min(_PIECE, limit + 1 - len(data)))):
                     break
@@ -492,11 +482,56 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
         reason = error.reason if type(error) is urllib.error.URLError else error
         step = "Check the address and the network; what was synced before is kept"
         raise DownloadFailed(f"{url} could not be fetched: {reason}", next_step=step) from error
-    finally:
-        watchdog.cancel()
     if len(data) > limit:
         raise DownloadFailed(f"{url} has more than {limit:,} bytes")
     return bytes(data)
+
+
+_GIT_REFS = "/info/refs?service=git-upload-pack"  # what git requests first
+
+
+def follow_redirects(url: str, policy: HostPolicy) -> str:
+    """Where the web address of a git repository leads. Git would follow redirects to any host."""
+    if "@" in urlsplit(url).netloc:  # a password goes to its host alone
+        return url
+    try:
+        with _open(url.rstrip("/") + _GIT_REFS, policy) as reply:
+            found: str = reply.url
+    except (http.client.HTTPException, OSError, DownloadFailed):
+        return url  # git will say what is wrong
+    return found.removesuffix(_GIT_REFS) if found.endswith(_GIT_REFS) else url
+
+
+@contextmanager
+def _open(url: str, policy: HostPolicy) -> Iterator[http.client.HTTPResponse]:
+    """The reply of a host; after TOTAL_S all connections end, whatever is waited for."""
+    # A redirect to file: or ftp: finds no handler here.
+    opener, checked = urllib.request.OpenerDirector(), _CheckedHandler(policy)
+    for handler in (
+        urllib.request.ProxyHandler(),
+        checked,
+        _RedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    watchdog = threading.Timer(TOTAL_S, checked.disconnect)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
+        with opener.open(request, timeout=TIMEOUT_S) as reply:
+            yield reply
+    finally:
+        watchdog.cancel()
+        checked.close_sockets()
+
+
+class _RedirectHandler(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: urllib.request.Request, fp: IO[bytes], *more: Any) -> urllib.request.Request | None:
+        fp.close()  # or the body, which may be endless, would be read into memory
+        return super().redirect_request(req, fp, *more)
 
 
 class _CheckedHandler(urllib.request.HTTPSHandler):
@@ -505,13 +540,16 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     def __init__(self, policy: HostPolicy) -> None:
         super().__init__()
         self._policy = policy
-        self._connections: list[http.client.HTTPConnection] = []
+        self._sockets: list[socket.socket] = []
 
     def disconnect(self) -> None:
-        """End a wait for the head of a reply. A connection hands its socket over to the reply that it has begun."""
-        for open_socket in filter(None, [connection.sock for connection in self._connections]):
+        for opened in self._sockets:
             with suppress(OSError):
-                socket.socket.shutdown(open_socket, socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
+
+    def close_sockets(self) -> None:
+        for opened in self._sockets:
+            opened.close()
 
     def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
         self._policy.resolve(host_of(request.full_url))
@@ -520,36 +558,40 @@ class _CheckedHandler(urllib.request.HTTPSHandler):
     https_request = http_request
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(
-            http.client.HTTPConnection if request.has_proxy() else partial(self._connect, _CheckedConnection), request
-        )
+        return self.do_open(partial(self._connect, _CheckedConnection, request.has_proxy()), request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        tunnel = request.has_proxy() or getattr(request, "_tunnel_host", None)
-        return self.do_open(
-            http.client.HTTPSConnection if tunnel else partial(self._connect, _CheckedEncryptedConnection), request
-        )
+        tunnel = request.has_proxy() or bool(getattr(request, "_tunnel_host", None))
+        return self.do_open(partial(self._connect, _CheckedEncryptedConnection, tunnel), request)
 
-    def _connect(self, kind: type[_CheckedConnection], host: str, **more: Any) -> http.client.HTTPConnection:
+    def _connect(
+        self, kind: type[_CheckedConnection], proxied: bool, host: str, **more: Any
+    ) -> http.client.HTTPConnection:
         connection = kind(host, **more)
-        connection.policy = self._policy
-        self._connections.append(connection)
+        connection.policy = None if proxied else self._policy
+        connection.sockets = self._sockets
         return connection
 
 
 class _CheckedConnection(http.client.HTTPConnection):
-    policy = HostPolicy()
+    policy: HostPolicy | None = HostPolicy()  # None: to the user's proxy
+    sockets: list[socket.socket]  # A second handle of each: a reply takes over the socket, and encryption replaces it.
 
     def connect(self) -> None:
+        if self.policy is None:
+            super().connect()
+        else:
+            self.sock = self._dial(self.policy.resolve(Host(self.host, self.port)))
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sockets.append(self.sock.dup())
+
+    def _dial(self, addresses: Iterable[str]) -> socket.socket:
         problem: OSError | None = None
-        for address in self.policy.resolve(Host(self.host, self.port)):
+        for address in addresses:
             try:
-                self.sock = socket.create_connection((address, self.port), self.timeout)
+                return socket.create_connection((address, self.port), self.timeout)
             except OSError as error:
                 problem = error
-            else:
-                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return
         raise problem or OSError(f"{self.host} has no address")
 
 

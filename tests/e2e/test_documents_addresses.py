@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from document_tools import add, ask
+from git_server import serving
 from msgspec import Struct
 
 from codeinfo import collections
@@ -35,7 +36,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         with open(sys.argv[2], "a") as log:
             log.write(f"{self.headers['Host']}{self.path}\\n")
         parts = urllib.parse.urlsplit(self.path)
-        if parts.path == "/to":
+        if "moved?" in self.path:  # git appends its own path and query
+            self.send_response(302)
+            self.send_header("Location", self.path.partition("moved?")[2])
+            self.end_headers()
+        elif parts.path == "/to":
             self.send_response(302)
             self.send_header("Location", urllib.parse.unquote(parts.query))
             self.end_headers()
@@ -281,26 +286,86 @@ def test_an_address_without_a_host_is_refused(url: str) -> None:
         HostPolicy().resolve(host_of(url))
 
 
-@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
-def test_a_host_that_sends_a_byte_now_and_then_is_given_up(begins: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collections, "TOTAL_S", 1.0)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+SLOW = {
+    "head": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "body": (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+    "size of a chunk": (CHUNKED, b"1"),
+    "trailers": (CHUNKED + b"1\r\nx\r\n0\r\n", b"A: b\r\n"),
+}
+
+
+@contextmanager
+def sending(begins: bytes, goes_on: bytes, pause_s: float = 0.1) -> Iterator[str]:
+    """The address of a host that sends this to the first client, for 15 seconds at most."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
-        def drip() -> None:
+        def send() -> None:
             connection, _ = listening.accept()
+            until = time.monotonic() + 15
             with connection, suppress(OSError):
                 connection.sendall(begins)
-                for _ in range(300):
-                    connection.sendall(b"x")
-                    time.sleep(0.1)
+                while time.monotonic() < until:
+                    connection.sendall(goes_on)
+                    time.sleep(pause_s)
 
-        threading.Thread(target=drip, daemon=True).start()
+        threading.Thread(target=send, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("part", SLOW)
+def test_a_host_that_sends_a_byte_now_and_then_is_given_up(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "TOTAL_S", 1.0)
+    with sending(*SLOW[part]) as address:
         started = time.monotonic()
         with pytest.raises(DownloadFailed, match="could not be fetched"):
-            collections.download(
-                f"http://127.0.0.1:{listening.getsockname()[1]}/", 1000, HostPolicy(frozenset({"127.0.0.1"}))
-            )
-        assert time.monotonic() - started < 15
+            collections.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
+        assert time.monotonic() - started < 10
+
+
+def test_the_body_of_a_redirect_is_not_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        target = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
+    with sending(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\n\r\n".encode(), b"x" * 1000, 0.01) as address:
+        started = time.monotonic()
+        with pytest.raises(DownloadFailed, match="refused"):
+            collections.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
+        assert time.monotonic() - started < 10
+
+
+def test_a_long_list_of_files_is_given_up_at_the_limit_of_a_collection(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.engine.collections.MAX_FETCHED_BYTES", 2500)
+    files = [{"url": web.url(f"a.md?{number}"), "path": f"{number}.md"} for number in range(10)]
+    (web.folder / "a.md").write_text("x" * 1000)
+    (web.folder / "m.json").write_text(json.dumps({"name": "m", "version": "1", "sources": {"files": files}}))
+    with engine() as facade, pytest.raises(UsageError, match="more than 2,500 bytes"):
+        add(facade, web.url("m.json"))
+    assert len(web.asked()) == 1 + 3
+
+
+@pytest.mark.parametrize(("host", "is_followed"), [("127.0.0.1", True), ("localhost", False)])
+def test_a_git_repository_that_moved_is_followed_to_public_hosts_only(
+    tmp_path: Path, web: Web, host: str, is_followed: bool
+) -> None:
+    commit(tmp_path / "repositories")
+    with serving(tmp_path) as server, engine() as facade:
+        moved = server.url("repositories/.git").replace("127.0.0.1", host)
+        address = f"git+{web.url(f'moved?{moved}')}"
+        if is_followed:
+            assert add(facade, address, name="moved").plan.added == ("secret.md",)
+        else:
+            with pytest.raises(AddressRefused, match=r"localhost \("):
+                add(facade, address, name="moved")
+            assert server.requests == []
+
+
+@pytest.mark.parametrize("host", ["b\u00fccher.example", "docs%2eexample"])
+def test_a_host_that_git_reads_in_another_way_is_not_pinned(host: str) -> None:
+    """It would look up what it reads, such as xn--bcher-kva.example, without the address that was checked."""
+    with pytest.raises(AddressRefused, match="in different ways"):
+        HostPolicy(frozenset({host})).pin(f"https://{host}/a.git")
 
 
 def test_ssh_is_led_to_the_address_that_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

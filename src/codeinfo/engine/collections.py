@@ -31,6 +31,7 @@ from codeinfo.collections import (
     Manifest,
     add_to_context,
     download,
+    follow_redirects,
     host_of,
     is_archive,
     pack,
@@ -334,9 +335,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         hosts.add(host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        pinned = "" if own else policy.pin(collection.url)
+        is_web = collection.url.startswith(("https://", "http://"))
+        url = follow_redirects(collection.url, policy) if own and is_web else collection.url
+        pinned = "" if own and url == collection.url else policy.pin(url)
         wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
-        with fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
+        with fetch_files(url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
             return _store(home, revision, files)
     get = partial(download, policy=policy)
     if collection.remote and not is_archive(collection.url):
@@ -347,7 +350,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         contents = unpack(data)
         text = contents[MANIFEST]
         named = (file for file in read_manifest(text.decode("utf-8", "replace")).files if file.url)
-        contents |= {file.path: get(file.url, MAX_DOCUMENT_BYTES) for file in named}
+        contents |= _download_all({file.path: file.url for file in named}, get)
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
@@ -366,7 +369,21 @@ def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, b
     if manifest.globs:
         raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
     base = manifest.base_url or url
-    return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
+    return _download_all({file.path: file.url or urljoin(base, quote(file.path)) for file in manifest.files}, get)
+
+
+def _download_all(addresses: Mapping[str, str], get: Download) -> dict[str, bytes]:
+    found, total = dict[str, bytes](), 0
+    for path, address in addresses.items():
+        found[path] = get(address, MAX_DOCUMENT_BYTES)
+        total += len(found[path])
+        if total > MAX_FETCHED_BYTES:
+            raise _too_large()
+    return found
+
+
+def _too_large() -> UsageError:
+    return UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
 
 
 def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
@@ -380,7 +397,7 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
         for path, content in files:
             total += len(content)
             if total > MAX_FETCHED_BYTES:
-                raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
+                raise _too_large()
             target = partial / safe_path(path)
             write_private(private_folder(target.parent, partial) / target.name, content)
         partial.rename(tree)

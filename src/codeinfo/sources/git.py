@@ -355,14 +355,14 @@ def fetch_files(
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
     """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`.
 
-    `local` allows repositories on this machine. `pinned` is `host:port:address`: git then connects to this address and
-    follows no redirect to another one.
+    `local` allows repositories on this machine. `pinned` is `host:port:address`: git then connects to this address.
+    Redirects are not followed.
     """
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:
         try:
-            settings = (f"http.curloptResolve={pinned}", "http.followRedirects=false") if pinned else ()
+            settings = ("http.followRedirects=false", *((f"http.curloptResolve={pinned}",) if pinned else ()))
             transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
             variables = Remote(url, pinned).variables if pinned else None  # ssh would resolve the host again
             git = partial(_git, folder, transports, settings, variables=variables)
