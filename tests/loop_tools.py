@@ -9,26 +9,25 @@ from typing import Any
 from scripted import Reply, Request, ScriptedLlm
 
 from codeinfo.answers.agents import ToolFunctions
-from codeinfo.answers.evidence import Item, PassageFilter
+from codeinfo.answers.evidence import Found, PassageFilter
 from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.errors import NotFound
-from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
+from codeinfo.model import Distance, Passage, Quality
 from codeinfo.operations.base import Listener
 from codeinfo.settings import AnswerSettings, RetrievalSettings
 
 
-def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:
-    return Hit(
+def passage(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Passage:
+    return Passage(
         root="/r",
         path=f"src/part{number}.py",
         start_line=1,
         end_line=max(3, text.count("\n") + 1),
         text=text or f"def part{number}(value):\n    total = value + {number}\n    return total",
-        text_line=1,
-        score=score,
-        chunk_id=number,
+        chunk_id=str(number),
         distance=Distance(distance),
+        score=score,
     )
 
 
@@ -37,7 +36,7 @@ class Scenario:
 
     def __init__(
         self,
-        searches: Sequence[Sequence[Hit]],
+        searches: Sequence[Sequence[Passage]],
         grades: Sequence[Any] = (1.0,),
         replies: Sequence[Reply | str] = ("The total is returned by `part1` [1].",),
         **settings: Any,
@@ -66,16 +65,16 @@ class Scenario:
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         return Reply(reply) if isinstance(reply, str) else reply
 
-    def search(self, query: str) -> SearchResult:
+    def search(self, query: str) -> Found:
         self.queries.append(query)
         found = self.searches.pop(0) if len(self.searches) > 1 else self.searches[0]
-        return SearchResult(query, Intent.CONCEPTUAL, tuple(found), Quality("ok", 1.0))
+        return Found(query, tuple(found), Quality("ok", 1.0))
 
     def means(self) -> Resources:
-        def read_file(path: str, start: int, end: int) -> Item:
+        def read_file(path: str, start: int, end: int) -> Passage:
             if not path.startswith("src/"):
                 raise NotFound(f"{path} is not an indexed file")
-            return Item(0, "/r", path, start, end, f"line {start} of {path}")
+            return Passage("/r", path, start, end, f"line {start} of {path}")
 
         return Resources(
             model=Model(self.llm, self.budget),
@@ -97,7 +96,7 @@ class Scenario:
         return answer(question, self.means(), Listener(text=self.texts.append), **more)
 
 
-FIVE = [hit(n) for n in range(1, 6)]
+FIVE = [passage(n) for n in range(1, 6)]
 
 
 def interrupt(request: Request) -> Reply:

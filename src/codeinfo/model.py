@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class FileKind(StrEnum):
@@ -302,6 +303,38 @@ class Hit(Struct, frozen=True):
     context: HitContext | None = None
 
 
+class Passage(Struct, frozen=True):
+    """Lines of a file as evidence for an answer, with what the steps on the way to it found out about them."""
+
+    root: str
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    chunk_id: str = ""  # "" for a part of a chunk
+    symbol: str = ""
+    section: str = ""  # of a document: its page, sheet, slide or heading
+    distance: Distance | None = None
+    score: float = 0.0  # of the search, relative to its best result
+    grade: float | None = None  # by a model; None: not graded
+    number: int = 0  # by which the answer cites it; 0 until it is shown
+
+    @property
+    def place(self) -> str:
+        lines = f"{self.path}:{self.start_line}-{self.end_line}"
+        return f"{lines} ({self.section})" if self.section else lines
+
+    def cut(self, chars: int) -> Passage:
+        """Its first characters, and the lines that they are of."""
+        if len(self.text) <= chars:
+            return self
+        text = self.text[:chars]
+        return replace(self, text=text, end_line=min(self.end_line, self.start_line + text.count("\n")))
+
+    def dropped(self, rule: str, detail: str) -> Dropped:
+        return Dropped(self.path, self.start_line, self.end_line, rule, detail)
+
+
 class Dropped(Struct, frozen=True):
     """A candidate that is not in the result, and the rule that dropped it."""
 
@@ -444,6 +477,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far
 CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
 CONTROLS += tuple(range(0x2066, 0x206A))
 Decoded = TypeVar("Decoded")
+Filled = TypeVar("Filled", bound=Struct)
 _WORD_START = re.compile(r"_([a-z])")
 _ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
 
@@ -466,6 +500,14 @@ def jsonable(value: object) -> Any:
     if isinstance(value, PathLike):
         return fspath(value)
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def fill(kind: type[Filled], source: object, **more: Any) -> Filled:
+    """A value with the same-named fields of another, and others."""
+    same = {
+        name: getattr(source, name) for name in kind.__struct_fields__ if name not in more and hasattr(source, name)
+    }
+    return kind(**same, **more)
 
 
 def decode_stored(data: bytes | None, kind: type[Decoded]) -> Decoded | None:

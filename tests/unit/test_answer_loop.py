@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from loop_tools import FIVE, Scenario, hit, interrupt
+from loop_tools import FIVE, Scenario, interrupt, passage
 from msgspec.structs import replace
 from scripted import Reply, Request, ScriptedLlm
 
@@ -31,7 +31,7 @@ def test_every_passage_is_graded_by_itself() -> None:
 
 @pytest.mark.parametrize("count", [21, 50])
 def test_more_than_twenty_passages_work(count: int) -> None:
-    scenario = Scenario([[hit(n) for n in range(1, count + 1)]])
+    scenario = Scenario([[passage(n) for n in range(1, count + 1)]])
     reply = scenario.ask()
     assert sum(scenario.graded) == count
     assert max(scenario.graded) <= BATCH
@@ -57,7 +57,7 @@ def test_zeros_are_dropped_before_the_average() -> None:
 
 
 def test_a_middling_average_refines_and_keeps_what_was_found() -> None:
-    scenario = Scenario([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.5, 0.9])
+    scenario = Scenario([FIVE, [passage(n) for n in range(6, 10)]], grades=[0.5, 0.9])
     reply = scenario.ask()
     assert [entry.verdict for entry in reply.trace.rounds] == ["refine", "answer"]
     assert scenario.queries == ["how is the total computed?", "query 2"]
@@ -67,13 +67,13 @@ def test_a_middling_average_refines_and_keeps_what_was_found() -> None:
 
 
 def test_a_poor_average_rewrites() -> None:
-    scenario = Scenario([FIVE, [hit(n) for n in range(6, 10)]], grades=[0.1, 0.9])
+    scenario = Scenario([FIVE, [passage(n) for n in range(6, 10)]], grades=[0.1, 0.9])
     assert [entry.verdict for entry in scenario.ask().trace.rounds] == ["rewrite", "answer"]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_rounds_are_capped_and_thin_evidence_is_said(rounds: int) -> None:
-    searches = [[hit(10 * turn + n) for n in range(1, 6)] for turn in range(9)]
+    searches = [[passage(10 * turn + n) for n in range(1, 6)] for turn in range(9)]
     scenario = Scenario(searches, grades=[0.2], rounds=rounds)
     reply = scenario.ask()
     assert len(scenario.queries) == len(reply.trace.rounds) == rounds
@@ -109,7 +109,7 @@ def test_a_model_that_cannot_grade_is_said_and_the_answer_goes_on() -> None:
 
 
 def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
-    far = [hit(1), hit(2, 1.9), hit(1, 0.6)]
+    far = [passage(1), passage(2, 1.9), passage(1, 0.6)]
     reply = Scenario([far]).ask()
     rules = {(drop.path, drop.rule) for drop in reply.trace.rounds[0].dropped}
     assert rules == {("src/part2.py", "cutoff"), ("src/part1.py", "duplicate")}
@@ -117,7 +117,11 @@ def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
 
 
 def test_the_definition_that_a_question_names_passes_the_cutoff() -> None:
-    named = [replace(hit(1, 1.57), symbol="Console.echo"), hit(2, 0.9), replace(hit(3, 1.6), symbol="other")]
+    named = [
+        replace(passage(1, 1.57), symbol="Console.echo"),
+        passage(2, 0.9),
+        replace(passage(3, 1.6), symbol="other"),
+    ]
     reply = Scenario([named]).ask("explain echo")
     assert [item.path for item in reply.trace.rounds[0].items] == ["src/part1.py", "src/part2.py"]
     unnamed = Scenario([named]).ask("explain the console output")
@@ -128,21 +132,21 @@ def test_the_definition_that_a_question_names_passes_the_cutoff() -> None:
 
 
 def test_passages_far_below_the_best_are_left_out_and_reported() -> None:
-    hits = [hit(n, score=score) for n, score in enumerate((1.0, 0.9, 0.2, 0.6, 0.59), 1)]
-    scenario = Scenario([hits])
+    passages = [passage(n, score=score) for n, score in enumerate((1.0, 0.9, 0.2, 0.6, 0.59), 1)]
+    scenario = Scenario([passages])
     reply = scenario.ask()
     (round_,) = reply.trace.rounds
     # The first three go along whatever their score: with fewer there would be nothing to grade.
     assert [item.path for item in round_.items] == [f"src/part{n}.py" for n in range(1, 5)]
     (drop,) = round_.dropped
     assert (drop.path, drop.rule, drop.detail) == ("src/part5.py", "least_score", "0.59 of the best score")
-    everything = Scenario([hits], least_score=0.0).ask()
+    everything = Scenario([passages], least_score=0.0).ask()
     assert len(everything.trace.rounds[0].items) == 5
 
 
 def test_the_floor_counts_from_the_best_that_the_policy_lets_through() -> None:
-    hits = [hit(1, distance=3.0), *(hit(n, score=0.5) for n in range(2, 7))]
-    assert len(Scenario([hits]).ask().trace.rounds[0].items) == 5
+    passages = [passage(1, distance=3.0), *(passage(n, score=0.5) for n in range(2, 7))]
+    assert len(Scenario([passages]).ask().trace.rounds[0].items) == 5
 
 
 def body(number: int, lines: int) -> str:
@@ -152,7 +156,7 @@ def body(number: int, lines: int) -> str:
 
 
 def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> None:
-    hits = [hit(1, text=body(1, 100)), hit(2, text=body(2, 100)), hit(3, text=body(3, 10))]
+    passages = [passage(1, text=body(1, 100)), passage(2, text=body(2, 100)), passage(3, text=body(3, 10))]
     seen: list[str] = []
 
     class Listener(Scenario):
@@ -160,7 +164,7 @@ def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> N
             seen.append("\n".join(message.content for message in request.messages))
             return super()._play(request)
 
-    scenario = Listener([hits], passage_chars=400)
+    scenario = Listener([passages], passage_chars=400)
     reply = scenario.ask("how is computed total")
     graded, written = seen[0], seen[-1]
     assert "step_1_0 " in written
@@ -182,8 +186,8 @@ def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> N
 
 
 def test_the_token_budget_ends_the_search_and_is_said() -> None:
-    long = [hit(n, text="word " * 600) for n in range(1, 6)]
-    after = [hit(n) for n in range(6, 10)]
+    long = [passage(n, text="word " * 600) for n in range(1, 6)]
+    after = [passage(n) for n in range(6, 10)]
     scenario = Scenario([long, after], grades=[0.5], max_tokens=4_000, reply_tokens=100, passage_chars=5_000)
     reply = scenario.ask()
     assert any("tokens for one answer (4,000) are used up" in note for note in reply.notes)
@@ -192,7 +196,7 @@ def test_the_token_budget_ends_the_search_and_is_said() -> None:
 
 
 def test_the_evidence_is_cut_to_the_tokens_that_are_left() -> None:
-    long = [hit(n, text=f"{n} word " * 500) for n in range(1, 3)]
+    long = [passage(n, text=f"{n} word " * 500) for n in range(1, 3)]
     scenario = Scenario([long], max_tokens=2_000, reply_tokens=100, passage_chars=5_000)
     reply = scenario.ask()
     assert reply.usage.evidence_tokens < 2_000

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from codeinfo.answers.evidence import Item
 from codeinfo.answers.write import CitationChecker
+from codeinfo.model import Passage
 
 SESSION = """class Session:
     def close(self):
@@ -18,8 +18,8 @@ COOKIES = """def merge_cookies(cookiejar, cookies):
     \"\"\"Add cookies to cookiejar and returns a merged CookieJar.\"\"\"
     return cookiejar"""
 ITEMS = {
-    1: Item(1, "/r", "src/requests/sessions.py", 100, 104, SESSION, "Session.close"),
-    2: Item(2, "/r", "src/requests/cookies.py", 10, 12, COOKIES, "merge_cookies"),
+    1: Passage("/r", "src/requests/sessions.py", 100, 104, SESSION, symbol="Session.close", number=1),
+    2: Passage("/r", "src/requests/cookies.py", 10, 12, COOKIES, symbol="merge_cookies", number=2),
 }
 
 

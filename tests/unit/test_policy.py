@@ -8,24 +8,36 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from codeinfo.search.policy import PolicyItem, PolicyResult, apply_policy, best_distance
+from codeinfo.model import Distance, Passage
+from codeinfo.search.policy import PolicyResult, apply_policy, distance_of
 from codeinfo.settings import RetrievalSettings
 
 DEFAULTS = RetrievalSettings()
+LINES: dict[str, int] = {}  # the first line of each chunk, by its name
 
 
-def item(name: str, distance: Any = 0.5, *, repo: Any = "repo", path: Any = None, text: Any = None) -> PolicyItem:
-    """A chunk in a file of its own, unless said otherwise."""
-    return PolicyItem(repo, f"{name}.py" if path is None else path, name, name if text is None else text, distance)
+def item(name: str, distance: Any = 0.5, *, repo: Any = "repo", path: Any = None, text: Any = None) -> Passage:
+    """A chunk in a file of its own, unless said otherwise. Its first line tells it from others in what was dropped."""
+    return Passage(
+        repo,
+        f"{name}.py" if path is None else path,
+        start_line=LINES.setdefault(name, len(LINES)),
+        end_line=10**6,
+        text=name if text is None else text,
+        chunk_id=name,
+        distance=None if distance is None else Distance(distance),
+    )
 
 
 def kept(result: PolicyResult) -> list[str]:
-    return [str(entry.chunk_id) for entry in result.kept]
+    return [entry.chunk_id for entry in result.kept]
 
 
 def rules(result: PolicyResult) -> dict[str, str]:
-    return {str(drop.item.chunk_id): drop.rule for drop in result.dropped}
+    names = {line: name for name, line in LINES.items()}
+    return {names[drop.start_line]: drop.rule for drop in result.dropped}
 
 
 # --- cutoff --------------------------------------------------------------------------------------------------------
@@ -116,24 +128,14 @@ def test_no_results_is_an_empty_list_and_no_error() -> None:
     assert apply_policy([], RetrievalSettings(cutoff_disabled=True)).kept == ()
 
 
-# --- score source and best match -----------------------------------------------------------------------------------
+# --- score source --------------------------------------------------------------------------------------------------
 
 
 def test_score_source_and_count() -> None:
     items = [item("a", 0.1), item("b", None), item("c", 3.0)]
     result = apply_policy(items, DEFAULTS)
     assert (result.score_source, result.with_distance) == ("distances", 2)
-    assert apply_policy(items, DEFAULTS, source="scores").score_source == "scores"
     assert apply_policy([item("b", None)], DEFAULTS).score_source == "none"
-
-
-def test_best_match_is_the_minimum_distance() -> None:
-    assert best_distance([item("a", 0.9), item("b", 0.3), item("c", None), item("d", math.nan)]) == 0.3
-
-
-def test_best_match_is_none_without_numeric_distance() -> None:
-    assert best_distance([item("a", None), item("b", "1")]) is None
-    assert best_distance([]) is None
 
 
 # --- dedupe --------------------------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def test_file_identity_is_a_pair_and_not_a_joined_text() -> None:
 
 
 def test_items_without_chunk_id_are_no_duplicates_of_each_other() -> None:
-    items = [PolicyItem("r", "f", None, text, 0.5) for text in ("one", "two")]
+    items = [Passage("r", "f", 1, 1, text, distance=Distance(0.5)) for text in ("one", "two")]
     assert len(apply_policy(items, DEFAULTS).kept) == 2
 
 
@@ -205,6 +207,11 @@ def test_each_chunk_is_cut_to_its_cap() -> None:
     assert len(entry.text) == 5000
 
 
+def test_a_cut_chunk_has_only_the_lines_it_shows() -> None:
+    (entry,) = apply_policy([Passage("r", "f", 3, 5, "one\ntwo\nthree")], RetrievalSettings(chunk_max_chars=6)).kept
+    assert (entry.text, entry.start_line, entry.end_line) == ("one\ntw", 3, 4)
+
+
 def test_total_counts_the_cut_texts() -> None:
     settings = RetrievalSettings(chunk_max_chars=10, max_chars=20)
     assert kept(apply_policy([item(name, text=name * 99) for name in "abc"], settings)) == ["a", "b"]
@@ -242,7 +249,7 @@ def test_dedupe_comes_before_the_cut() -> None:
 @pytest.mark.parametrize(
     "bad", [item("bad", repo=""), item("bad", repo=None), item("bad", path=""), item("bad", text=7)]
 )
-def test_malformed_items_are_skipped(bad: PolicyItem) -> None:
+def test_malformed_items_are_skipped(bad: Passage) -> None:
     result = apply_policy([bad, item("a")], DEFAULTS)
     assert kept(result) == ["a"]
     assert rules(result) == {"bad": "malformed"}
@@ -257,23 +264,18 @@ def test_only_malformed_items_give_no_result() -> None:
     assert apply_policy([item("a", repo="")], DEFAULTS).kept == ()
 
 
-def test_payload_travels_along() -> None:
-    (entry,) = apply_policy(
-        [PolicyItem("r", "f", 1, "abcdef", 0.1, payload={"k": 1})], RetrievalSettings(max_chars=6)
-    ).kept
-    assert entry.payload == {"k": 1}
-
-
 # --- properties ----------------------------------------------------------------------------------------------------
 
-distances = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(0, 4))
+values = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(0, 4))
 messy = st.builds(
-    PolicyItem,
-    repo=st.sampled_from(["r", "s", ""]),
-    rel_path=st.sampled_from(["a", "b", "c", ""]),
-    chunk_id=st.one_of(st.none(), st.integers(0, 5)),
+    Passage,
+    root=st.sampled_from(["r", "s", ""]),
+    path=st.sampled_from(["a", "b", "c", ""]),
+    start_line=st.just(1),
+    end_line=st.just(12),
     text=st.text(max_size=12),
-    distance=distances,
+    chunk_id=st.sampled_from(["", *"012345"]),
+    distance=st.one_of(st.none(), st.builds(Distance, values)),
 )
 lists = st.lists(messy, max_size=12)
 settings_values = st.builds(
@@ -286,54 +288,54 @@ settings_values = st.builds(
 )
 
 
-def tagged(items: list[PolicyItem]) -> list[PolicyItem]:
-    """Each item knows its place in the store's order."""
-    return [PolicyItem(i.repo, i.rel_path, i.chunk_id, i.text, i.distance, place) for place, i in enumerate(items)]
+def tagged(items: list[Passage]) -> list[Passage]:
+    """Each item's first line is its place in the store's order."""
+    return [replace(one, start_line=place) for place, one in enumerate(items)]
 
 
 @given(lists, settings_values)
-def test_never_more_than_the_caps(items: list[PolicyItem], settings: RetrievalSettings) -> None:
+def test_never_more_than_the_caps(items: list[Passage], settings: RetrievalSettings) -> None:
     texts = [entry.text for entry in apply_policy(items, settings).kept]
     assert sum(map(len, texts)) <= settings.max_chars
     assert all(len(text) <= settings.chunk_max_chars for text in texts)
 
 
 @given(lists, settings_values)
-def test_order_is_kept(items: list[PolicyItem], settings: RetrievalSettings) -> None:
-    places = [entry.payload for entry in apply_policy(tagged(items), settings).kept]
+def test_order_is_kept(items: list[Passage], settings: RetrievalSettings) -> None:
+    places = [entry.start_line for entry in apply_policy(tagged(items), settings).kept]
     assert places == sorted(places)
 
 
 @given(lists, settings_values)
-def test_nothing_is_fabricated_and_nothing_lost_silently(items: list[PolicyItem], settings: RetrievalSettings) -> None:
+def test_nothing_is_fabricated_and_nothing_lost_silently(items: list[Passage], settings: RetrievalSettings) -> None:
     """Every item is kept, cut at most, or dropped by a named rule; never both, never a new one."""
     given_items = tagged(items)
     result = apply_policy(given_items, settings)
     for entry in result.kept:
-        original = given_items[entry.payload]
+        original = given_items[entry.start_line]
         assert original.text.startswith(entry.text)
-        assert (entry.repo, entry.rel_path, entry.chunk_id) == (original.repo, original.rel_path, original.chunk_id)
-    places = [entry.payload for entry in result.kept] + [drop.item.payload for drop in result.dropped]
+        assert replace(entry, text=original.text, end_line=original.end_line) == original
+    places = [entry.start_line for entry in result.kept] + [drop.start_line for drop in result.dropped]
     assert sorted(places) == list(range(len(items)))
 
 
 @given(lists, settings_values)
-def test_at_most_two_per_file(items: list[PolicyItem], settings: RetrievalSettings) -> None:
-    files = [(entry.repo, entry.rel_path) for entry in apply_policy(items, settings).kept]
+def test_at_most_two_per_file(items: list[Passage], settings: RetrievalSettings) -> None:
+    files = [(entry.root, entry.path) for entry in apply_policy(items, settings).kept]
     assert all(files.count(file) <= 2 for file in files)
 
 
 @given(lists, settings_values)
-def test_what_is_kept_passes_or_is_a_fallback(items: list[PolicyItem], settings: RetrievalSettings) -> None:
+def test_what_is_kept_passes_or_is_a_fallback(items: list[Passage], settings: RetrievalSettings) -> None:
     result = apply_policy(items, settings)
     if result.fell_back:
         assert len(result.kept) <= settings.fallback_chunks
     elif not settings.cutoff_disabled:
-        assert all(e.distance is not None and e.distance <= settings.distance_cutoff for e in result.kept)
+        assert all(distance_of(entry) <= settings.distance_cutoff for entry in result.kept)
 
 
 @given(lists, settings_values)
-def test_once_more_changes_nothing(items: list[PolicyItem], settings: RetrievalSettings) -> None:
+def test_once_more_changes_nothing(items: list[Passage], settings: RetrievalSettings) -> None:
     """Where no text was cut: cut texts of one file may have become equal, and would be duplicates."""
     once = apply_policy(items, settings)
     if all(len(entry.text) < settings.chunk_max_chars for entry in once.kept):

@@ -20,16 +20,15 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from codeinfo.answers.evidence import Evidence, Item, PassageFilter, enclose, fence, format_passages
+from codeinfo.answers.evidence import Evidence, Found, PassageFilter, enclose, fence, format_passages, list_graded
 from codeinfo.answers.model import json_objects, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
-from codeinfo.model import SearchResult, decode_stored
+from codeinfo.model import Passage, decode_stored
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
 
-Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -64,8 +63,8 @@ SPECS = {
 class ToolFunctions(Struct, frozen=True):
     """Tool implementations from the engine. The last two are None where the engine cannot answer them."""
 
-    search: Search
-    read_file: Callable[[str, int, int], Item]
+    search: Callable[[str], Found]
+    read_file: Callable[[str, int, int], Passage]
     outline: Callable[[str], str]
     references: Callable[[str], str] | None = None
     decision_card: Callable[[str], str] | None = None
@@ -100,10 +99,10 @@ class Toolbox(Struct):
         except CodeInfoError as error:
             self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
             return f"error: {error.what}"
-        self.uses.append(ToolUse(call.name, asked, outcome, items=tuple(item.to_graded() for item in items)))
+        self.uses.append(ToolUse(call.name, asked, outcome, items=list_graded(items)))
         return reply
 
-    def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Item]]:
+    def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Passage]]:
         if call.name not in {spec.name for spec in self.specs()}:
             raise UsageError(f"there is no tool {call.name!r}")
         values = arguments_of(call)
@@ -120,9 +119,9 @@ class Toolbox(Struct):
                 cut = text[: self.filter.policy.chunk_max_chars]
                 return enclose(f"result of {call.name}", cut, fence([cut])), f"{cut.count(chr(10)) + 1} lines", ()
 
-    def _search(self, query: str) -> tuple[str, str, Sequence[Item]]:
+    def _search(self, query: str) -> tuple[str, str, Sequence[Passage]]:
         admitted = self.filter.admit(self.functions.search(query))
-        numbered = self.evidence.show(admitted.items)
+        numbered = self.evidence.show(admitted.kept)
         outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
         return format_passages(numbered) or "Nothing relevant was found.", outcome, numbered
 

@@ -15,15 +15,15 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResult
+from codeinfo.model import Passage, Quality, fill
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
-from codeinfo.search.policy import PolicyItem, PolicyResult, apply_policy
+from codeinfo.search.policy import PolicyResult, apply_policy
 from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.settings import RetrievalSettings
 from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
@@ -35,50 +35,42 @@ PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was foun
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-class Item(Struct, frozen=True):
-    """One passage. `number` is what the answer cites; `score` is its grade, None where it was not graded."""
+class Found(Struct, frozen=True):
+    """What a search for an answer found, best first, each passage a whole chunk."""
 
-    number: int
-    root: str
-    path: str
-    start_line: int
-    end_line: int
-    text: str
-    symbol: str = ""
-    distance: Distance | None = None
-    score: float | None = None
-    section: str = ""  # of a document: its page, sheet, slide or heading
+    query: str
+    passages: tuple[Passage, ...]
+    quality: Quality
+    notes: tuple[str, ...] = ()
 
-    @property
-    def place(self) -> str:
-        lines = f"{self.path}:{self.start_line}-{self.end_line}"
-        return f"{lines} ({self.section})" if self.section else lines
 
-    def to_graded(self) -> GradedItem:
-        preview = "\n".join(self.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
-        return GradedItem(
-            self.path, self.start_line, self.end_line, self.score, self.distance, root=self.root, preview=preview
-        )
+def list_graded(passages: Iterable[Passage]) -> tuple[GradedItem, ...]:
+    """The passages as a trace keeps them."""
+    return tuple(fill(GradedItem, one, score=one.grade, preview=_preview(one.text)) for one in passages)
 
-    def citation(self, problem: str = "") -> Citation:
-        own = {name: value for name, value in asdict(self).items() if name not in ("text", "score")}
-        return Citation(**own, problem=problem)
+
+def _preview(text: str) -> str:
+    return "\n".join(text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
+
+
+def cite(passage: Passage, problem: str = "") -> Citation:
+    return fill(Citation, passage, problem=problem)
 
 
 class Evidence(Struct):
     """The passages of one run: `kept` during the search, `items` by number once they are shown to the model."""
 
-    kept: list[Item] = field(default_factory=list)
-    items: dict[int, Item] = field(default_factory=dict)
+    kept: list[Passage] = field(default_factory=list)
+    items: dict[int, Passage] = field(default_factory=dict)
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
-    def fresh(self, found: Iterable[Item]) -> tuple[Item, ...]:
+    def fresh(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
         """The passages that no earlier search found."""
         new = tuple(item for item in found if _key(item) not in self._seen)
         self._seen.update(map(_key, new))
         return new
 
-    def show(self, found: Iterable[Item]) -> tuple[Item, ...]:
+    def show(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
         """Number the passages that go to the model. One that it has already seen keeps its number."""
         numbers = {_key(item): item.number for item in self.items.values()}
         shown_now = []
@@ -89,33 +81,19 @@ class Evidence(Struct):
         return tuple(dict.fromkeys(shown_now))
 
 
-def _key(item: Item) -> tuple[str, str, int, int]:
+def _key(item: Passage) -> tuple[str, str, int, int]:
     return item.root, item.path, item.start_line, item.end_line
 
 
-def payload(
-    evidence: Evidence, settings: RetrievalSettings, max_chars: int
-) -> tuple[tuple[Item, ...], tuple[Dropped, ...]]:
+def payload(evidence: Evidence, settings: RetrievalSettings, max_chars: int) -> PolicyResult:
     """The passages the answer is written from: everything kept over all rounds, best first. The policy's other limits
     are applied again, since two rounds together may exceed the chunks per file or the total size."""
-    best = sorted(evidence.kept, key=lambda item: -(1.0 if item.score is None else item.score))
-    entries = [
-        PolicyItem(item.root, item.path, None, item.text, item.distance.value if item.distance else None, item)
-        for item in best
-    ]
+    best = sorted(evidence.kept, key=lambda item: -(1.0 if item.grade is None else item.grade))
     limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
-    result = apply_policy(entries, limits)
-    return tuple(kept.payload for kept in result.kept), list_dropped(result)
+    return apply_policy(best, limits)
 
 
-def list_dropped(result: PolicyResult) -> tuple[Dropped, ...]:
-    return tuple(
-        Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
-        for drop in result.dropped
-    )
-
-
-def format_passages(items: Sequence[Item]) -> str:
+def format_passages(items: Sequence[Passage]) -> str:
     """The passages as data: each with its number and source."""
     mark = fence(item.text for item in items)
     return "\n\n".join(enclose(f"source {item.number} {item.place}", item.text, mark) for item in items)
@@ -145,45 +123,31 @@ ALWAYS = 3  # passages kept whatever their score: with fewer there is nothing to
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
 
 
-class Admitted(Struct, frozen=True):
-    items: tuple[Item, ...]  # not yet numbered
-    dropped: tuple[Dropped, ...]
-    score_source: str
-
-
 class PassageFilter(Struct, frozen=True):
     policy: RetrievalSettings
     weigh: Weigh
     least_score: float
     passage_chars: int
 
-    def relevant(self, found: SearchResult) -> Admitted:
-        """The passages that pass the relevance policy, uncut."""
-        result = self._apply_policy(found)
-        items = tuple(item_of(kept.payload, kept.text) for kept in result.kept)
-        return Admitted(items, list_dropped(result), result.score_source)
-
-    def admit(self, found: SearchResult) -> Admitted:
+    def admit(self, found: Found) -> PolicyResult:
         """The passages for a model: relevant, not far below the best, cut to the matching lines."""
-        result = self._apply_policy(found)
-        best = max((kept.payload.score for kept in result.kept), default=0.0)
+        relevant = self.relevant(found)
+        best = max((passage.score for passage in relevant.kept), default=0.0)
         floor = self.least_score * best
         finder = finder_of(self.weigh(found.query))
-        items, dropped = list[Item](), list(list_dropped(result))
-        for place, kept in enumerate(result.kept):
-            hit: Hit = kept.payload
-            if place >= ALWAYS and hit.score < floor:
-                why = f"{hit.score / best:.2f} of the best score"
-                dropped.append(Dropped(hit.path, hit.start_line, hit.end_line, "least_score", why))
+        kept, dropped = list[Passage](), list(relevant.dropped)
+        for place, one in enumerate(relevant.kept):
+            if place >= ALWAYS and one.score < floor:
+                dropped.append(one.dropped("least_score", f"{one.score / best:.2f} of the best score"))
                 continue
-            item = item_of(hit, kept.text)
-            items.append(focus_item(item, finder, self.passage_chars) if items else item)
-        return Admitted(tuple(items), tuple(dropped), result.score_source)
+            kept.append(focus_passage(one, finder, self.passage_chars) if kept else one)
+        return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))
 
-    def _apply_policy(self, found: SearchResult) -> PolicyResult:
+    def relevant(self, found: Found) -> PolicyResult:
+        """The passages that pass the relevance policy. Definitions of names in the question do at any distance."""
         asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
-        items = (_policy_item(hit, asked if place < ALWAYS else set()) for place, hit in enumerate(found.hits))
-        result = apply_policy(items, self.policy)
+        named = [one for one in found.passages[:ALWAYS] if one.symbol.rpartition(".")[2].lower() in asked]
+        result = apply_policy(found.passages, self.policy, named=named)
         _log.info(
             "search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance
         )
@@ -194,26 +158,12 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
     return Finder({stem(word): weight for word, weight in weights.items()})
 
 
-def focus_item(item: Item, finder: Finder, chars: int) -> Item:
+def focus_passage(item: Passage, finder: Finder, chars: int) -> Passage:
     """The lines of a passage that match best; all of them where they fit."""
     shown = focus(item.text, finder, chars)
     # A part of a table repeats the header above its own lines, so the text may have more lines than the passage.
     start, end = (min(item.end_line, item.start_line + offset) for offset in (shown.first, shown.last))
-    return replace(item, start_line=start, end_line=end, text=shown.text)
-
-
-def item_of(hit: Hit, text: str) -> Item:
-    """A hit as an unnumbered passage, with as much text as the limits allow."""
-    last = min(hit.end_line, hit.text_line + text.count("\n"))  # a truncated text cites only the lines it contains
-    section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
-    return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance, section=section)
-
-
-def _policy_item(hit: Hit, asked: Collection[str]) -> PolicyItem:
-    """`asked` holds the names in the question: their definitions are kept whatever their distance."""
-    distance = hit.distance.value if hit.distance is not None else None
-    named = hit.symbol.rpartition(".")[2].lower() in asked
-    return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit, named)
+    return replace(item, start_line=start, end_line=end, text=shown.text, chunk_id="")
 
 
 # Instruction words ("explain", "show me") are not what a question is about.
@@ -254,29 +204,29 @@ class Support(Struct, frozen=True):
         return self.value + quality.confidence >= LEAST_SUPPORT
 
 
-def extract(question: str, found: SearchResult, items: Sequence[Item], weights: Mapping[str, float]) -> Answer:
+def extract(question: str, found: Found, items: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
     """`items` are the passages that may be shown; `weights` are the question's words by rarity."""
-    support = support_of([item_of(hit, hit.text) for hit in found.hits[:JUDGED]], weights)
+    support = support_of(found.passages[:JUDGED], weights)
     if not items or not support.enough(found.quality):
         return _build_refusal(question, items, support, found.quality)
     finder = finder_of(weights)
     quoted = _put_named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
-    chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in quoted)
+    chosen = Evidence().show(focus_passage(item, finder, PASSAGE_CHARS) for item in quoted)
     return Answer(
         question=question,
         text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
         kind="extractive",
         status="ok",
-        citations=tuple(item.citation() for item in chosen),
+        citations=tuple(map(cite, chosen)),
         usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(item.text for item in chosen))),
     )
 
 
-def _put_named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
+def _put_named_first(items: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:
     """The passages to quote: definitions that the question names come first; passages with far fewer of its words than
     the best are dropped."""
 
-    def is_named(item: Item) -> bool:
+    def is_named(item: Passage) -> bool:
         return bool(names) and not names.isdisjoint((item.symbol.lower(), item.symbol.rpartition(".")[2].lower()))
 
     first = sorted(items, key=is_named, reverse=True)[:PASSAGES]
@@ -290,7 +240,7 @@ def spellings(word: str) -> frozenset[str]:
     return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
 
 
-def support_of(items: Sequence[Item], weights: Mapping[str, float]) -> Support:
+def support_of(items: Sequence[Passage], weights: Mapping[str, float]) -> Support:
     whole = sum(weights.values())
     if not whole:
         return Support(0.0, ())
@@ -310,10 +260,10 @@ def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in one) for one in found), default=0.0)
 
 
-def halve(items: Sequence[Item]) -> tuple[Item, ...]:
+def halve(items: Sequence[Passage]) -> tuple[Passage, ...]:
     """The first half of the passages, or the first lines of a single one."""
     room = sum(len(item.text) for item in items) // 2
-    kept: list[Item] = []
+    kept: list[Passage] = []
     for item in items:
         room -= len(item.text)
         if kept and room < 0:
@@ -326,7 +276,7 @@ def halve(items: Sequence[Item]) -> tuple[Item, ...]:
     return (replace(kept[0], text="\n".join(half), end_line=kept[0].start_line + len(half) - 1),)
 
 
-def quote_passages(items: Sequence[Item]) -> str:
+def quote_passages(items: Sequence[Passage]) -> str:
     """Passages as Markdown, each with its number and place. The fence is longer than any in the text."""
     blocks = []
     for item in items:
@@ -337,7 +287,7 @@ def quote_passages(items: Sequence[Item]) -> str:
     return "\n\n".join(blocks)
 
 
-def _build_refusal(question: str, items: Sequence[Item], support: Support, quality: Quality) -> Answer:
+def _build_refusal(question: str, items: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
     text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if support.absent:

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from codeinfo.answers.agents import Toolbox, ToolFunctions
 from codeinfo.answers.evidence import (
     Evidence,
-    Item,
     PassageFilter,
+    cite,
     enclose,
     fence,
     finder_of,
-    focus_item,
+    focus_passage,
     halve,
+    list_graded,
     payload,
     quote_passages,
     search_text,
@@ -27,6 +28,7 @@ from codeinfo.answers.evidence import (
 from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt
 from codeinfo.answers.write import CitationChecker, Emit, Written, write
 from codeinfo.errors import ProviderError
+from codeinfo.model import Passage
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.operations.base import Listener
 from codeinfo.ports import Message
@@ -129,18 +131,16 @@ def _research(
     for number in range(1, resources.settings.rounds + 1):
         listener.step("search", query)
         admitted = resources.filter.admit(resources.tools.search(query))
-        items = found.evidence.fresh(admitted.items)
-        shown = tuple(item.to_graded() for item in items)
-        found.rounds.append(Round(query, shown, admitted.dropped, None, NOT_GRADED, admitted.score_source))
+        items = found.evidence.fresh(admitted.kept)
+        found.rounds.append(Round(query, list_graded(items), admitted.dropped, None, NOT_GRADED, admitted.score_source))
         listener.step("grade", f"{len(items)} passages")
         graded = grade(question, items, resources.model, resources.filter.weigh(question))
-        kept = [item for item in graded if item.score != 0]
+        kept = [item for item in graded if item.grade != 0]
         found.evidence.kept += kept
         average, verdict = decide(graded, kept, number, resources.settings.rounds)
-        if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
+        if any(item.grade is None for item in graded) and len(graded) > UNGRADED_UP_TO:
             found.notes.append("the model could not grade every passage: ungraded ones are used as they are")
-        shown = tuple(item.to_graded() for item in graded)
-        found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
+        found.rounds[-1] = replace(found.rounds[-1], items=list_graded(graded), average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
             return
         _check_reserve(found.evidence, resources)
@@ -161,11 +161,11 @@ def standalone(question: str, history: Sequence[Message], resources: Resources) 
     return search_text(question, [message.content for message in history if message.role == "user"])
 
 
-def decide(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
+def decide(graded: Sequence[Passage], kept: Sequence[Passage], number: int, rounds: int) -> tuple[float | None, str]:
     """The average grade of what is kept, and the verdict on what to do next."""
     if 0 < len(graded) <= UNGRADED_UP_TO:
         return None, "answer"
-    scores = [item.score for item in kept if item.score is not None]
+    scores = [item.grade for item in kept if item.grade is not None]
     if kept and not scores:
         return None, "answer"
     average = sum(scores) / len(scores) if scores else 0.0
@@ -207,20 +207,20 @@ def _check_reserve(evidence: Evidence, resources: Resources) -> None:
     resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
 
 
-def _payload(found: Research, resources: Resources) -> tuple[Item, ...]:
+def _payload(found: Research, resources: Resources) -> tuple[Passage, ...]:
     room = resources.model.budget.tokens_left - resources.settings.reply_tokens - PROMPT_TOKENS
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
-    items, dropped = payload(found.evidence, resources.filter.policy, CHARS_PER_TOKEN * room)
-    if dropped and found.rounds:
+    result = payload(found.evidence, resources.filter.policy, CHARS_PER_TOKEN * room)
+    if result.dropped and found.rounds:
         last = found.rounds[-1]
-        found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))
-    return items
+        found.rounds[-1] = replace(last, dropped=(*last.dropped, *result.dropped))
+    return result.kept
 
 
 def _write_what_fits(
-    sources: Sequence[Item], write_from: Callable[[Sequence[Item]], Written], found: Research
+    sources: Sequence[Passage], write_from: Callable[[Sequence[Passage]], Written], found: Research
 ) -> Written:
     """If the evidence exceeds the model's context, retry with half of it, then quote it instead. Some servers do not
     report the overflow but stop before the first word."""
@@ -281,7 +281,7 @@ def _build_answer(question: str, written: Written, found: Research, resources: R
         emit(UNVERIFIED)
     if not written.text:
         notes.append("the model wrote no answer: these are the passages it was shown")
-        citations = tuple(item.citation() for item in found.evidence.items.values())
+        citations = tuple(map(cite, found.evidence.items.values()))
     sources = "".join(item.text for item in found.evidence.items.values())
     return Answer(
         question=question,
@@ -324,8 +324,8 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[str, float]) -> tuple[Item, ...]:
-    """The items with their scores. A batch that the model could not grade keeps `score=None`.
+def grade(question: str, items: Sequence[Passage], model: Model, weights: Mapping[str, float]) -> tuple[Passage, ...]:
+    """The items with their scores. A batch that the model could not grade keeps `grade=None`.
 
     `weights` are the question's words by rarity: they choose the lines that are shown.
     """
@@ -336,7 +336,7 @@ def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[s
     return tuple(graded for batch in batches for graded in _grade_batch(question, batch, model, finder))
 
 
-def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Finder) -> list[Item]:
+def _grade_batch(question: str, items: Sequence[Passage], model: Model, finder: Finder) -> list[Passage]:
     wanted = list(range(1, len(items) + 1))
 
     def complete(reply: dict[str, Any]) -> Sequence[str]:
@@ -354,11 +354,11 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Fin
     if reply is None:
         return list(items)
     scores = {entry["passage"]: float(entry["score"]) for entry in reply["grades"]}
-    return [replace(item, score=scores[number]) for number, item in enumerate(items, 1)]
+    return [replace(item, grade=scores[number]) for number, item in enumerate(items, 1)]
 
 
-def _format_for_grading(items: Sequence[Item], finder: Finder) -> str:
-    parts = [focus_item(item, finder, GRADED_CHARS) for item in items]
+def _format_for_grading(items: Sequence[Passage], finder: Finder) -> str:
+    parts = [focus_passage(item, finder, GRADED_CHARS) for item in items]
     mark = fence(part.text for part in parts)
     return "\n\n".join(
         enclose(f"passage {number} {part.place}", part.text, mark) for number, part in enumerate(parts, 1)

@@ -18,10 +18,11 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from codeinfo.answers.agents import Toolbox
-from codeinfo.answers.evidence import Item, enclose, fence, format_passages
+from codeinfo.answers.evidence import cite, enclose, fence, format_passages
 from codeinfo.answers.model import Model, Spent, ThinkFilter, fill_prompt, prompt
 from codeinfo.errors import ProviderError
 from codeinfo.languages import language_of
+from codeinfo.model import Passage
 from codeinfo.operations.answers import AnswerUsage, Citation, CitationFault, Conversation, Turn
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec
 from codeinfo.search.query import STOP_WORDS
@@ -61,7 +62,7 @@ class Facts(Struct, frozen=True):
 class CitationChecker:
     """Checks an answer piece by piece, whole sentences or lines at a time. `items` may grow meanwhile."""
 
-    def __init__(self, items: Mapping[int, Item]) -> None:
+    def __init__(self, items: Mapping[int, Passage]) -> None:
         self._items = items
         self._fenced = False
         self._problems: dict[int, str] = {}  # by number, in the order of the answer
@@ -79,7 +80,7 @@ class CitationChecker:
         return "\n".join(lines)
 
     def citations(self) -> tuple[Citation, ...]:
-        return tuple(self._items[number].citation(problem) for number, problem in sorted(self._problems.items()))
+        return tuple(cite(self._items[number], problem) for number, problem in sorted(self._problems.items()))
 
     def _claim(self, claim: str) -> str:
         groups = list(_NUMBERS.finditer(_mask_code(claim)))
@@ -151,7 +152,7 @@ def _content(text: str) -> frozenset[str]:
 # --- comparing it with the source ------------------------------------------------------------------------------------
 
 
-def problem_with(facts: Facts, item: Item, cited: Sequence[Item], items: Mapping[int, Item]) -> str:
+def problem_with(facts: Facts, item: Passage, cited: Sequence[Passage], items: Mapping[int, Passage]) -> str:
     """Why this source does not support the claim, or "". With several sources, any one may contain what the claim
     names."""
     for path, first, last in facts.files:
@@ -168,7 +169,7 @@ def problem_with(facts: Facts, item: Item, cited: Sequence[Item], items: Mapping
     return _about_something_else(facts, item, items)
 
 
-def _about_something_else(facts: Facts, item: Item, items: Mapping[int, Item]) -> str:
+def _about_something_else(facts: Facts, item: Passage, items: Mapping[int, Passage]) -> str:
     if len(facts.terms) < _FEW_TERMS:
         return ""
     own = _measure_overlap(facts.terms, item)
@@ -181,12 +182,12 @@ def _about_something_else(facts: Facts, item: Item, items: Mapping[int, Item]) -
     return ""
 
 
-def _measure_overlap(wanted: frozenset[str], item: Item) -> float:
+def _measure_overlap(wanted: frozenset[str], item: Passage) -> float:
     return len(wanted & _terms_of(item)) / len(wanted)
 
 
 @lru_cache(maxsize=256)
-def _terms_of(item: Item) -> frozenset[str]:
+def _terms_of(item: Passage) -> frozenset[str]:
     return _content(f"{item.path} {item.symbol} {item.text}")
 
 
@@ -195,11 +196,11 @@ def _same_file(named: str, path: str) -> bool:
     return path == named or path.endswith(f"/{named}") or named.endswith(f"/{path}")
 
 
-def _within(first: int, last: int, item: Item) -> bool:
+def _within(first: int, last: int, item: Passage) -> bool:
     return item.start_line <= first and last <= item.end_line
 
 
-def _contains(item: Item, words: str) -> bool:
+def _contains(item: Passage, words: str) -> bool:
     """Whether the words occur, ignoring spacing; a dotted name matches by its parts, since code rarely spells it
     all."""
     text = f"{item.path}\n{item.symbol}\n{item.text}"
@@ -331,7 +332,7 @@ class Written(Struct):
 
 def write(
     question: str,
-    sources: Sequence[Item],
+    sources: Sequence[Passage],
     model: Model,
     toolbox: Toolbox,
     *,

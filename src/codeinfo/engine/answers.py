@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
-from codeinfo.answers.evidence import Item, PassageFilter, content_words, extract, search_text, spellings
+from codeinfo.answers.evidence import (
+    Found,
+    PassageFilter,
+    content_words,
+    extract,
+    list_graded,
+    search_text,
+    spellings,
+)
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
@@ -35,13 +43,14 @@ from codeinfo.model import (
     Distance,
     FileKind,
     Hit,
-    Intent,
     NextStep,
+    Passage,
     Quality,
     SearchResult,
     Skip,
     SourceFile,
     dumps,
+    fill,
     to_run,
 )
 from codeinfo.operations import answers as ops
@@ -107,7 +116,7 @@ class Lookup(ABC):
         """The citation with a link to open it, if one is known."""
 
     @abstractmethod
-    def _search(self, query: str) -> SearchResult: ...
+    def _search(self, query: str) -> Found: ...
 
     @abstractmethod
     def _indexes(self) -> Iterator[IndexManager]: ...
@@ -125,7 +134,7 @@ class Lookup(ABC):
     def _section(self, index: IndexManager, path: str, line: int) -> str:
         return ""
 
-    def search(self, query: str) -> SearchResult:
+    def search(self, query: str) -> Found:
         if not query.strip():
             raise UsageError("the query is empty", next_step="Say what to look for")
         found = self._search(query)
@@ -133,7 +142,7 @@ class Lookup(ABC):
         self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
         return found
 
-    def read_file(self, path: str, start_line: int, end_line: int) -> Item:
+    def read_file(self, path: str, start_line: int, end_line: int) -> Passage:
         """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
         if end_line < start_line:
             raise UsageError("end_line is before start_line")
@@ -144,7 +153,7 @@ class Lookup(ABC):
         last = min(end_line, start_line + READ_LINES - 1)
         text = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
         end, section = start_line + text.count("\n"), self._section(index, found, start_line)
-        return Item(0, str(index.root), found, start_line, end, text, section=section)
+        return Passage(str(index.root), found, start_line, end, text, section=section)
 
     def outline(self, path: str) -> str:
         index, found = self._find(path)
@@ -206,11 +215,12 @@ class CodeLookup(Lookup):
     def locate(self, citation: Citation) -> Citation:
         return citation
 
-    def _search(self, query: str) -> SearchResult:
+    def _search(self, query: str) -> Found:
         request = SearchRequest(
             query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
         )
-        return self._engine.search(request, self._progress)
+        found = self._engine.search(request, self._progress)
+        return fill(Found, found, passages=tuple(map(_passage_of_hit, found.hits)))
 
     def read_whole(self, path: str) -> str:
         """An indexed file, secrets masked."""
@@ -296,16 +306,15 @@ class DocumentLookup(Lookup):
         opens = place_to_open(full, language, citation.section, place, citation.start_line)
         return replace(citation, collection=index.source.collection.id, opens=opens)
 
-    def _search(self, query: str) -> SearchResult:
+    def _search(self, query: str) -> Found:
         request = DocsSearchRequest(
             (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
         )
         found = self._engine.documents.search(request, self._progress)
         roots = {index.source.collection.id: str(index.root) for index in self._chosen}
         (answered,) = found.searches
-        hits = tuple(_hit(one, roots[one.collection]) for one in answered.results)
-        quality = answered.quality or Quality("low_confidence", 0.0)
-        return SearchResult(query, Intent.CONCEPTUAL, hits, quality, notes=found.notes)
+        passages = tuple(_passage_of_document(one, roots[one.collection]) for one in answered.results)
+        return Found(query, passages, answered.quality or Quality("low_confidence", 0.0), found.notes)
 
     def _lines(self, index: IndexManager, path: str) -> list[str]:
         return document_lines(self._store(index), path)
@@ -334,21 +343,23 @@ class DocumentLookup(Lookup):
         raise NotFound(f"{path} is not a document of these collections")
 
 
-def _hit(found: DocumentHit, root: str) -> Hit:
-    """A passage in the form the answer loop uses. Its distance is cosine; documents use squared L2."""
-    return Hit(
+def _passage_of_hit(hit: Hit) -> Passage:
+    """The hit shows its whole chunk."""
+    section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
+    return fill(Passage, hit, chunk_id=str(hit.chunk_id), section=section)
+
+
+def _passage_of_document(hit: DocumentHit, root: str) -> Passage:
+    """The distance of the hit is cosine, that of a passage squared L2."""
+    return fill(
+        Passage,
+        hit,
         root=root,
-        path=found.document,
-        start_line=found.start_line,
-        end_line=found.end_line,
-        text=found.content,
-        text_line=found.start_line,
-        score=found.score,
-        chunk_id=int(found.id.rpartition("#")[2]),
-        kind=FileKind.DOCS,
-        symbol=found.section.rpartition(CRUMB)[2],
-        breadcrumb=found.section,
-        distance=Distance(round(2 * found.distance, 4)) if found.distance is not None else None,
+        path=hit.document,
+        text=hit.content,
+        chunk_id=hit.id,
+        symbol=hit.section.rpartition(CRUMB)[2],
+        distance=Distance(round(2 * hit.distance, 4)) if hit.distance is not None else None,
     )
 
 
@@ -477,9 +488,8 @@ class AnswerOperations:
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._passage_filter(lookup).relevant(found)
-        reply = extract(question, found, relevant.items, lookup.word_weights(query))
-        shown = tuple(item.to_graded() for item in relevant.items)
-        seen = ops.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
+        reply = extract(question, found, relevant.kept, lookup.word_weights(query))
+        seen = ops.Round(query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((seen,)))

@@ -21,7 +21,20 @@ from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs
 from codeinfo.languages import language_named
-from codeinfo.model import INDEXING, Dropped, Hit, Intent, NextStep, Note, SearchResult, Signal, to_run
+from codeinfo.model import (
+    INDEXING,
+    Distance,
+    Dropped,
+    Hit,
+    Intent,
+    NextStep,
+    Note,
+    Passage,
+    SearchResult,
+    Signal,
+    fill,
+    to_run,
+)
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.clients import (
     Project,
@@ -36,7 +49,7 @@ from codeinfo.ports import Embedder, FileList, Reranker, Snapshot
 from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
-from codeinfo.search.policy import PolicyItem, apply_policy, best_distance
+from codeinfo.search.policy import apply_policy, distance_of
 from codeinfo.settings import RerankSettings
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
@@ -459,17 +472,15 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
         raise UsageError(
             f"{building} is still being indexed", next_step="Try again when it is done", code="NOT_INGESTED"
         )
-    items = [item for index, store in ready.items() for item in _closest(index, store, request.query, embedder)]
-    items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
-    settled = apply_policy(items[:CANDIDATES], indexes.config.retrieval)
+    found = [one for index, store in ready.items() for one in _closest(index, store, request.query, embedder)]
+    settled = apply_policy(sorted(found, key=distance_of)[:CANDIDATES], indexes.config.retrieval)
     import logging  # imported late: a plain search does not need it
 
     logging.getLogger(__name__).info(
         "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
     )
-    kept = settled.kept[:limit]
-    matches = tuple(_match(item, embedder.model_id) for item in kept)
-    return VectorSearchResult(matches, embedder.model_id if matches else None, _files(kept, embedder.model_id))
+    matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
+    return VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
 
 
 def _project(indexes: Indexes, root: Path) -> Project:
@@ -503,7 +514,7 @@ def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
     return [indexes.of(root) for root in found]
 
 
-def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[PolicyItem]:
+def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[Passage]:
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
             f"{index.root} was indexed with another model than {embedder.model_id}",
@@ -517,44 +528,44 @@ def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embe
         rows = np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist()
         chunks = view.chunks(rows)
     return [
-        PolicyItem(
-            repo=index.root.name,
-            rel_path=chunk.path,
+        fill(
+            Passage,
+            chunk,
+            root=str(index.root),
             chunk_id=f"{index.folder.path.name}:{chunk.chunk_id}",
-            text=chunk.text,
-            distance=round(squared_l2(float(cosines[row])), 4),
-            payload=str(index.root / chunk.path),
+            distance=Distance(round(squared_l2(float(cosines[row])), 4)),
         )
         for row, chunk in zip(rows, chunks, strict=True)
     ]
 
 
-def _match(item: PolicyItem, model_id: str) -> VectorMatch:
+def _match(passage: Passage, model_id: str) -> VectorMatch:
+    path = f"{passage.root}/{passage.path}"
     return VectorMatch(
-        repo=item.repo,
-        relPath=item.rel_path,
-        containerPath=item.payload,
-        hostPath=item.payload,
-        score=item.distance,
-        chunk=item.text,
-        chunkId=str(item.chunk_id),
+        repo=os.path.basename(passage.root),
+        relPath=passage.path,
+        containerPath=path,
+        hostPath=path,
+        score=passage.distance.value if passage.distance else None,
+        chunk=passage.text,
+        chunkId=passage.chunk_id,
         modelId=model_id,
-        lineCount=item.text.count("\n") + 1 if item.text else None,
+        lineCount=passage.text.count("\n") + 1 if passage.text else None,
     )
 
 
-def _files(items: Sequence[PolicyItem], model_id: str) -> tuple[VectorFile, ...]:
-    by_path: dict[str, list[PolicyItem]] = {}
-    for item in items:
-        by_path.setdefault(item.payload, []).append(item)
+def _files(matches: Sequence[VectorMatch]) -> tuple[VectorFile, ...]:
+    by_path: dict[str, list[VectorMatch]] = {}
+    for match in matches:
+        by_path.setdefault(match.hostPath, []).append(match)
     return tuple(
         VectorFile(
             hostPath=path,
-            highestMatch=best_distance(own),
+            highestMatch=min((match.score for match in own if match.score is not None), default=None),
             chunkCount=len(own),
-            lineCount=sum(item.text.count("\n") + 1 for item in own if item.text) or None,
+            lineCount=sum(match.lineCount or 0 for match in own) or None,
             repo=own[0].repo,
-            modelId=model_id,
+            modelId=own[0].modelId,
         )
         for path, own in sorted(by_path.items())
     )

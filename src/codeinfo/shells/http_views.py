@@ -35,12 +35,12 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import CONTROLS, CRUMB, Hit
+from codeinfo.model import CONTROLS, CRUMB, Hit, Passage, fill
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
-from codeinfo.search.policy import PolicyItem, apply_policy
+from codeinfo.search.policy import apply_policy
 from codeinfo.serve.dispatch import Call, check_length, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
@@ -248,19 +248,10 @@ def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
 
 def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     """Deduplicated within a file, then the two closest of each file, ties by order: the policy's own steps."""
-    items = [
-        PolicyItem(
-            repo=one.root,
-            rel_path=one.path,
-            chunk_id=f"{one.start_line}-{one.end_line}",
-            text=f"{one.path}:{one.start_line}-{one.end_line}",
-            distance=one.distance.value if one.distance else None,
-            payload=one,
-        )
-        for one in citations
-    ]
+    passages = [fill(Passage, one, text=f"{one.start_line}-{one.end_line}") for one in citations]
     every = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
-    return tuple(item.payload for item in apply_policy(items, every).kept)
+    kept = {passage.number for passage in apply_policy(passages, every).kept}
+    return tuple(one for one in citations if one.number in kept)
 
 
 # --- search --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct, field, to_builtins
@@ -27,6 +27,7 @@ from codeinfo.model import (
     RelatedMemory,
     Step,
     dumps_plain,
+    fill,
     jsonable,
     phrase,
 )
@@ -46,17 +47,6 @@ Reply = dict[str, Any]
 
 class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Part of a reply: its keys are in camel case, and fields with their default value are left out."""
-
-
-Shaped = TypeVar("Shaped", bound=Shape)
-
-
-def fill(shape: type[Shaped], source: object, **more: Any) -> Shaped:
-    """A shape with the same-named fields of a result, and others."""
-    same = {
-        name: getattr(source, name) for name in shape.__struct_fields__ if name not in more and hasattr(source, name)
-    }
-    return shape(**same, **more)
 
 
 def as_json(value: object, write: Callable[[Step], str] = Step.command) -> Any:
