@@ -438,6 +438,34 @@ def test_tests_beside_the_code_count_as_tests() -> None:
     ]
 
 
+def test_a_declaration_lacks_no_test_and_an_attribute_changes_no_type(project: Path) -> None:
+    sources = {
+        "src/lib.rs": "pub mod a;\n",
+        "src/a.rs": "pub struct Pot;\n\nimpl Pot {\n    pub fn lid(&self) -> u8 {\n        1\n    }\n\n"
+        "    #[must_use]\n    pub fn pour(&self) -> u8 {\n        1\n    }\n}\n",
+        **{f"src/use_{name}.rs": f"use crate::a::Pot;\npub fn {name}(pot: Pot) {{}}\n" for name in "bcdefgh"},
+    }
+    commit(project, "rust", sources)
+    (project / "src/lib.rs").write_text("pub mod a;\npub mod use_b;\n")
+    (project / "src/a.rs").write_text(sources["src/a.rs"].replace("    #[must_use]\n", ""))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest(path=str(project)))
+    assert [symbol.name for symbol in packet.symbols] == ["use_b"]
+    assert (packet.missing_tests, [finding.kind for finding in packet.findings]) == ((), [])
+
+
+def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
+    def changes(path: str, before: str, after: str) -> list[str]:
+        sides = [Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)]
+        revision = Revision(compare(path, before, after), *sides, is_product=True)
+        return [finding.kind for finding, _ in api_changes([revision])]
+
+    assert changes("a.cs", "public Task send(int a)", "public async Task send(int a)") == []
+    assert changes("a.ts", "export function send(): Promise<A>", "export async function send(): Promise<A>") == []
+    assert changes("a.ts", "export function send(): A", "export async function send(): Promise<A>") == ["api"]
+    assert changes("a.py", "def send()", "async def send()") == ["api"]
+
+
 def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:
     tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
     bare = "pub fn g() -> u8 {{ {} }}\n"

@@ -221,12 +221,13 @@ class Change:
 
     def files_without_tests(self) -> list[str]:
         """Changed code that no test imports or is named after, and that has no tests in its own file. Templates and
-        other files without definitions are covered by the tests of their users."""
+        other files without definitions are covered by the tests of their users, and declarations need none."""
         paths = [
             one.path
             for one in self._revisions
             if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after)
             if (language := language_of(one.path)) is not None and language.syntax is not None
+            if any(map(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
         ]
         relations = self._code.relations(self._project.index, paths)
         return [path for path in paths if path in relations and not relations[path].tests]

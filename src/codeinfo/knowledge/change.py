@@ -64,6 +64,12 @@ def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequenc
     return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(touched))
 
 
+# They surround definitions, but nobody names them: what stands between the definitions in them is attributes.
+_AROUND = frozenset({"impl", "extension", "package", "namespace"})
+# They only declare something: a test has nothing to run.
+_DECLARING = frozenset({"module", "interface", "type", "property", "field", "constant", "enum_member"})
+
+
 def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) -> list[ChangedSymbol]:
     """The innermost definitions with changed lines, those with the most first."""
     innermost: Counter[int] = Counter()
@@ -74,8 +80,14 @@ def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) 
     found = []
     for at, lines in sorted(innermost.items(), key=lambda item: (-item[1], item[0])):
         one = definitions[at]
+        if one.kind in _AROUND:
+            continue
         found.append(ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines))
     return found
+
+
+def is_code_to_run(symbol: ChangedSymbol) -> bool:
+    return symbol.kind not in _DECLARING
 
 
 def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Difference]) -> list[Reviewer]:
@@ -257,8 +269,10 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _shape(signature: str) -> str:
-    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`."""
-    return re.sub(r"[,;](?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", signature)))
+    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, and
+    `async` if the task or promise is written as the result."""
+    text = _ASYNC.sub("", signature) if _PROMISED.search(signature) else signature
+    return re.sub(r"[,;](?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
 
 
 def _takes_the_same(before: str, now: str) -> bool:
@@ -272,6 +286,8 @@ def _takes_the_same(before: str, now: str) -> bool:
 
 _PARAMETERS = re.compile(r",(?![^\[({<]*[\])}>])")  # at a comma outside brackets
 _OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
+_ASYNC = re.compile(r"\basync\b")
+_PROMISED = re.compile(r"\basync\s+(?:Value)?Task\b|\)\s*:\s*Promise<")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
 
 
