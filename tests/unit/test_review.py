@@ -456,8 +456,10 @@ def test_a_declaration_lacks_no_test_and_an_attribute_changes_no_type(project: P
 
 def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
     def changes(path: str, before: str, after: str) -> list[str]:
-        sides = [Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)]
-        revision = Revision(compare(path, before, after), *sides, is_product=True)
+        old, new = (
+            Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)
+        )
+        revision = Revision(compare(path, before, after), old, new, is_product=True)
         return [finding.kind for finding, _ in api_changes([revision])]
 
     assert changes("a.cs", "public Task send(int a)", "public async Task send(int a)") == []

@@ -279,6 +279,68 @@ def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], comman
     assert (found.tests.frameworks, found.tests.command, found.frameworks) == (tools, command, ())
 
 
+@pytest.mark.parametrize(
+    ("texts", "command"),
+    [
+        ({"package.json": '{"scripts": {"test": "vitest"}, "packageManager": "pnpm@10.1.0"}'}, "pnpm test (vitest)"),
+        ({"package.json": '{"scripts": {"test": "vitest"}, "packageManager": "bun@1.1"}'}, "bun run test (vitest)"),
+        ({"package.json": '{"scripts": {"test": "vp"}}', "pyproject.toml": "[tool.pytest.ini_options]\n"},
+         "npm test (vp) and pytest"),
+        ({"package.json": '{"scripts": {"test": "vp"}}', "requirements.txt": "pytest\n", "manage.py": "import os\n"},
+         "npm test (vp) and pytest"),
+        ({"package.json": '{"scripts": {"test": "vp"}}', "Cargo.toml": '[package]\nname = "a"\n'},
+         "npm test (vp) and cargo test"),
+        ({"package.json": '{"scripts": {"test": "vp"}}', "CMakeLists.txt": "find_package(Z)\n"}, "npm test (vp)"),
+    ],
+)  # fmt: skip
+def test_the_tests_of_each_language_have_their_command(texts: dict[str, str], command: str) -> None:
+    assert describe_project(Path("shop"), texts, {"text": LanguageSize(1, 1, 1)}, 3, {}).tests.command == command
+
+
+def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:
+    for path, text in {
+        "shop/cart.py": "def add(): ...\n",
+        "tests/test_cart.py": "from unittest import TestCase\n",
+        "tests/test_mock.py": "from unittest import mock\n",
+        "Tests/CartTests.swift": "import XCTest\n",
+        "cart_test.go": 'package shop\n\nimport "testing"\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with engine_of(tmp_path) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests
+        assert dict(zip(found.frameworks, found.evidence, strict=True)) == {
+            "XCTest": "Tests/CartTests.swift:1",
+            "testing": "cart_test.go:3",
+            "unittest": "tests/test_cart.py:1",
+        }
+        (tmp_path / "requirements-dev.txt").write_text("pytest\n")
+        assert "unittest" not in engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"pnpm-workspace.yaml": "packages: [apps/*]\ncatalog:\n  react: ^19\ncatalogs:\n  old:\n    react: ^18\n"},
+        {"package.json": '{"workspaces": {"catalog": {"react": "^19"}, "catalogs": {"old": {"react": "^18"}}}}'},
+    ],
+)
+def test_versions_come_from_the_catalog_of_the_workspace(lists: dict[str, str]) -> None:
+    texts = {
+        **lists,
+        "apps/web/package.json": '{"dependencies": {"react": "catalog:"}}',
+        "apps/old/package.json": '{"dependencies": {"react": "catalog:old", "vue": "catalog:"}}',
+        "apps/own/package.json": '{"dependencies": {"react": "catalog:default"}}',
+    }
+    found = {(one.source.rpartition("/")[0], one.name): one.version for one in dependencies(texts)[0]}
+    assert found == {
+        ("apps/web", "react"): "^19",
+        ("apps/old", "react"): "^18",
+        ("apps/old", "vue"): "catalog:",  # in no list
+        ("apps/own", "react"): "^19",
+    }
+
+
 def test_dependencies_of_gems_haskell_and_dart() -> None:
     texts = {
         "Gemfile": "gem 'puma'\n\ngroup :test, :development do\n  gem 'vcr'\nend\ngem 'json'\n",

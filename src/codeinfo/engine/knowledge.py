@@ -171,7 +171,8 @@ class KnowledgeOperations:
         rows = store.manifest()
         texts = project.texts(path for path in rows if is_manifest(path) or path == "Makefile")
         tests = sum(row.kind is FileKind.TEST for row in rows.values())
-        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store))
+        tested_with = _collect_test_imports(store)
+        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with)
 
     def style(self, request: operations.StyleRequest, progress: ProgressSink = None) -> operations.StyleReport:
         project = self._project(request.path)
@@ -274,6 +275,19 @@ def _collect_imports(store: SqliteStore) -> dict[str, str]:
         for file_id, written in facts.imports(list(files)):
             if written.module.rpartition("/")[2] not in own:
                 found.setdefault(written.module, f"{files[file_id]}:{written.line}")
+        return found
+
+
+def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
+    """The modules imported by tests, by language, each with the first place that imports it. What imports only
+    `unittest.mock` is no test of `unittest`."""
+    with code_facts(store) as facts:
+        files = {file.file_id: file for file in facts.files() if file.kind == FileKind.TEST}
+        found: dict[tuple[str, str], str] = {}
+        for file_id, written in facts.imports(list(files)):
+            file = files[file_id]
+            if written.names != ("mock",):
+                found.setdefault((file.language, written.module), f"{file.path}:{written.line}")
         return found
 
 

@@ -52,6 +52,9 @@ _NUGET = re.compile(
     r"|<Project\s+Sdk=\"(?P<sdk>[^\"/]+)(?:/(?P<release>[^\"]+))?\""
 )
 _CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .NET refer to
+_FROM_CATALOG = (
+    "catalog:"  # and the name of a workspace's list of versions: the version of a package that takes it there
+)
 _GEM = re.compile(
     r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
@@ -123,6 +126,16 @@ TEST_FRAMEWORKS = {
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
 }  # fmt: skip
 _SPRING_TEST = re.compile(r"(?<=^org\.springframework\.boot:)spring-boot-(?:starter-)?[\w-]+-test$")  # brings the rest
+# What comes with a language, or is often installed without a manifest: modules that tests import. A framework that is
+# built on one of them stands for it.
+_TEST_MODULES = {
+    ("python", "unittest"): "unittest", ("python", "django.test"): "unittest", ("python", "pytest"): "pytest",
+    ("go", "testing"): "testing", ("swift", "XCTest"): "XCTest", ("swift", "Testing"): "Swift Testing",
+    ("javascript", "node:test"): "node:test", ("typescript", "node:test"): "node:test",
+    ("javascript", "bun:test"): "Bun", ("typescript", "bun:test"): "Bun",
+    ("ruby", "test/unit"): "test-unit", ("ruby", "minitest/autorun"): "Minitest",
+}  # fmt: skip
+_BUILT_ON = {"unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"testify", "Ginkgo"})}
 # Test commands to use unless a manifest names one.
 _TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
@@ -134,9 +147,10 @@ def describe_project(
     sizes: Mapping[str, LanguageSize],
     test_files: int,
     imported: Mapping[str, str],
+    tested_with: Mapping[tuple[str, str], str] | None = None,
 ) -> MetadataReport:
     """`texts` maps manifests to their text, `sizes` gives the index size by language, `imported` the modules that
-    product code imports, each with a place."""
+    product code imports, each with a place, and `tested_with` those that tests import, by language."""
     declared, notes = dependencies(texts)
     return MetadataReport(
         name=_name(texts) or root.name,
@@ -146,7 +160,7 @@ def describe_project(
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
         frameworks=frameworks(declared, imported, set(project_names(texts).values())),
         dependencies=declared,
-        tests=test_setup(declared, texts, test_files, sizes),
+        tests=test_setup(declared, texts, test_files, sizes, tested_with or {}),
         notes=notes,
     )
 
@@ -188,12 +202,17 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
             notes.append(f"{path} could not be read as a manifest")
     of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
     properties = {name: value for table in of_files.values() for name, value in table.items()}
-    central: dict[str, dict[str, str]] = defaultdict(dict)
-    for one in found:
-        if _CENTRAL in one.source:
-            central[one.source.rpartition(_CENTRAL)[0]].setdefault(one.name.lower(), one.version)
-    found = [one for one in found if _CENTRAL not in one.source]
-    found = [one if one.version else replace(one, version=_central_version(one, central)) for one in found]
+    central: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    for one in filter(_is_central, found):
+        folder = one.source[: one.source.rfind("/") + 1]
+        central[folder].setdefault((_list_of(one.group), one.name.lower()), one.version)
+    found = [
+        replace(one, version=_central_version(one, central))
+        if not one.version or one.version.startswith(_FROM_CATALOG)
+        else one
+        for one in found
+        if not _is_central(one)
+    ]
     once: dict[tuple[str, str, str, str], Dependency] = {}
     for one in found:
         version = _insert(one.version, ChainMap(of_files[one.source.rpartition(":")[0]], properties))
@@ -206,10 +225,22 @@ def _insert(version: str, properties: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), version)
 
 
-def _central_version(one: Dependency, central: Mapping[str, Mapping[str, str]]) -> str:
+def _is_central(one: Dependency) -> bool:
+    """Whether it is no dependency, but the version for those that refer to it."""
+    return _CENTRAL in one.source or one.group.startswith(_FROM_CATALOG)
+
+
+def _list_of(written: str) -> str:
+    """The name of the list that a version is in or taken from; the usual one has none."""
+    name = written.removeprefix(_FROM_CATALOG) if written.startswith(_FROM_CATALOG) else ""
+    return "" if name == "default" else name
+
+
+def _central_version(one: Dependency, central: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
     """The version in the nearest file of versions above a project."""
     above = [folder for folder in central if one.source.startswith(folder)]
-    return central[max(above, key=len)].get(one.name.lower(), "") if above else ""
+    known = central[max(above, key=len)] if above else {}
+    return known.get((_list_of(one.version), one.name.lower()), one.version)
 
 
 def frameworks(
@@ -247,7 +278,11 @@ def _packages(module: str) -> tuple[str, ...]:
 
 
 def test_setup(
-    declared: Sequence[Dependency], texts: Mapping[str, str], test_files: int, sizes: Mapping[str, LanguageSize]
+    declared: Sequence[Dependency],
+    texts: Mapping[str, str],
+    test_files: int,
+    sizes: Mapping[str, LanguageSize],
+    tested_with: Mapping[tuple[str, str], str],
 ) -> TestSetup:
     tools: dict[str, str] = {}
     for item in declared:
@@ -256,6 +291,10 @@ def test_setup(
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
+    for imported, place in tested_with.items():
+        name = _TEST_MODULES.get(imported, "")
+        if name and _BUILT_ON.get(name, frozenset()).isdisjoint(tools):
+            tools.setdefault(name, place)
     # In a project of another language, `npm test` covers only its pages.
     script_lines = sum(size.lines for name, size in sizes.items() if language_family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
@@ -267,20 +306,21 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
         return "make test"
-    scripts = {"composer.json": "composer test", **({"package.json": "npm test"} if of_scripts else {})}
+    manager = re.search(r"\"packageManager\"\s*:\s*\"(\w+)@", at_top.get("package.json", ""))
+    of_node = {"bun": "bun run test"}.get(manager[1], f"{manager[1]} test") if manager else "npm test"
+    scripts = {"composer.json": "composer test", **({"package.json": of_node} if of_scripts else {})}
     found = {
         command: re.search(r"\"test\"\s*:\s*\"((?:[^\"\\]|\\.)+)\"", at_top.get(path, ""))
         for path, command in scripts.items()
     }
     named = [f"{c} ({script[1]})" for c, script in found.items() if script and "no test specified" not in script[1]]
-    if named:
-        return " and ".join(named)
+    kinds = [kind for kind in _MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
-        return "pytest"
-    commands = (kind.command for kind in _MANIFESTS if any(re.fullmatch(kind.files, path) for path in at_top))
-    return next(filter(None, commands), "") or next(
-        (_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS), ""
-    )
+        kinds = [_PYTEST, *(kind for kind in kinds if kind.family != _PYTEST.family)]
+    if named:  # the scripts cover their own language
+        return " and ".join((*named, *(kind.command for kind in kinds if kind.family)))
+    commands = (*(kind.command for kind in kinds[:1]), *(_TOOL_COMMANDS.get(name, "") for name in tools))
+    return next(filter(None, commands), "")
 
 
 # --- readers -------------------------------------------------------------------------------------------------------
@@ -338,6 +378,25 @@ def _json_tables(groups: Mapping[str, str]) -> Callable[[str, str], Iterator[Dep
                     yield Dependency(name, _version(version), f"{path}:{line}", group)
 
     return read
+
+
+def _package_json(path: str, text: str) -> Iterator[Dependency]:
+    yield from _json_tables(_NODE)(path, text)
+    parsed = json.loads(text)
+    workspaces = parsed.get("workspaces")
+    for table in (parsed, workspaces if isinstance(workspaces, Mapping) else {}):
+        yield from _versions(path, table)
+
+
+def _pnpm_workspace(path: str, text: str) -> Iterator[Dependency]:
+    yield from _versions(path, yaml.safe_load(text) or {})
+
+
+def _versions(path: str, table: Mapping[str, Any]) -> Iterator[Dependency]:
+    """The lists of versions that the packages of a workspace refer to."""
+    for name, versions in {"": table.get("catalog"), **(table.get("catalogs") or {})}.items():
+        for package, version in (versions or {}).items():
+            yield Dependency(package, str(version), f"{path}:1", f"{_FROM_CATALOG}{name}")
 
 
 def _cargo(path: str, text: str) -> Iterator[Dependency]:
@@ -462,7 +521,8 @@ _sbt = _expression(_SBT, lambda match: "test" if match["scope"] else "")
 _MANIFESTS = (
     Manifest(r"pyproject\.toml", _pyproject, _PROJECT_NAME, "python"),
     Manifest(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", _requirements),
-    Manifest(r"package\.json", _json_tables(_NODE), _PROJECT_NAME, "javascript"),
+    Manifest(r"package\.json", _package_json, _PROJECT_NAME, "javascript"),
+    Manifest(r"pnpm-workspace\.yaml", _pnpm_workspace),
     Manifest(r"go\.mod", _go_mod, _MODULE_NAME, "go", "go test ./..."),
     Manifest(r"Cargo\.toml", _cargo, _PROJECT_NAME, "rust", "cargo test"),
     Manifest(r"pom\.xml", _maven, family="java", command="mvn test"),
@@ -485,8 +545,9 @@ _MANIFESTS = (
         command="bazel test //...",
     ),
     Manifest(r"CMakeLists\.txt", _expression(_CMAKE), command="ctest"),
-    Manifest(r"manage\.py", lambda path, text: iter(()), command="python manage.py test"),  # Django
+    Manifest(r"manage\.py", lambda path, text: iter(()), family="python", command="python manage.py test"),  # Django
 )
+_PYTEST = Manifest(r"pyproject\.toml", _pyproject, family="python", command="pytest")
 
 
 # --- configuration files as entries with their lines -----------------------------------------------------------------
