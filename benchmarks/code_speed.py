@@ -140,8 +140,8 @@ def _told(times: Sequence[Spent]) -> str:
 def _graph(engine: Engine, root: Path) -> Graph:
     store = engine.indexes.of(root).live_store()
     assert store is not None
-    with engine.code.open(engine.indexes.of(root), store) as names:
-        return names.index.graph
+    with engine.code.open(engine.indexes.of(root), store) as index:
+        return index.graph
 
 
 def _most_used(engine: Engine, root: Path, count: int) -> list[str]:

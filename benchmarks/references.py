@@ -28,9 +28,10 @@ from typing import NamedTuple
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.graph.names import NameResolver
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import SymbolId
+from codeinfo.graph.names import resolve
 from codeinfo.graph.scip import ScipIndex
-from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references
 from codeinfo.languages.model import get_language, language_family
 
@@ -170,9 +171,9 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.4f}" if whole else "   -  "
 
 
-def compare(names: NameResolver, truth: Truth, spoken: str) -> Figures:
-    index, figures = names.index, Figures()
-    symbols = _symbols_by_place(names, spoken)
+def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
+    figures = Figures()
+    symbols = _symbols_by_place(index, spoken)
     covered = {place.path for place in truth} | {at.path for where in truth.values() for at in where}
     by_path: dict[str, list[Place]] = defaultdict(list)
     for place in truth:
@@ -183,7 +184,7 @@ def compare(names: NameResolver, truth: Truth, spoken: str) -> Figures:
             continue
         lines = index.lines(unit.facts.file_id)
         skipped = get_language(unit.facts.language).syntax.keywords
-        found, possible = _found(names, path)
+        found, possible = _found(index, path)
         defining = {(d.start_line, d.name) for d in unit.definitions}
         for place in {*places, *found}:
             if place.name in skipped or len(place.name) < 2 or (place.line, place.name) in defining:
@@ -218,16 +219,15 @@ def _shown(place: Place, meant: str, line: str) -> str:
     return f"{place.path}:{place.line} {place.name} -> {meant} | {line.strip()[:110]}"
 
 
-def _found(names: NameResolver, path: str) -> tuple[dict[Place, set[SymbolId]], dict[Place, SymbolId]]:
+def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dict[Place, SymbolId]]:
     """What is resolved at each place, and what the name alone means there where one definition has it."""
-    index = names.index
     unit = index.unit(path)
     assert unit is not None
     found: dict[Place, set[SymbolId]] = defaultdict(set)
     possible: dict[Place, SymbolId] = {}
     for use in all_references(index.uses(unit.facts.file_id)):
         place = Place(path, use.line, use.name)
-        resolution = names.resolve(unit, use)
+        resolution = resolve(index, unit, use)
         found[place].update(_variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols)
         if resolution.possible and not resolution.symbols:
             defining = [index.unit(one) for one in index.defining(use.name)]
@@ -269,10 +269,10 @@ def _at(symbols: Symbols, place: Place, written: str) -> SymbolId | None:
     return found
 
 
-def _symbols_by_place(names: NameResolver, spoken: str) -> Symbols:
+def _symbols_by_place(index: CodeIndex, spoken: str) -> Symbols:
     known: Symbols = defaultdict(dict)
-    for path in names.index.graph.files:
-        unit = names.index.unit(path)
+    for path in index.graph.files:
+        unit = index.unit(path)
         for one in unit.definitions if unit else ():
             if unit and one.kind not in _NO_DEFINITIONS:
                 symbol = SymbolId(path, unit.without_namespace(one.qualified))
@@ -307,8 +307,8 @@ def measure(trees: Path, tools: Path, projects: list[str], misses: int) -> None:
             manager.refresh()
             store = manager.live_store()
             assert store is not None
-            with engine.code.open(manager, store) as names:
-                figures = compare(names, truth, FAMILIES[kind])
+            with engine.code.open(manager, store) as index:
+                figures = compare(index, truth, FAMILIES[kind])
         totals[kind] += figures
         _print(f"{project} ({kind})", figures)
         for listed, mark in ((figures.wrong, "wrong"), (figures.missed, "missed")):

@@ -1,13 +1,13 @@
-"""Caches and batches of a bounded size."""
+"""Caches and batches of a bounded size, and a memo for questions that lead back to themselves."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Content = TypeVar("Content")
@@ -45,6 +45,50 @@ class Cache(Generic[Key, Content]):
         with self._lock:
             for key in self._known.keys() & keys:
                 self._total -= self._size(self._known.pop(key))
+
+
+class Memo:
+    """Answers by question, each found once: for one thread, dropped as a whole.
+
+    A question that comes up while it is being answered, as in a cycle of imports or of types, is cut: its answer is
+    empty there. What was found with the help of that may be incomplete, so it is not kept before the question that was
+    cut is answered. The same holds for questions nested deeper than `deepest`.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+        self._open: dict[Hashable, int] = {}  # the questions being answered, with their depth
+        self._cut = sys.maxsize  # the depth of the outermost of them that was cut
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: Hashable) -> Any:
+        return self._known.get(key)
+
+    def add(self, key: Hashable, answer: Sequence[Item]) -> None:
+        self._known[key] = answer
+
+    def once(self, key: Hashable, find: Callable[[], Sequence[Item]], deepest: int = sys.maxsize) -> Sequence[Item]:
+        known: Sequence[Item] | None = self._known.get(key)
+        if known is not None:
+            return known
+        depth = len(self._open)
+        if key in self._open or depth >= deepest:
+            self._cut = min(self._cut, self._open.get(key, 0))
+            return []
+        self._open[key] = depth
+        cut_before, self._cut = self._cut, sys.maxsize
+        try:
+            found = find()
+        finally:
+            del self._open[key]
+        if self._cut >= depth:
+            self._known[key] = found
+            self._cut = cut_before
+        else:
+            self._cut = min(self._cut, cut_before)
+        return found
 
 
 def batches(

@@ -16,7 +16,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.engine import language_servers
 from codeinfo.engine.language_servers import group_bytes, name_column
-from codeinfo.graph.names import Proven
+from codeinfo.graph.scip import Proven
 from codeinfo.operations.code import CallsRequest, ReferenceReport, RefsRequest
 
 SOURCES = {

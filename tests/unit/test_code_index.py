@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
-from codeinfo.graph import code_index, names
+from codeinfo.graph import code_index
 from codeinfo.operations.code import CallGraph, CallsRequest, CyclesRequest, ReferenceReport, RefsRequest
 
 SOURCES = {
@@ -119,15 +119,15 @@ def test_a_damaged_graph_is_built_again(root: Path, damage: bytes) -> None:
 
 
 def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "_MOST_CACHED", 3)
+    monkeypatch.setattr(code_index, "_MOST_MEMORIZED", 3)
     monkeypatch.setattr(code_index, "_MOST_ANSWERS", 25)
     with engine_of(root) as engine:
         first = answers(engine, root)
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        with engine.code.open(engine.indexes.of(root), store) as resolver:
-            assert not resolver.is_full  # a new one took over
-            assert len(resolver.index.answers) <= 2
+        with engine.code.open(engine.indexes.of(root), store) as index:
+            assert len(index.memo) == 0  # dropped before this question
+            assert len(index.answers) <= 2
         assert answers(engine, root) == first
 
 
@@ -138,8 +138,8 @@ def test_versions_of_an_edited_file_are_not_kept(root: Path) -> None:
             answers(engine, root)
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        with engine.code.open(engine.indexes.of(root), store) as resolver:
-            cached = resolver.index._files
+        with engine.code.open(engine.indexes.of(root), store) as index:
+            cached = index._files
             assert max(len(cached.units), len(cached.lines), len(cached.uses)) <= len(SOURCES)
 
 
@@ -148,8 +148,8 @@ def test_imports_are_prepared_once_while_no_file_offers_other_names(root: Path) 
         engine.code.cycles(CyclesRequest(str(root)))
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        with engine.code.open(engine.indexes.of(root), store) as resolver:
-            return resolver.index.imports
+        with engine.code.open(engine.indexes.of(root), store) as index:
+            return index.imports
 
     (root / "tsconfig.json").write_text('{"compilerOptions": {"paths": {"~/*": ["./*"]}}}')
     with engine_of(root) as engine:

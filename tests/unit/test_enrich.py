@@ -103,9 +103,9 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
-        with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (names, _):
+        with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (index, _):
             asked = [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
-            calls = {one: [*map(str, near_callers(names, *one, ReadBudget(names.index)))] for one in asked}
+            calls = {one: [*map(str, near_callers(index, *one, ReadBudget(index)))] for one in asked}
     assert calls == {
         ("core.py", "run_job"): ["many.py:5 often", "core.py:6 local", "few.py:5 once"],
         ("core.py", "gone"): [],
@@ -124,8 +124,8 @@ def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> Non
     with engine_of(tmp_path) as engine:
         found = []
         for most in (0, 2, 8):
-            with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (names, _):
-                found.append(len(near_callers(names, "core.py", "run_job", ReadBudget(names.index, most))))
+            with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (index, _):
+                found.append(len(near_callers(index, "core.py", "run_job", ReadBudget(index, most))))
     assert found == [0, 1, 4]
 
 

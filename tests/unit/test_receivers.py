@@ -46,6 +46,34 @@ CASES = {
         {"lua/shop/use.lua:3", "lua/shop/far.lua:2 ?"},
         0,
     ),
+    "a line that rebinds its receiver": (
+        {
+            "walk.py": "class Leaf:\n    def next(self) -> 'Leaf': ...\n\n\nclass Node:\n"
+            "    def next(self) -> Leaf: ...\n\n\ndef walk():\n    x = Node()\n    x = x.next()\n    x.next()\n",
+        },
+        "Node.next",
+        {"walk.py:11"},
+        0,
+    ),
+    "types that extend each other": (
+        {
+            "loop.py": "class A(B):\n    pass\n\n\nclass B(A):\n    pass\n\n\ndef go(one: A):\n    one.run()\n",
+            "own.py": "class Own:\n    def run(self): ...\n",
+        },
+        "Own.run",
+        set(),
+        0,
+    ),
+    "the same import in many functions": (
+        {
+            "item.py": "class Item: ...\n",
+            "other.py": "class Item: ...\n",
+            "use.py": "".join(f"def f{n}():\n    from item import Item\n    return Item()\n" for n in range(4)),
+        },
+        "item.py::Item",
+        {f"use.py:{3 * n + line}" for n in range(4) for line in (2, 3)},
+        0,
+    ),
 }
 
 

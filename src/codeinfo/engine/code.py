@@ -24,7 +24,6 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
-from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import MOST_HOTSPOTS, cycle_report, hotspots, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
     ReadBudget,
@@ -77,28 +76,25 @@ class CodeOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
         self._lock = threading.RLock()
-        self._resolvers: dict[Path, NameResolver] = {}  # by the tree's folder in its build, each with its index
+        self._opened: dict[Path, CodeIndex] = {}  # by the tree's folder in its build
         self._servers = LanguageServers()
 
     def close(self) -> None:
         self._servers.close()
 
     @contextmanager
-    def open(self, project: IndexManager, store: SqliteStore) -> Iterator[NameResolver]:
+    def open(self, project: IndexManager, store: SqliteStore) -> Iterator[CodeIndex]:
         """The current generation of an index."""
         root = project.root
         with self._lock, code_facts(store) as facts:
-            known = self._resolvers.get(store.derived)
-            index = known.index if known else None
+            index = self._opened.get(store.derived)
             if index is None or (index.graph.generation, index.scip_written) != (facts.generation, scip_written(root)):
-                index = _next_index(index, facts, root, store, project.source.contents)
-            if known is None or known.index is not index or known.is_full:
-                known = self._resolvers[store.derived] = NameResolver(index)
-                if len(self._resolvers) > MOST_CACHED:
-                    del self._resolvers[next(iter(self._resolvers))]
-            index.facts = facts
+                index = self._opened[store.derived] = _next_index(index, facts, root, store, project.source.contents)
+                if len(self._opened) > MOST_CACHED:
+                    del self._opened[next(iter(self._opened))]
+            index.start_question(facts)
             try:
-                yield known
+                yield index
             except UnknownName as error:
                 if error.near:
                     raise
@@ -107,20 +103,20 @@ class CodeOperations:
                 raise UnknownName(error.name, error.what, near) from None
 
     @contextmanager
-    def _open(self, request: CodeRequest, progress: ProgressSink, at: str = "") -> Iterator[tuple[NameResolver, str]]:
-        """The names of a project, and the requested part of it."""
+    def _open(self, request: CodeRequest, progress: ProgressSink, at: str = "") -> Iterator[tuple[CodeIndex, str]]:
+        """The code of a project, and the requested part of it."""
         place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
-        with self.open(place.index, store) as names:
-            yield names, place.below
+        with self.open(place.index, store) as index:
+            yield index, place.below
 
-    def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
+    def relations(self, project: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files relate to others, from the current index."""
-        store = index.live_store() if paths else None
+        store = project.live_store() if paths else None
         if store is None:
             return {}
-        with self.open(index, store) as names:
-            graph = names.index.graph
+        with self.open(project, store) as index:
+            graph = index.graph
             return {path: relations(graph, path) for path in paths if path in graph.files}
 
     def contexts_of(
@@ -128,30 +124,29 @@ class CodeOperations:
     ) -> tuple[dict[str, HitContext], dict[tuple[str, str], list[str]]]:
         """The context of search results' files by path, and their callers by path and qualified name, from one read of
         the current index."""
-        with self.open(project, store) as names:
-            index = names.index
+        with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             budget = ReadBudget(index)
             asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
-                (path, symbol): [str(one) for one in near_callers(names, path, symbol, budget)]
+                (path, symbol): [str(one) for one in near_callers(index, path, symbol, budget)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
             return files, callers
 
     def callers(
-        self, index: IndexManager, targets: Collection[tuple[str, str]]
+        self, project: IndexManager, targets: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], list[tuple[str, int]]]:
         """Where definitions, given as path and qualified name, are called outside tests: all calls, at any distance."""
-        store = index.live_store() if targets else None
+        store = project.live_store() if targets else None
         if store is None:
             return {}
-        with self.open(index, store) as names:
-            files, tests = names.index.graph.files, names.index.graph.tests
+        with self.open(project, store) as index:
+            files, tests = index.graph.files, index.graph.tests
             return {
                 (path, symbol): [
                     (edge.path, edge.line)
-                    for edge in callers(names, look_up(names.index, f"{path}::{symbol}"))
+                    for edge in callers(index, look_up(index, f"{path}::{symbol}"))
                     if edge.path not in tests
                     and not is_inline_test(files[edge.path].language, edge.source.rpartition("::")[2])
                 ]
@@ -161,24 +156,24 @@ class CodeOperations:
     # --- symbols and references ---
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
-        with self._open(request, progress) as (names, path):
-            return list_symbols(names.index.facts, path, request)
+        with self._open(request, progress) as (index, path):
+            return list_symbols(index.facts, path, request)
 
     def definitions(self, request: ops.DefsRequest, progress: ProgressSink = None) -> ops.DefinitionList:
-        with self._open(request, progress, request.at) as (names, below):
-            return find_definitions(names, request, below)
+        with self._open(request, progress, request.at) as (index, below):
+            return find_definitions(index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
-        return self._with_proofs(request, progress, lambda names, below: find_references(names, request, below))
+        return self._with_proofs(request, progress, lambda index, below: find_references(index, request, below))
 
     def calls(self, request: ops.CallsRequest, progress: ProgressSink = None) -> ops.CallGraph:
-        return self._with_proofs(request, progress, lambda names, below: call_graph(names, request, below))
+        return self._with_proofs(request, progress, lambda index, below: call_graph(index, request, below))
 
     def _with_proofs(
         self,
         request: ops.RefsRequest | ops.CallsRequest,
         progress: ProgressSink,
-        answer: Callable[[NameResolver, str], Proved],
+        answer: Callable[[CodeIndex, str], Proved],
     ) -> Proved:
         """Ask language servers, if enabled, and answer again, as long as that raises further questions. Servers take
         seconds; other questions are served meanwhile."""
@@ -187,11 +182,11 @@ class CodeOperations:
         notes: tuple[str, ...] = ()
         deadline = time.monotonic() + settings.server_timeout_s
         while True:
-            with self._open(request, progress, request.at) as (names, below):
-                proofs, files = names.proofs, names.index.graph.files
+            with self._open(request, progress, request.at) as (index, below):
+                proofs, files = index.proofs, index.graph.files
                 proofs.wanted.clear()
-                proofs.asking = settings.language_servers and not notes and names.index.is_on_disk
-                found: Proved = answer(names, below)
+                proofs.asking = settings.language_servers and not notes and index.is_on_disk
+                found: Proved = answer(index, below)
                 wanted, proofs.asking = tuple(proofs.wanted), False
             if not wanted:
                 return replace(found, notes=(*found.notes, *notes))
@@ -204,8 +199,8 @@ class CodeOperations:
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         contents = place.index.source.contents
         generated = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
-        with self.open(place.index, store) as names:
-            found = unused_exports(names.index, request, _texts(contents, generated), place.below)
+        with self.open(place.index, store) as index:
+            found = unused_exports(index, request, _texts(contents, generated), place.below)
         if contents.exact or not generated:
             return found
         note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
@@ -214,18 +209,18 @@ class CodeOperations:
     # --- files ---
 
     def imports(self, request: ops.ImportsRequest, progress: ProgressSink = None) -> ops.ModuleImports:
-        with self._open(request, progress) as (names, path):
-            _check_indexed(names.index, path)
-            return module_imports(names.index, path, request)
+        with self._open(request, progress) as (index, path):
+            _check_indexed(index, path)
+            return module_imports(index, path, request)
 
     def cycles(self, request: ops.CyclesRequest, progress: ProgressSink = None) -> ops.CycleReport:
-        with self._open(request, progress) as (names, below):
-            return cycle_report(names.index.graph, request, below)
+        with self._open(request, progress) as (index, below):
+            return cycle_report(index.graph, request, below)
 
     def impact(self, request: ops.ImpactRequest, progress: ProgressSink = None) -> ops.ImpactReport:
-        with self._open(request, progress) as (names, path):
-            _check_indexed(names.index, path)
-            return impact_report(names.index, path, request)
+        with self._open(request, progress) as (index, path):
+            _check_indexed(index, path)
+            return impact_report(index, path, request)
 
     def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink = None) -> ops.HotspotReport:
         def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
@@ -246,9 +241,9 @@ class CodeOperations:
         found = replace(found, hotspots=scaled, notes=(*found.notes, *history.notes))
         if not request.area:
             return found
-        with self._open(replace(request, refresh=False), progress) as (names, below):
+        with self._open(replace(request, refresh=False), progress) as (index, below):
             # An area needs only the graph, not the history.
-            return replace(found, area_files=area_files(part_of(names.index.graph, below), request))
+            return replace(found, area_files=area_files(part_of(index.graph, below), request))
 
     def _compute_once(
         self,
@@ -263,8 +258,8 @@ class CodeOperations:
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
 
         def compute() -> Answer:
-            with self.open(place.index, store) as names:
-                return make(names.index, place.below)
+            with self.open(place.index, store) as index:
+                return make(index, place.below)
 
         return derive(store, place.index.root, f"{key} {place.below}".rstrip(), kind, compute)
 

@@ -21,7 +21,6 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import relations
-from codeinfo.graph.names import NameResolver
 from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
@@ -186,8 +185,8 @@ class KnowledgeOperations:
     def explore(self, request: ExploreRequest, progress: ProgressSink = None) -> Exploration:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
-        with self._code.open(project.index, store) as names:
-            return explore_target(project, names, request, self.clock())
+        with self._code.open(project.index, store) as index:
+            return explore_target(project, index, request, self.clock())
 
     # --- around a search ---
 
@@ -314,12 +313,12 @@ _PLACE = re.compile(r"(.+?):(\d{1,9})(?:-\d{1,9})?")
 _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
-def explore_target(project: ProjectKnowledge, names: NameResolver, request: ExploreRequest, now: float) -> Exploration:
-    wanted, index = _resolve_target(names.index, request.target), names.index
+def explore_target(project: ProjectKnowledge, index: CodeIndex, request: ExploreRequest, now: float) -> Exploration:
+    wanted = _resolve_target(index, request.target)
     if wanted in index.graph.files:
         found = _explore_file(project, index, wanted, request)
     else:
-        found = _explore_symbol(project, names, wanted, request)
+        found = _explore_symbol(project, index, wanted, request)
     path = found.place.partition(":")[0]
     about = f"{request.target} {found.code[:_MEMORY_CHARS]}"
     memories, notes = project.related_memories(about, {path}, {one.name for one in found.definitions}, now)
@@ -379,15 +378,12 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
     )
 
 
-def _explore_symbol(
-    project: ProjectKnowledge, names: NameResolver, wanted: str, request: ExploreRequest
-) -> Exploration:
-    index = names.index
-    lookup = look_up_defined(names, wanted)
+def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
+    lookup = look_up_defined(index, wanted)
     listed = sorted(lookup.listed(), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
-    uses = _uses(names, lookup)
+    uses = _uses(index, lookup)
     in_tests = {use: _is_in_tests(index, use) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])
     lines = (first.start_line, first.end_line)
@@ -403,7 +399,7 @@ def _explore_symbol(
         callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(
-                edge.target for one, body in lookup.bodies if one == symbol for edge in callees(names, one, body)
+                edge.target for one, body in lookup.bodies if one == symbol for edge in callees(index, one, body)
             )
         ),
         tests=tests or relations(index.graph, first.path).tests,
@@ -412,14 +408,14 @@ def _explore_symbol(
     )
 
 
-def _uses(names: NameResolver, lookup: Lookup) -> list[Usage]:
+def _uses(index: CodeIndex, lookup: Lookup) -> list[Usage]:
     """One use per definition that contains uses, those in central files first; imports are left out."""
-    found = find_uses(names, lookup).uses
-    read = usages(names.index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
+    found = find_uses(index, lookup).uses
+    read = usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
     own = {info.id for info in lookup.listed()}
     meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
-    central = names.index.graph.centrality
+    central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
 
 

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from codeinfo.graph.names import CALLS, MEANING, USES, Proven, Question
+from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, language_family
 from codeinfo.settings import CodeSettings

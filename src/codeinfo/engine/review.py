@@ -300,8 +300,8 @@ class Change:
         changed = {revision.path: revision for revision in self._revisions if revision.is_product}
         elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
         imported: list[tuple[str, str]] = []
-        with self._code.open(self._project.index, self._store) as names:
-            for path, links in names.index.graph.links.items():
+        with self._code.open(self._project.index, self._store) as index:
+            for path, links in index.graph.links.items():
                 outside = [loose for loose in links.loose if loose.external]
                 if path in changed:
                     added = changed[path].change.added
@@ -318,9 +318,9 @@ class Change:
             called = any(use.edge == "CALLS" and not _is_test(use.file) for use in self._uses(name))
             if len(defined) != 1 or not defined[0].exported or called:
                 continue
-            with self._code.open(self._project.index, self._store) as names:
-                file = names.index.graph.files.get(defined[0].path)
-                is_hook = file is not None and is_registered(names.index, file.file_id, defined[0].start_line)
+            with self._code.open(self._project.index, self._store) as index:
+                file = index.graph.files.get(defined[0].path)
+                is_hook = file is not None and is_registered(index, file.file_id, defined[0].start_line)
             if not is_hook:
                 place = f"{defined[0].path}:{defined[0].start_line}"
                 message = f"{defined[0].qualified} is no longer called anywhere; {path} was the last caller"

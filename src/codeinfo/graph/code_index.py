@@ -16,10 +16,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from codeinfo.cache import Cache
+from codeinfo.cache import Cache, Memo
 from codeinfo.files import read_regular
-from codeinfo.graph.model import Edge, Graph, Links, Loose, Unit
-from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
+from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
+from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
 from codeinfo.languages.model import (
     MOST_ABOVE,
@@ -375,6 +375,7 @@ def _config(root: Path, path: str) -> str:
 
 _MOST_UNITS = 8000  # files whose definitions and imports stay in memory
 _MOST_CHARACTERS = 64_000_000  # of lines, and as many of uses: some 5,000 files
+_MOST_MEMORIZED = 600_000  # answers about names; beyond that they are dropped before the next question
 _MOST_ANSWERS = 200_000  # rows of cached answers, see `_size`: at most some 40 MB
 
 
@@ -411,6 +412,8 @@ class CodeIndex:
         self._contents = contents
         self.by_id = {file.file_id: file for file in graph.files.values()}
         self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
+        self.memo = Memo()  # what names, receivers and types mean
+        self.proofs = Proofs()
         self.files_read = 0
         self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
@@ -418,6 +421,11 @@ class CodeIndex:
         self._outcomes: dict[Hashable, Outcome] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.imports = imports  # created when a question first needs it
+
+    def start_question(self, facts: CodeFacts) -> None:
+        self.facts = facts
+        if len(self.memo) > _MOST_MEMORIZED:
+            self.memo = Memo()
 
     @property
     def _resolver(self) -> ImportResolver:
@@ -466,6 +474,10 @@ class CodeIndex:
             self.files_read += 1
         return unit
 
+    def definition(self, symbol: SymbolId) -> Definition | None:
+        unit = self.unit(symbol.path)
+        return unit.by_qualified.get(symbol.qualified) if unit else None
+
     def has_read(self, path: str) -> bool:
         return path in self.graph.files and self._files.units.get(self.graph.files[path].file_id) is not None
 
@@ -477,9 +489,9 @@ class CodeIndex:
         """The unpacked references of a file."""
         return self._read_uses(file_id)[0]
 
-    def bindings(self, file_id: int) -> Bindings:
+    def bindings(self, unit: Unit) -> Bindings:
         """What the names of a file are bound to."""
-        return self._read_uses(file_id)[1]
+        return self._read_uses(unit.facts.file_id)[1]
 
     def _read_uses(self, file_id: int) -> tuple[str, Bindings]:
         known = self._files.uses.get(file_id)

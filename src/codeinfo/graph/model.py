@@ -1,13 +1,15 @@
 """The graph of a codebase: files, the edges that imports make between them, and how central each file is.
 
-Also `Unit`, a file with its definitions and imports for questions about names, and the graph's serialization.
+Also `Unit`, a file with its definitions and imports for questions about names, the ids of what names mean, and the
+graph's serialization.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -58,6 +60,32 @@ class Links(Struct, frozen=True, array_like=True):
 
     edges: tuple[Edge, ...] = ()
     loose: tuple[Loose, ...] = ()
+
+
+class SymbolId(NamedTuple):
+    path: str
+    qualified: str
+
+    @property
+    def owner(self) -> SymbolId:
+        return SymbolId(self.path, self.qualified.rpartition(".")[0])
+
+    def __str__(self) -> str:
+        return f"{self.path}::{self.qualified}"
+
+
+class ModuleId(NamedTuple):
+    """A file, or the files of a package, bound to a name."""
+
+    paths: tuple[str, ...]
+    written: str = ""
+
+
+def enclosing(qualified: str) -> Iterator[str]:
+    """A qualified name, then those of the definitions around it, innermost first."""
+    while qualified:
+        yield qualified
+        qualified = qualified.rpartition(".")[0]
 
 
 class Unit(Struct, frozen=True, dict=True):

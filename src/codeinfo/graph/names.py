@@ -1,22 +1,44 @@
-"""Which definition a use of a name means, as far as its receiver, the enclosing scopes and the imports tell.
+"""Which definitions a use of a name means.
 
-A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned. What
-cannot be followed is neither claimed nor denied: it stays a syntactic match.
+    resolve        the whole way: the first of these steps that knows decides
+      compiler     what the project's own compiler wrote into `index.scip`
+      bindings     a local variable or parameter is none of our definitions           `find_local` (scopes.py)
+      scope        a bare name, in the scopes around it and the imports of its file   `resolve_bare` (scopes.py)
+      receiver     what stands before a dot, as modules and types                     `evaluate`
+      member       the name in these                                                  `resolve_attribute` (scopes.py)
+
+A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned. Classes
+and their instances are not kept apart: both have the same members. What cannot be followed is neither claimed nor
+denied: it stays a syntactic match. What a language does differently is a rule of `NameRules` (languages/model.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from string import ascii_letters, digits
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Unit
+from codeinfo.graph.model import ModuleId, SymbolId, Unit, enclosing
 from codeinfo.graph.scip import Compiler, defined_name
-from codeinfo.graph.scopes import Binder, Foreign, ModuleId, ModuleNames, SymbolId
+from codeinfo.graph.scopes import (
+    Meaning,
+    find_bases,
+    find_local,
+    find_member,
+    is_from_outside,
+    is_namespace,
+    lineage,
+    path_start,
+    resolve_attribute,
+    resolve_bare,
+    resolve_dotted,
+    resolve_imported,
+    resolve_in_module,
+    resolve_renamed,
+)
 from codeinfo.graph.uses import (
     DECORATOR,
     FIELD,
@@ -28,362 +50,13 @@ from codeinfo.graph.uses import (
     value_links,
     written_types,
 )
-from codeinfo.languages.model import NameRules
 from codeinfo.model import Definition, Reference
 
-# --- receivers -------------------------------------------------------------------------------------------------------
-
-
-class Many(NamedTuple):
-    """A container; `element` is its element type as written in the file."""
-
-    path: str
-    scope: str
-    element: str
-
-
-Meaning = list[SymbolId | ModuleId | Many]
-
-_SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
-_PATH_STARTS = frozenset({"crate", "super"})
-_FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
-_ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
-_SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
-_FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
-_ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
-_MAX_STEPS = 12  # from one binding to the next
-_MOST_CHAINED = 12  # lines of one call chain
-
-
-class Receivers:
-    """Evaluates what stands before a dot. Classes and their instances are not kept apart: both have the same
-    members."""
-
-    def __init__(self, binder: Binder) -> None:
-        self._binder = binder
-        self._known: dict[Hashable, Meaning] = {}
-        self._open: set[Hashable] = set()  # under evaluation: a name bound to itself stops here
-        self._cuts = 0  # how often that happened; results found on the way may be incomplete and are not cached
-
-    def evaluate(self, unit: Unit, receiver: str, use: Reference) -> Meaning:
-        """The modules or types a receiver stands for; empty if it cannot be followed."""
-        found = [one for links in value_links(receiver) for one in self._evaluate_chain(unit, links, use)]
-        return list(dict.fromkeys(found))
-
-    def _evaluate_chain(self, unit: Unit, links: Links, use: Reference) -> Meaning:
-        for length in range(len(links), 1, -1):  # `import a.b` binds the path
-            if not any(called for _, called in links[: length - 1]):
-                bound = self._binder.resolve_imported(unit, ".".join(name for name, _ in links[:length]))
-                if bound:
-                    return self._follow_attributes(self._values(bound, links[length - 1][1]), links[length:], unit, use)
-        (first, called), *rest = links
-        own = unit.facts.rules.names
-        if unit.facts.rules.imports.paths and first in _PATH_STARTS:
-            current: Meaning = list(self._binder.path_start(unit, first))
-        elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
-            current = list(self._own_type(unit, use.within, inherited=True))
-        elif first in _SELF:
-            current = list(self._own_type(unit, use.within, inherited=False))
-            if called and not called.startswith("("):
-                current = self._elements(current)
-        else:
-            current = self._evaluate_first(unit, first, called, use)
-        return self._follow_attributes(current, rest, unit, use)
-
-    def _follow_attributes(self, current: Meaning, links: Links, unit: Unit, use: Reference) -> Meaning:
-        for name, called in links:
-            values = self._evaluate_argument(unit, name, called, use) or (
-                value for owner in current for value in self._evaluate_attribute(owner, name, called)
-            )
-            current = list(dict.fromkeys(values))
-        return current
-
-    def _own_type(self, unit: Unit, within: str, *, inherited: bool) -> list[SymbolId]:
-        scope = unit.without_namespace(within)
-        while scope:
-            definition = unit.by_qualified.get(scope)
-            if definition is not None and definition.is_type:
-                owner = SymbolId(unit.facts.path, scope)
-                return self._binder.bases(owner) if inherited else [owner]
-            scope = scope.rpartition(".")[0]
-        return []
-
-    def _evaluate_first(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
-        """The value of a local variable comes first, since it hides the rest."""
-        rows = self._binder.local_rows(unit, name, use, before=True)
-        if rows:
-            return self._called_or_indexed(self._evaluate_rows(unit, rows, use.line), called)
-        if made := self._evaluate_argument(unit, name, called, use):
-            return made
-        found = self._binder.resolve_bare(unit, name, use.within)
-        return self._values(found or self._path_start(unit, name, use.line), called)
-
-    def _path_start(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
-        """For a path that needs no import; a call chain may continue some lines below it."""
-        if not unit.facts.rules.imports.paths:
-            return []
-        lines = self._binder.lines(unit)
-        above = range(line, max(line - _MOST_CHAINED, 0), -1)
-        return self._binder.path_start(unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
-
-    def _evaluate_argument(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
-        """What a function returns that returns what its first argument names."""
-        is_call = name in _FIRST_ARGUMENT and called.startswith("(")
-        first = called[1:].partition(")")[0].partition(",")[0].strip() if is_call else ""
-        return self._types(unit, first, use.within) if first else []
-
-    # --- bindings ---
-
-    def _evaluate_rows(self, unit: Unit, rows: list[Row], line: int) -> Meaning:
-        """The written type; otherwise the nearest value above."""
-        typed = [row for row in rows if row.mark == ":"]
-        above = [row for row in typed or rows if row.line <= line]
-        if typed:
-            return self.evaluate_row(unit, above[-1] if above else typed[0])
-        for row in reversed(above or rows[:1]):
-            if row.text and not (row.line == line and row.text.startswith(f"{row.name}.")):  # `x = x.next()`
-                return self.evaluate_row(unit, row)
-        return []
-
-    @property
-    def remembered(self) -> int:
-        return len(self._known)
-
-    def evaluate_row(self, unit: Unit, row: Row) -> Meaning:
-        return self._once((unit.facts.path, row), lambda: self._read_row(unit, row)) if row.text else []
-
-    def _once(self, key: Hashable, evaluate: Callable[[], Meaning]) -> Meaning:
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if key in self._open or len(self._open) >= _MAX_STEPS:
-            self._cuts += 1
-            return []
-        self._open.add(key)
-        cuts = self._cuts
-        found = evaluate()
-        self._open.remove(key)
-        if cuts == self._cuts or not self._open:
-            self._known[key] = found
-        return found
-
-    def _read_row(self, unit: Unit, row: Row) -> Meaning:
-        if row.mark == ":":
-            return self._types(unit, row.text, row.scope)
-        if cast := cast_type(row.text):
-            return self._types(unit, cast, row.scope)
-        use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
-        if row.mark == "~":
-            return self._passed_values(unit, row, use)
-        found = self.evaluate(unit, row.text, use)
-        if row.mark == "@":
-            return self._elements(found)
-        return self._enter(found) if row.mark == "^" else found
-
-    def _passed_values(self, unit: Unit, row: Row, use: Reference) -> Meaning:
-        """`xs.map(x => …)`: an element; `made.then(x => …)`: the value itself."""
-        receiver, _, method = row.text.rpartition(".")
-        if method in _FOLDS:
-            return []
-        values = self.evaluate(unit, receiver.removesuffix("?"), use)
-        return values if method in _PASSING else self._elements([one for one in values if isinstance(one, Many)])
-
-    def _elements(self, values: Meaning) -> Meaning:
-        found: Meaning = []
-        for one in values:
-            if isinstance(one, SymbolId):
-                found += self._element_of_type(one)
-            elif isinstance(one, Many):
-                found += self._element_types(one)
-        return found
-
-    def _element_of_type(self, owner: SymbolId) -> Meaning:
-        unit = self._binder.unit(owner.path)
-        rows = self._binder.bindings(unit).inside(UNDERLYING, owner.qualified) if unit else []
-        if unit and rows:
-            return self._elements([one for one in self._types(unit, rows[0].text, "") if isinstance(one, Many)])
-        made = self._call_methods(owner, _ITERATION)
-        held = [value for one in made if isinstance(one, Many) for value in self._element_types(one)]
-        return held or [value for one in made if isinstance(one, SymbolId) for value in self._call_methods(one, _STEPS)]
-
-    def _call_methods(self, owner: SymbolId, names: Iterable[str]) -> Meaning:
-        members = [member for name in names for member in self._binder.find_member(owner, name)]
-        return [value for member in members for value in self._return_values(member)]
-
-    def _element_types(self, many: Many) -> Meaning:
-        unit = self._binder.unit(many.path)
-        return self._types(unit, many.element, many.scope) if unit else []
-
-    def _enter(self, values: Meaning) -> Meaning:
-        """What `with` yields: a container is a generator turned into a context manager."""
-        found: Meaning = []
-        for one in values:
-            if isinstance(one, Many):
-                found += self._element_types(one)
-            elif isinstance(one, SymbolId):
-                found += self._call_methods(one, _ENTERING) or [one]
-        return found
-
-    # --- types ---
-
-    def _types(self, unit: Unit, text: str, scope: str) -> Meaning:
-        found: Meaning = []
-        for written in written_types(text):
-            if written.element:
-                found.append(Many(unit.facts.path, scope, written.element))
-                continue
-            if written.name in ("Self", "self", "this", "static"):
-                found += self._own_type(unit, scope, inherited=False)
-                continue
-            meant = self._binder.resolve_dotted(unit, written.name, unit.without_namespace(scope))
-            if meant:
-                found += [one for one in meant if not isinstance(one, SymbolId) or self._is_type(one)] or [
-                    value for one in meant if isinstance(one, SymbolId) for value in self._instance(one)
-                ]
-            elif written.arguments:
-                found.append(Many(unit.facts.path, scope, written.arguments[-1]))
-        return list(dict.fromkeys(found))
-
-    def _instance(self, symbol: SymbolId) -> Meaning:
-        """`Alias = Union[A, B]` and `Model = get_model()`: a variable that holds a type."""
-        unit = self._binder.unit(symbol.path)
-        rows = self._rows_of(unit, symbol) if unit else []
-        if unit is None or not rows:
-            return []
-        return self._once(("instance", symbol), lambda: self._types(unit, rows[-1].text, ""))
-
-    def _is_type(self, symbol: SymbolId) -> bool:
-        definition = self._binder.definition(symbol)
-        return definition is not None and definition.is_type
-
-    # --- values ---
-
-    def _values(self, meaning: list[SymbolId | ModuleId], called: str) -> Meaning:
-        """From what a name means to what it holds: for a variable its type, for a call its result."""
-        values: Meaning = []
-        for one in meaning:
-            definition = self._binder.definition(one) if isinstance(one, SymbolId) else None
-            if isinstance(one, ModuleId) or definition is None:
-                values.append(one)
-            elif definition.is_type:
-                values += self._elements([one]) if called.startswith("[") and "(" not in called else [one]
-            else:
-                values += self._value_of(one, definition, called)
-        return values
-
-    def _called_or_indexed(self, values: Meaning, called: str) -> Meaning:
-        for sign in called.replace("()", "(").replace("[]", "[").replace("{}", ""):
-            if sign == "[":
-                values = self._elements(values)
-            elif sign == "(":
-                made = [one for owner in values if isinstance(owner, SymbolId) for one in self._call(owner)]
-                values = made
-        return values
-
-    def _call(self, owner: SymbolId) -> Meaning:
-        """The result of calling a value: an object's `__call__`, an instance of a class, a function's return type."""
-        definition = self._binder.definition(owner)
-        if definition is not None and definition.is_function:
-            return self._return_values(owner)
-        return self._call_methods(owner, ("__call__",)) or [owner]
-
-    def _value_of(self, symbol: SymbolId, definition: Definition, called: str) -> Meaning:
-        unit = self._binder.unit(symbol.path)
-        if unit is None:
-            return []
-        if called.startswith("(") and not definition.is_function:
-            definition = self._function(unit, symbol) or definition
-        if definition.is_function:
-            if called.startswith("(") or definition.kind == "method":
-                found = self._apply_decorator(unit, symbol, called) or self._return_values(symbol)
-                rest = called[called.find(")") + 1 :] if called.startswith("(") else called
-                return self._called_or_indexed(found, rest)
-            return self._apply_decorator(unit, symbol, "")
-        found = self._evaluate_rows(unit, self._rows_of(unit, symbol), definition.start_line)
-        return self._called_or_indexed(found, called)
-
-    def _rows_of(self, unit: Unit, symbol: SymbolId) -> list[Row]:
-        """The rows that bind a variable or a field, in the scope given by its qualified name."""
-        outer, _, name = symbol.qualified.rpartition(".")
-        rows = [row for row in self._binder.bindings(unit).of(name) if unit.without_namespace(row.scope) == outer]
-        return [row for row in rows if row.text]
-
-    def _return_values(self, symbol: SymbolId) -> Meaning:
-        unit, definition = self._binder.unit(symbol.path), self._binder.definition(symbol)
-        if unit is None or definition is None:
-            return []
-        if not definition.is_function:
-            definition = self._function(unit, symbol) or definition
-        rows = [
-            row
-            for row in self._binder.bindings(unit).inside(RETURNS, definition.qualified)
-            if definition.start_line <= row.line <= definition.end_line
-        ]
-        typed = [row for row in rows if row.mark == ":"]
-        return [value for row in typed[:1] or rows for value in self.evaluate_row(unit, row)]
-
-    def _function(self, unit: Unit, symbol: SymbolId) -> Definition | None:
-        """The method named like a field, as in Rust's builders."""
-        named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
-        same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
-        return next(same, None)
-
-    def _apply_decorator(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
-        """A decorator with a known return type turns the function into that."""
-        rows = (
-            self._binder.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
-        )
-        if not rows:
-            return []
-        row = rows[0]._replace(scope=symbol.qualified.rpartition(".")[0])
-        values = self.evaluate_row(unit, row)
-        made: Meaning = [one for one in values if isinstance(one, SymbolId) and self._is_type(one)]
-        return self._called_or_indexed(made, called) if called else made
-
-    # --- members ---
-
-    def _evaluate_attribute(self, owner: SymbolId | ModuleId | Many, name: str, called: str) -> Meaning:
-        if isinstance(owner, Many):
-            if name in _ELEMENT_METHODS and called:
-                return self._element_types(owner) if name != "values" else [owner]
-            return [owner] if name in _SAME_METHODS and called else []
-        found = self._values(self._binder.resolve_attribute(owner, name), called)
-        if found or isinstance(owner, ModuleId):
-            return found
-        return self._called_or_indexed(self.field(owner, name), called)
-
-    def field(self, owner: SymbolId, name: str) -> Meaning:
-        """A field assigned by methods of the type or of its bases."""
-
-        def assigned() -> Meaning:
-            lineage = self._binder.lineage(owner)
-            return next((found for one in lineage if (found := self._find_assigned(one, name))), [])
-
-        return self._once((owner, name), assigned)
-
-    def _find_assigned(self, owner: SymbolId, name: str) -> Meaning:
-        unit = self._binder.unit(owner.path)
-        if unit is None:
-            return []
-        inside = f"{owner.qualified}."
-        rows = [
-            row
-            for row in (*self._binder.bindings(unit).of(f"{FIELD}{name}"), *self._binder.bindings(unit).of(name))
-            if (row.name != name and unit.without_namespace(row.scope).startswith(inside))
-            or (row.name == name and unit.without_namespace(row.scope) == owner.qualified)
-        ]
-        for row in sorted(rows, key=lambda row: row.mark != ":"):
-            if found := self.evaluate_row(unit, row):
-                return found
-        return []
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
+# --- uses ------------------------------------------------------------------------------------------------------------
 
 _SEPARATORS = re.compile(r"::|\\")
+_AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
 _ALSO_IN_WORDS = ("_", "$")
-_IN_NAMES = f"{ascii_letters}{digits}_$"
 _LITERAL = '""'
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
@@ -396,248 +69,84 @@ class Resolution(Struct, frozen=True):
     proof: str = "resolved"
 
 
-USES, CALLS, MEANING = "uses", "calls", "meaning"
-
-
-class Question(NamedTuple):
-    """A question for a language server: where a definition is used, what it calls, or what a used name means."""
-
-    kind: str
-    path: str
-    line: int
-    name: str
-    column: int = -1  # of the name, in UTF-16 units; otherwise it is searched for on the line
-
-
-class Proven(Struct, frozen=True):
-    """A place ending in a name that a compiler sees used or called. Lines start at 1; columns, in UTF-16 units, at
-    0. The target is the definition; its path is empty if that is outside the project."""
-
-    path: str
-    line: int
-    start: int
-    end: int
-    target_path: str = ""
-    target_line: int = 0
-
-    def name(self, text: str) -> str:
-        """The name, in the text of the line."""
-        units = text.encode("utf-16-le")
-        written = units[2 * self.start : 2 * self.end].decode("utf-16-le", "ignore")
-        return written[len(written.rstrip(_IN_NAMES)) :] if written.isascii() else written
-
-    def is_called(self, text: str) -> bool:
-        return text.encode("utf-16-le")[2 * self.end :].decode("utf-16-le", "ignore").startswith("(")
-
-
-class Proofs:
-    """What language servers said about the definitions of one generation. While `asking`, open questions are
-    collected in `wanted`: servers take seconds, so the caller asks them and answers again."""
-
-    def __init__(self) -> None:
-        self.known: dict[Question, tuple[Proven, ...]] = {}
-        self.wanted: dict[Question, None] = {}
-        self.asking = False
-
-    def get(self, question: Question) -> tuple[Proven, ...] | None:
-        found = self.known.get(question)
-        if found is None and self.asking:
-            self.wanted[question] = None
-        return found
-
-
 _OTHER = Resolution()
 _UNKNOWN = Resolution(possible=True)
-_MOST_CACHED = 400_000  # rows; beyond that everything is dropped before the next question
 
 
-class NameResolver:
-    def __init__(self, index: CodeIndex) -> None:
-        self.index = index
-        self.proofs = Proofs()
-        self._binder = Binder(index)
-        self._foreign = Foreign(index)
-        self._modules = ModuleNames(index)
-        self._receivers = Receivers(self._binder)
-        self._received: dict[tuple[str, str, str, str, int], Resolution] = {}
+def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    rules = unit.facts.rules.names
+    if proven := _resolve_by_compiler(index, unit, use):
+        return proven
+    if rules.whole_modules:
+        return _resolve_in_module(index, unit, use)
+    if rules.symbols and is_symbol(index, unit, use):
+        return _UNKNOWN
+    if use.receiver:
+        return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
+    if find_local(index, unit, use.name, use):
+        return _OTHER
+    if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
+        return Resolution(_symbols(found))
+    return _resolve_bare(index, unit, use)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so much is cached that another resolver should take over."""
-        return len(self._received) + self._receivers.remembered > _MOST_CACHED
 
-    def definition(self, symbol: SymbolId) -> Definition | None:
-        return self._binder.definition(symbol)
+def _symbols(found: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
+    return tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
 
-    def bases(self, symbol: SymbolId) -> list[SymbolId]:
-        return self._binder.bases(symbol)
 
-    def overridden(self, symbol: SymbolId) -> list[SymbolId]:
-        """What a member overrides or implements in the types of this codebase that its own type extends."""
-        owner, _, name = symbol.qualified.rpartition(".")
-        above = (base for base in self._binder.lineage(SymbolId(symbol.path, owner)) if base.qualified != owner)
-        return [found for base in above for found in self._binder.find_own_member(base, name)] if owner else []
-
-    def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
-        return self._binder.find_member(owner, name)
-
-    def resolve(self, unit: Unit, use: Reference) -> Resolution:
-        compiler = self.index.compiler
-        if compiler is not None and compiler.covers(unit.facts.path):
-            proven = self._resolve_by_compiler(compiler, unit, use)
-            if proven is not None:
-                return proven
-        if unit.facts.rules.names.whole_modules:
-            return self._resolve_in_module(unit, use)
-        if unit.facts.rules.names.symbols and self.is_symbol(unit, use):
-            return _UNKNOWN
-        if use.receiver:
-            return self._resolve_import_path(unit, use) or self._resolve_with_receiver(unit, use)
-        if self._binder.local_rows(unit, use.name, use):
-            return _OTHER
-        if use.name in unit.renamed and (found := self._binder.resolve_renamed(unit, use.name, use.line)):
-            return Resolution(tuple(one for one in found if isinstance(one, SymbolId)))
-        return self._resolve_bare(unit, use)
-
-    def _resolve_import_path(self, unit: Unit, use: Reference) -> Resolution | None:
-        """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
-        for written in unit.by_shown.get(use.name, ()):
-            path = _SEPARATORS.sub(".", written.module)
-            listed = use.name in written.names and path.endswith(use.receiver)
-            if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
-                found = self._binder.resolve_imported(unit, written.alias or use.name)
-                return Resolution(tuple(one for one in found if isinstance(one, SymbolId))) if found else None
+def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
+    """What the project's own compiler says; None if it does not know, or if its target has changed since."""
+    compiler = index.compiler
+    if compiler is None or not compiler.covers(unit.facts.path):
         return None
+    text = index.lines(unit.facts.file_id).get(use.line, "")
+    found: list[SymbolId] = []
+    symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
+    for symbol in symbols:
+        name, is_constructor = defined_name(symbol)
+        defining = index.defining(name)
+        if not all(compiler.covers(path) for path in defining):
+            return None
+        for other in filter(None, map(index.unit, defining)):
+            found += [
+                SymbolId(other.facts.path, other.without_namespace(one.qualified))
+                for one in other.by_name.get(name, ())
+                if _is_meant(compiler, other, one, symbol, is_constructor)
+            ]
+    return Resolution(tuple(dict.fromkeys(found)), proof="compiler") if symbols else None
 
-    def _resolve_by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
-        """What the project's own compiler says; None if it does not know, or if its target has changed since."""
-        text = self.index.lines(unit.facts.file_id).get(use.line, "")
-        found: list[SymbolId] = []
-        symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
-        for symbol in symbols:
-            name, is_constructor = defined_name(symbol)
-            defining = self.index.defining(name)
-            if not all(compiler.covers(path) for path in defining):
-                return None
-            for other in filter(None, map(self.index.unit, defining)):
-                found += [
-                    SymbolId(other.facts.path, other.without_namespace(one.qualified))
-                    for one in other.by_name.get(name, ())
-                    if self._is_meant(compiler, other, one, symbol, is_constructor)
-                ]
-        return Resolution(tuple(dict.fromkeys(found)), proof="compiler") if symbols else None
 
-    @staticmethod
-    def _is_meant(compiler: Compiler, unit: Unit, one: Definition, symbol: str, is_constructor: bool) -> bool:
-        path = unit.facts.path
-        if not is_constructor:
-            return compiler.defines(path, one.start_line, symbol)
-        inside = [d for d in unit.definitions if d.qualified.rpartition(".")[0] == one.qualified]
-        return any(compiler.defines(path, line, symbol) for line in (one.start_line, *(d.start_line for d in inside)))
+def _is_meant(compiler: Compiler, unit: Unit, one: Definition, symbol: str, is_constructor: bool) -> bool:
+    path = unit.facts.path
+    if not is_constructor:
+        return compiler.defines(path, one.start_line, symbol)
+    inside = [d for d in unit.definitions if d.qualified.rpartition(".")[0] == one.qualified]
+    return any(compiler.defines(path, line, symbol) for line in (one.start_line, *(d.start_line for d in inside)))
 
-    def _resolve_in_module(self, unit: Unit, use: Reference) -> Resolution:
-        """The first occurrence on the line that can be followed decides."""
-        text = self.index.lines(unit.facts.file_id).get(use.line, "")
-        best = _OTHER
-        for start, end in _words(text, use.name):
-            meant = self._modules.meaning(unit, use, text[:start], text[end:])
-            if meant:
-                return Resolution(meant)
-            if meant is None or self._foreign.only(use.name):
-                best = _UNKNOWN
-        return best
 
-    def is_symbol(self, unit: Unit, use: Reference) -> bool:
-        """Whether a name without a receiver is only a value on its line, like `:halt` and `halt:` in Ruby: the
-        expression is matched with the name replaced by a zero."""
-        if use.receiver:
-            return False
-        text, expression = self.index.lines(unit.facts.file_id).get(use.line, ""), unit.facts.rules.names.symbols
-        places = [f"{text[max(at - 2, 0) : at]}\0{text[end : end + 2]}" for at, end in _words(text, use.name)]
-        marked = [re.search(expression, place) is not None for place in places]
-        bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
-        return bool(bare) and all(bare)
+def _resolve_in_module(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    """The first occurrence on the line that can be followed decides."""
+    text = index.lines(unit.facts.file_id).get(use.line, "")
+    best = _OTHER
+    for start, end in _words(text, use.name):
+        meant = resolve_in_module(index, unit, use, text[:start], text[end:])
+        if meant:
+            return Resolution(meant)
+        if meant is None or not index.defining(use.name):
+            best = _UNKNOWN
+    return best
 
-    def _resolve_bare(self, unit: Unit, use: Reference) -> Resolution:
-        found = self._binder.resolve_bare(unit, use.name, use.within)
-        symbols = tuple(one for one in found if isinstance(one, SymbolId))
-        if len(symbols) > _MOST_MEANT:
-            return _UNKNOWN
-        if symbols or (symbols := self._find_linked(unit, use)):
-            return Resolution(symbols)
-        rules = unit.facts.rules.names
-        explained = rules.explicit and not rules.implicit_self
-        return _OTHER if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
-    def _find_linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
-        """A C function has one name in the whole program: if only one file defines it, a call means that."""
-        if not unit.facts.rules.names.linked or use.role != "call":
-            return ()
-        files = [one for path in self.index.defining(use.name) if (one := self.index.unit(path))]
-        found = [
-            (file.facts.path, definition)
-            for file in files
-            for definition in file.by_name.get(use.name, ())
-            if definition.kind != "prototype"
-        ]
-        if len(found) != 1 or found[0][1].kind != "function" or not found[0][1].exported:
-            return ()
-        return (SymbolId(found[0][0], use.name),)
-
-    def _resolve_with_receiver(self, unit: Unit, use: Reference) -> Resolution:
-        """The same receiver in the same function means the same until its first name is rebound."""
-        if use.receiver.startswith(_LITERAL):
-            return _OTHER
-        first = use.receiver.partition(".")[0].partition("(")[0].partition("[")[0].partition("{")[0]
-        rows = self._binder.local_rows(unit, first, use, before=True)
-        bound_at = max((row.line for row in rows if row.line <= use.line), default=0)
-        key = (unit.facts.path, use.name, use.within, use.receiver, bound_at)
-        known = self._received.get(key)
-        if known is None:
-            owners = self._receivers.evaluate(unit, use.receiver, use)
-            if not owners and not rows and self._binder.is_namespace(unit, use.receiver):
-                known = self._received[key] = self._resolve_bare(unit, use)
-                return known
-            if use.receiver.endswith("{}"):  # a key passed to a constructor is its parameter
-                types = [one for one in owners if isinstance(one, SymbolId)]
-                owners = [one for one in types if not self._binder.find_member(one, "__init__")]
-            # A caller asking about a name from outside wants its uses.
-            is_foreign = not self._foreign.only(use.name) and self._foreign.has(unit, first)
-            is_ours = owners or rows or not is_foreign
-            known = self._resolve_member(owners, use.name) if is_ours else _OTHER
-            if use.receiver.endswith("{}") and not known.symbols:
-                known = _OTHER  # the name of an argument
-            self._received[key] = known
-        return known
-
-    def _resolve_member(self, owners: Meaning, name: str) -> Resolution:
-        known_owners = [one for one in owners if not isinstance(one, Many)]
-        if not known_owners:
-            return _OTHER if owners else _UNKNOWN
-        found = [one for owner in known_owners for one in self._binder.resolve_attribute(owner, name)]
-        symbols = tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
-        if symbols:
-            return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-        # A module has what its file exports; a table may take the rest from another one.
-        known = any(
-            not self._name_rules(owner.paths[0]).tables if isinstance(owner, ModuleId) else self._is_closed(owner)
-            for owner in known_owners
-        )
-        return _OTHER if known else _UNKNOWN
-
-    def _name_rules(self, path: str) -> NameRules:
-        unit = self.index.unit(path)
-        return unit.facts.rules.names if unit else NameRules()
-
-    def _is_closed(self, owner: SymbolId) -> bool:
-        """Whether all members of a type are known: each of its bases was found. In C++ aliases and macros add some."""
-        definition = self._binder.definition(owner)
-        if definition is None or self.index.graph.files[owner.path].rules.imports.headers:
-            return False
-        if definition.kind == "trait" and self._name_rules(owner.path).open_traits:
-            return False
-        found = self._binder.bases(owner)
-        return len(found) >= len(definition.bases) and all(self._is_closed(base) for base in found[:4] if base != owner)
+def is_symbol(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+    """Whether a name without a receiver is only a value on its line, like `:halt` and `halt:` in Ruby: the expression
+    is matched with the name replaced by a zero."""
+    if use.receiver:
+        return False
+    text, expression = index.lines(unit.facts.file_id).get(use.line, ""), unit.facts.rules.names.symbols
+    places = [f"{text[max(at - 2, 0) : at]}\0{text[end : end + 2]}" for at, end in _words(text, use.name)]
+    marked = [re.search(expression, place) is not None for place in places]
+    bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
+    return bool(bare) and all(bare)
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
@@ -650,3 +159,428 @@ def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
         if not (before.isalnum() or before in _ALSO_IN_WORDS) and not (after.isalnum() or after in _ALSO_IN_WORDS):
             yield start, end
         start = text.find(name, start + 1)
+
+
+def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    found = resolve_bare(index, unit, use.name, use.within)
+    symbols = _symbols(found) or _find_linked(index, unit, use)
+    if symbols:
+        return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+    rules = unit.facts.rules.names
+    is_explained = rules.explicit and not rules.implicit_self and index.defining(use.name)
+    return _OTHER if found or is_explained else _UNKNOWN
+
+
+def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """A C function has one name in the whole program: if only one file defines it, a call means that."""
+    if not unit.facts.rules.names.linked or use.role != "call":
+        return ()
+    found = [
+        (file.facts.path, definition)
+        for file in filter(None, map(index.unit, index.defining(use.name)))
+        for definition in file.by_name.get(use.name, ())
+        if definition.kind != "prototype"
+    ]
+    if len(found) != 1 or found[0][1].kind != "function" or not found[0][1].exported:
+        return ()
+    return (SymbolId(found[0][0], use.name),)
+
+
+def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
+    """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
+    for written in unit.by_shown.get(use.name, ()):
+        path = _SEPARATORS.sub(".", written.module)
+        listed = use.name in written.names and path.endswith(use.receiver)
+        if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
+            found = resolve_imported(index, unit, written.alias or use.name)
+            return Resolution(_symbols(found)) if found else None
+    return None
+
+
+def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    if use.receiver.startswith(_LITERAL):
+        return _OTHER
+    first = _AFTER_FIRST.sub("", use.receiver)
+    rows = find_local(index, unit, first, use, before=True)
+    owners = _find_owners(index, unit, use, rows)
+    if not owners and not rows:
+        if is_namespace(index, unit, use.receiver):
+            return _resolve_bare(index, unit, use)
+        # A caller asking about a name from outside wants its uses.
+        if index.defining(use.name) and is_from_outside(index, unit, first):
+            return _OTHER
+    if not use.receiver.endswith("{}"):
+        return _resolve_member(index, owners, use.name)
+    # A key passed to a constructor is its parameter, and otherwise the name of an argument.
+    types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
+    found = _resolve_member(index, types, use.name)
+    return found if found.symbols else _OTHER
+
+
+def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Values:
+    """The same receiver in the same function means the same until its first name, which `rows` bind, is rebound: the
+    line that does so reads it first."""
+    bound_at = max((row.line for row in rows if row.line <= use.line), default=0)
+    key = ("receiver", unit.facts.path, use.within, use.receiver, bound_at, bound_at == use.line)
+    return index.memo.once(key, lambda: evaluate(index, unit, use.receiver, use), _MAX_STEPS)
+
+
+def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
+    known_owners = [one for one in owners if not isinstance(one, Many)]
+    if not known_owners:
+        return _OTHER if owners else _UNKNOWN
+    symbols = _symbols(one for owner in known_owners for one in resolve_attribute(index, owner, name))
+    if symbols:
+        return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+    return _OTHER if any(_is_closed(index, owner) for owner in known_owners) else _UNKNOWN
+
+
+def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
+    """Whether all members are known: a module has what its file exports, though a table may take the rest from another
+    one; of a type each base was found."""
+    if isinstance(owner, ModuleId):
+        return not index.graph.files[owner.paths[0]].rules.names.tables
+    return all(_has_known_bases(index, one) for one in lineage(index, owner))
+
+
+def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
+    """In C++ aliases and macros add members, in PHP a trait uses what its classes have."""
+    definition, rules = index.definition(owner), index.graph.files[owner.path].rules
+    if definition is None or rules.imports.headers or (definition.kind == "trait" and rules.names.open_traits):
+        return False
+    return len(find_bases(index, owner)) >= len(definition.bases)
+
+
+# --- receivers -------------------------------------------------------------------------------------------------------
+
+
+class Many(NamedTuple):
+    """A container; `element` is its element type as written in the file."""
+
+    path: str
+    scope: str
+    element: str
+
+
+Value = SymbolId | ModuleId | Many
+Values = Sequence[Value]
+
+_SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
+_PATH_STARTS = frozenset({"crate", "super"})
+_FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
+_ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
+_SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
+_FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
+_ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
+_MAX_STEPS = 13  # a receiver, and from one binding to the next
+_MOST_CHAINED = 12  # lines of one call chain
+
+
+def evaluate(index: CodeIndex, unit: Unit, receiver: str, use: Reference) -> Values:
+    """The modules or types a receiver stands for; empty if it cannot be followed."""
+    found = [one for links in value_links(receiver) for one in _evaluate_chain(index, unit, links, use)]
+    return list(dict.fromkeys(found))
+
+
+def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) -> Values:
+    for length in range(len(links), 1, -1):  # `import a.b` binds the path
+        if not any(called for _, called in links[: length - 1]):
+            bound = resolve_imported(index, unit, ".".join(name for name, _ in links[:length]))
+            if bound:
+                return _follow_attributes(index, _values(index, bound, links[length - 1][1]), links[length:], unit, use)
+    (first, called), *rest = links
+    own = unit.facts.rules.names
+    if unit.facts.rules.imports.paths and first in _PATH_STARTS:
+        current: Values = path_start(index, unit, first)
+    elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
+        current = [base for owner in _own_type(unit, use.within) for base in find_bases(index, owner)]
+    elif first in _SELF:
+        current = _own_type(unit, use.within)
+        if called and not called.startswith("("):
+            current = _elements(index, current)
+    else:
+        current = _evaluate_first(index, unit, first, called, use)
+    return _follow_attributes(index, current, rest, unit, use)
+
+
+def _own_type(unit: Unit, within: str) -> Sequence[SymbolId]:
+    """The innermost type around a place: what `self` means there."""
+    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing(unit.without_namespace(within)))
+    return next(([SymbolId(unit.facts.path, scope)] for scope, one in around if one is not None and one.is_type), [])
+
+
+def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
+    """The value of a local variable comes first, since it hides the rest."""
+    rows = find_local(index, unit, name, use, before=True)
+    if rows:
+        return _called_or_indexed(index, _evaluate_rows(index, unit, rows, use.line), called)
+    if made := _evaluate_argument(index, unit, name, called, use):
+        return made
+    found = resolve_bare(index, unit, name, use.within)
+    return _values(index, found or _path_start(index, unit, name, use.line), called)
+
+
+def _path_start(index: CodeIndex, unit: Unit, name: str, line: int) -> Sequence[ModuleId]:
+    """For a path that needs no import; a call chain may continue some lines below it."""
+    if not unit.facts.rules.imports.paths:
+        return []
+    lines = index.lines(unit.facts.file_id)
+    above = range(line, max(line - _MOST_CHAINED, 0), -1)
+    return path_start(index, unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
+
+
+def _evaluate_argument(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
+    """What a function returns that returns what its first argument names."""
+    is_call = name in _FIRST_ARGUMENT and called.startswith("(")
+    first = called[1:].partition(")")[0].partition(",")[0].strip() if is_call else ""
+    return _types(index, unit, first, use.within) if first else []
+
+
+def _follow_attributes(index: CodeIndex, current: Values, links: Links, unit: Unit, use: Reference) -> Values:
+    for name, called in links:
+        values = _evaluate_argument(index, unit, name, called, use) or (
+            value for owner in current for value in _evaluate_attribute(index, owner, name, called)
+        )
+        current = list(dict.fromkeys(values))
+    return current
+
+
+def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) -> Values:
+    if isinstance(owner, Many):
+        if name in _ELEMENT_METHODS and called:
+            return _element_types(index, owner) if name != "values" else [owner]
+        return [owner] if name in _SAME_METHODS and called else []
+    found = _values(index, resolve_attribute(index, owner, name), called)
+    if found or isinstance(owner, ModuleId):
+        return found
+    return _called_or_indexed(index, _evaluate_field(index, owner, name), called)
+
+
+def _evaluate_field(index: CodeIndex, owner: SymbolId, name: str) -> Values:
+    """A field assigned by methods of the type or of its bases."""
+
+    def find() -> Values:
+        return next((found for one in lineage(index, owner) if (found := _find_assigned(index, one, name))), [])
+
+    return index.memo.once(("field", owner, name), find, _MAX_STEPS)
+
+
+def _find_assigned(index: CodeIndex, owner: SymbolId, name: str) -> Values:
+    unit = index.unit(owner.path)
+    if unit is None:
+        return []
+    bindings, inside = index.bindings(unit), f"{owner.qualified}."
+    in_methods = [row for row in bindings.of(FIELD + name) if unit.without_namespace(row.scope).startswith(inside)]
+    rows = [*in_methods, *(row for row in bindings.of(name) if unit.without_namespace(row.scope) == owner.qualified)]
+    by_type = sorted(rows, key=lambda row: row.mark != ":")
+    return next((found for row in by_type if (found := _evaluate_row(index, unit, row))), [])
+
+
+# --- what a name holds -----------------------------------------------------------------------------------------------
+
+
+def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
+    """From what a name means to what it holds: for a variable its type, for a call its result."""
+    values: list[Value] = []
+    for one in meaning:
+        definition = index.definition(one) if isinstance(one, SymbolId) else None
+        if isinstance(one, ModuleId) or definition is None:
+            values.append(one)
+        elif definition.is_type:
+            values += _elements(index, [one]) if called.startswith("[") and "(" not in called else [one]
+        else:
+            values += _value_of(index, one, definition, called)
+    return values
+
+
+def _value_of(index: CodeIndex, symbol: SymbolId, definition: Definition, called: str) -> Values:
+    unit = index.unit(symbol.path)
+    if unit is None:
+        return []
+    if called.startswith("(") and not definition.is_function:
+        definition = _function(unit, symbol) or definition
+    if definition.is_function:
+        if called.startswith("(") or definition.kind == "method":
+            found = _apply_decorator(index, unit, symbol, called) or _return_values(index, symbol)
+            rest = called[called.find(")") + 1 :] if called.startswith("(") else called
+            return _called_or_indexed(index, found, rest)
+        return _apply_decorator(index, unit, symbol, "")
+    found = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
+    return _called_or_indexed(index, found, called)
+
+
+def _function(unit: Unit, symbol: SymbolId) -> Definition | None:
+    """The method named like a field, as in Rust's builders."""
+    named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
+    same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
+    return next(same, None)
+
+
+def _rows_of(index: CodeIndex, unit: Unit, symbol: SymbolId) -> list[Row]:
+    """The rows that bind a variable or a field, in the scope given by its qualified name."""
+    outer, _, name = symbol.qualified.rpartition(".")
+    rows = [row for row in index.bindings(unit).of(name) if unit.without_namespace(row.scope) == outer]
+    return [row for row in rows if row.text]
+
+
+def _apply_decorator(index: CodeIndex, unit: Unit, symbol: SymbolId, called: str) -> Values:
+    """A decorator with a known return type turns the function into that."""
+    rows = index.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
+    if not rows:
+        return []
+    values = _evaluate_row(index, unit, rows[0]._replace(scope=symbol.owner.qualified))
+    made = [one for one in values if isinstance(one, SymbolId) and _is_type(index, one)]
+    return _called_or_indexed(index, made, called) if called else made
+
+
+def _return_values(index: CodeIndex, symbol: SymbolId) -> Values:
+    unit, definition = index.unit(symbol.path), index.definition(symbol)
+    if unit is None or definition is None:
+        return []
+    if not definition.is_function:
+        definition = _function(unit, symbol) or definition
+    rows = [
+        row
+        for row in index.bindings(unit).inside(RETURNS, definition.qualified)
+        if definition.start_line <= row.line <= definition.end_line
+    ]
+    typed = [row for row in rows if row.mark == ":"]
+    return [value for row in typed[:1] or rows for value in _evaluate_row(index, unit, row)]
+
+
+def _called_or_indexed(index: CodeIndex, values: Values, called: str) -> Values:
+    for sign in called.replace("()", "(").replace("[]", "[").replace("{}", ""):
+        if sign == "[":
+            values = _elements(index, values)
+        elif sign == "(":
+            values = [one for owner in values if isinstance(owner, SymbolId) for one in _call(index, owner)]
+    return values
+
+
+def _call(index: CodeIndex, owner: SymbolId) -> Values:
+    """The result of calling a value: an object's `__call__`, an instance of a class, a function's return type."""
+    definition = index.definition(owner)
+    if definition is not None and definition.is_function:
+        return _return_values(index, owner)
+    return _call_methods(index, owner, ("__call__",)) or [owner]
+
+
+def _call_methods(index: CodeIndex, owner: SymbolId, names: Iterable[str]) -> Values:
+    members = [member for name in names for member in find_member(index, owner, name)]
+    return [value for member in members for value in _return_values(index, member)]
+
+
+# --- what a row binds ------------------------------------------------------------------------------------------------
+
+
+def _evaluate_rows(index: CodeIndex, unit: Unit, rows: list[Row], line: int) -> Values:
+    """The written type; otherwise the nearest value above."""
+    typed = [row for row in rows if row.mark == ":"]
+    above = [row for row in typed or rows if row.line <= line]
+    if typed:
+        return _evaluate_row(index, unit, above[-1] if above else typed[0])
+    for row in reversed(above or rows[:1]):
+        if row.text and not (row.line == line and row.text.startswith(f"{row.name}.")):  # `x = x.next()`
+            return _evaluate_row(index, unit, row)
+    return []
+
+
+def _evaluate_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
+    if not row.text:
+        return []
+    return index.memo.once(("row", unit.facts.path, row), lambda: _read_row(index, unit, row), _MAX_STEPS)
+
+
+def _read_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
+    if row.mark == ":":
+        return _types(index, unit, row.text, row.scope)
+    if cast := cast_type(row.text):
+        return _types(index, unit, cast, row.scope)
+    use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
+    if row.mark == "~":
+        return _passed_values(index, unit, row, use)
+    found = evaluate(index, unit, row.text, use)
+    if row.mark == "@":
+        return _elements(index, found)
+    return _enter(index, found) if row.mark == "^" else found
+
+
+def _passed_values(index: CodeIndex, unit: Unit, row: Row, use: Reference) -> Values:
+    """`xs.map(x => …)`: an element; `made.then(x => …)`: the value itself."""
+    receiver, _, method = row.text.rpartition(".")
+    if method in _FOLDS:
+        return []
+    values = evaluate(index, unit, receiver.removesuffix("?"), use)
+    return values if method in _PASSING else _elements(index, [one for one in values if isinstance(one, Many)])
+
+
+def _enter(index: CodeIndex, values: Values) -> Values:
+    """What `with` yields: a container is a generator turned into a context manager."""
+    found: list[Value] = []
+    for one in values:
+        if isinstance(one, Many):
+            found += _element_types(index, one)
+        elif isinstance(one, SymbolId):
+            found += _call_methods(index, one, _ENTERING) or [one]
+    return found
+
+
+# --- types as they are written ---------------------------------------------------------------------------------------
+
+
+def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
+    found: list[Value] = []
+    for written in written_types(text):
+        if written.element:
+            found.append(Many(unit.facts.path, scope, written.element))
+            continue
+        if written.name in ("Self", "self", "this", "static"):
+            found += _own_type(unit, scope)
+            continue
+        meant = resolve_dotted(index, unit, written.name, unit.without_namespace(scope))
+        if meant:
+            found += [one for one in meant if not isinstance(one, SymbolId) or _is_type(index, one)] or [
+                value for one in meant if isinstance(one, SymbolId) for value in _instance(index, one)
+            ]
+        elif written.arguments:
+            found.append(Many(unit.facts.path, scope, written.arguments[-1]))
+    return list(dict.fromkeys(found))
+
+
+def _instance(index: CodeIndex, symbol: SymbolId) -> Values:
+    """`Alias = Union[A, B]` and `Model = get_model()`: a variable that holds a type."""
+    unit = index.unit(symbol.path)
+    rows = _rows_of(index, unit, symbol) if unit else []
+    if unit is None or not rows:
+        return []
+    return index.memo.once(("instance", symbol), lambda: _types(index, unit, rows[-1].text, ""), _MAX_STEPS)
+
+
+def _is_type(index: CodeIndex, symbol: SymbolId) -> bool:
+    definition = index.definition(symbol)
+    return definition is not None and definition.is_type
+
+
+def _elements(index: CodeIndex, values: Values) -> Values:
+    found: list[Value] = []
+    for one in values:
+        if isinstance(one, SymbolId):
+            found += _element_of_type(index, one)
+        elif isinstance(one, Many):
+            found += _element_types(index, one)
+    return found
+
+
+def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
+    unit = index.unit(owner.path)
+    rows = index.bindings(unit).inside(UNDERLYING, owner.qualified) if unit else []
+    if unit and rows:
+        return _elements(index, [one for one in _types(index, unit, rows[0].text, "") if isinstance(one, Many)])
+    made = _call_methods(index, owner, _ITERATION)
+    held = [value for one in made if isinstance(one, Many) for value in _element_types(index, one)]
+    return held or [value for one in made if isinstance(one, SymbolId) for value in _call_methods(index, one, _STEPS)]
+
+
+def _element_types(index: CodeIndex, many: Many) -> Values:
+    unit = index.unit(many.path)
+    return _types(index, unit, many.element, many.scope) if unit else []

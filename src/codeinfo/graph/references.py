@@ -15,9 +15,10 @@ from msgspec.structs import asdict, replace
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Unit, implementation
-from codeinfo.graph.names import CALLS, MEANING, USES, NameResolver, Proven, Question, Resolution
-from codeinfo.graph.scopes import SymbolId
+from codeinfo.graph.model import SymbolId, Unit, implementation
+from codeinfo.graph.names import Resolution, is_symbol, resolve
+from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
+from codeinfo.graph.scopes import find_bases, find_member, find_overridden
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, get_language, is_inline_test, language_family
@@ -120,15 +121,15 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
     return Lookup(name, found, len(found) < len(every), tuple(one for one in overloads if one[0] in found))
 
 
-def look_up_member(names: NameResolver, asked: str) -> Lookup:
+def look_up_member(index: CodeIndex, asked: str) -> Lookup:
     """Like `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
-    lookup = look_up(names.index, asked)
+    lookup = look_up(index, asked)
     owner = asked.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
     if lookup.found or not owner or not lookup.others:
         return lookup
-    types = [symbol for symbol, definition in look_up(names.index, owner).found.items() if definition.is_type]
-    members = dict.fromkeys(member for symbol in types for member in names.member(symbol, lookup.name))
-    every = look_up(names.index, lookup.name)
+    types = [symbol for symbol, definition in look_up(index, owner).found.items() if definition.is_type]
+    members = dict.fromkeys(member for symbol in types for member in find_member(index, symbol, lookup.name))
+    every = look_up(index, lookup.name)
     found = {symbol: every.found[symbol] for symbol in members if symbol in every.found}
     if not found:
         parts = re.split(r"\.|::|/", owner)
@@ -151,11 +152,11 @@ def _module_parts(path: str) -> list[str]:
     return folders if stem in ("__init__", "index", "lib", "mod", "main") else [*folders, stem]
 
 
-def look_up_defined(names: NameResolver, name: str) -> Lookup:
+def look_up_defined(index: CodeIndex, name: str) -> Lookup:
     """The same for a name that must be defined here."""
-    lookup = look_up_member(names, name)
+    lookup = look_up_member(index, name)
     if not lookup.found:
-        raise _unknown_name(names.index, name)
+        raise _unknown_name(index, name)
     return lookup
 
 
@@ -198,10 +199,10 @@ def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
     return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
-def find_definitions(names: NameResolver, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
+def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
     """Raises IndexDamaged if stored definitions of a name fail verification. A damaged row may be missing from the
     result, so all files with the name in their text are verified, as long as these are few."""
-    index, lookup = names.index, look_up_member(names, request.name)
+    lookup = look_up_member(index, request.name)
     named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
@@ -234,12 +235,12 @@ class FoundUses(Struct, frozen=True):
         return len(self.uses)
 
 
-def find_references(names: NameResolver, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
-    lookup = look_up_member(names, request.name)
-    found = find_uses(names, lookup)
+def find_references(index: CodeIndex, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
+    lookup = look_up_member(index, request.name)
+    found = find_uses(index, lookup)
     if not lookup.found and not found.uses:
         if lookup.others:
-            raise _unknown_name(names.index, request.name)
+            raise _unknown_name(index, request.name)
         raise UnknownName(request.name, f"no code here uses the name {request.name}")
     uses = [use for use in found.uses if lies_below(use.file.path, below)]
     resolved = sum(use.symbol is not None for use in uses)
@@ -248,14 +249,14 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
         notes.append(f"{len(found) - len(uses)} more outside {below}")
     if not lookup.found and lookup.name != request.name.strip():
         notes.append(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
-    if short := _short_aliases(names, lookup.name, uses):
+    if short := _short_aliases(index, lookup.name, uses):
         notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),
-        usages=usages(names.index, lookup, uses[: request.limit]),
+        usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
         is_complete=len(uses) <= request.limit and not found.left_out and not short,
         definitions=tuple(lookup.listed()),
@@ -267,28 +268,27 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
     )
 
 
-def _short_aliases(names: NameResolver, name: str, uses: Iterable[Use]) -> list[str]:
+def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
     """One-letter aliases, which are not stored as uses, that files give to an imported name."""
-    units = (names.index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
+    units = (index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
     taken = ([one.alias for one in unit.taking(name) if name in one.names] for unit in units if unit)
     return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
 
 
-def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
+def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
-    proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(names, symbol, definition)]
+    proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(index, symbol, definition)]
     key = ("uses", lookup.name, frozenset(lookup.found), frozenset(_place(use) for use in proven))
-    found: FoundUses | None = names.index.answers.get(key)
-    return found if found is not None else names.index.answers.add(key, _find_uses(names, lookup, proven))
+    found: FoundUses | None = index.answers.get(key)
+    return found if found is not None else index.answers.add(key, _find_uses(index, lookup, proven))
 
 
 def _place(use: Use) -> tuple[int, int]:
     return use.file.file_id, use.reference.line
 
 
-def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
+def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
     """`proven`: what language servers say about the definitions."""
-    index = names.index
     candidates = _candidates(index, lookup)
     parsed = [file for file in candidates if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
@@ -298,7 +298,7 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
     owners = {symbol.owner: symbol for symbol in lookup.found}
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
-        for reference, resolution in resolved_uses(names, file, lookup.name):
+        for reference, resolution in resolved_uses(index, file, lookup.name):
             if (file.file_id, reference.line) in settled:
                 continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
@@ -310,7 +310,7 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line(resolved)
     possible = _one_a_line(possible, {_place(use) for use in resolved})
-    if lookup.found and all(_is_local(names, symbol) for symbol in lookup.found):
+    if lookup.found and all(_is_local(index, symbol) for symbol in lookup.found):
         possible = []
     return FoundUses(
         uses=(*resolved, *(() if lookup.others else possible)),
@@ -320,26 +320,26 @@ def _find_uses(names: NameResolver, lookup: Lookup, proven: Sequence[Use]) -> Fo
     )
 
 
-def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[Use]:
+def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[Use]:
     """The uses a language server sees in indexed files, without definitions of the name.
 
     A server also reports what may be meant: calls of an interface method that a type implements, the same key of
     another object. So unless scopes and types lead to the definition as well, the server is asked what the place means.
     """
     found = []
-    for place in names.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
-        unit = names.index.unit(place.path)
-        text = names.index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
+    for place in index.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
+        unit = index.unit(place.path)
+        text = index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
         name = place.name(text)
         if unit is None or place.line in {one.start_line for one in unit.by_name.get(name, ())}:
             continue
-        written = references_to(names.index.uses(unit.facts.file_id), name)
+        written = references_to(index.uses(unit.facts.file_id), name)
         on_line = [use for use in written if use.line == place.line]
         if not on_line and name != definition.name:  # it saw another text than the index
             continue
-        if not any(symbol in names.resolve(unit, use).symbols for use in on_line):
-            meaning = names.proofs.get(Question(MEANING, place.path, place.line, name, place.start)) or ()
-            if not any(_find_defined(names, one, definition.name) == symbol for one in meaning):
+        if not any(symbol in resolve(index, unit, use).symbols for use in on_line):
+            meaning = index.proofs.get(Question(MEANING, place.path, place.line, name, place.start)) or ()
+            if not any(_find_defined(index, one, definition.name) == symbol for one in meaning):
                 continue
         role = "call" if place.is_called(text) else "use"
         best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
@@ -348,9 +348,9 @@ def _proven_uses(names: NameResolver, symbol: SymbolId, definition: Definition) 
     return found
 
 
-def _find_defined(names: NameResolver, place: Proven, name: str = "") -> SymbolId | None:
+def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId | None:
     """What the target of a place defines; if several things are defined on its line, the one with the name."""
-    unit = names.index.unit(place.target_path)
+    unit = index.unit(place.target_path)
     on_line = [one for one in unit.definitions if one.start_line == place.target_line] if unit else []
     if unit is None or not on_line:
         return None
@@ -366,12 +366,12 @@ def _definition_around(unit: Unit, line: int) -> str:
     return max(around, key=lambda one: one.start_line).qualified if around else ""
 
 
-def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
+def resolved_uses(index: CodeIndex, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
     """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
-    text = names.index.uses(file.file_id)
+    text = index.uses(file.file_id)
     may_be_default = file.rules.names.default_exports and name[:1].isupper()
     # Most candidates have the name only in a comment or string.
-    unit = names.index.unit(file.path) if name in text or may_be_default else None
+    unit = index.unit(file.path) if name in text or may_be_default else None
     if unit is None:
         return
     taken = [one for one in unit.taking(name) if name in one.names]
@@ -380,21 +380,21 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
     aliases = {written.alias for written in taken if written.alias} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
-            resolution = names.resolve(unit, reference)
-            yield _mark_invoked(names, unit, reference, resolution), resolution
+            resolution = resolve(index, unit, reference)
+            yield _mark_invoked(index, unit, reference, resolution), resolution
 
 
-def _mark_invoked(names: NameResolver, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
+def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
     """Macros, components and in some languages any function are called without a bracket after the name: `warn!(…)`,
     `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
     rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
     is_listed = not use.within and syntax is not None and syntax.export_list
     if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls or rules.block_calls):
         return use
-    meant = names.definition(resolution.symbols[0]) if resolution.symbols else None
+    meant = index.definition(resolution.symbols[0]) if resolution.symbols else None
     if rules.bare_calls:
         is_method = (
-            bool(rules.symbols) and use.name[:1].islower() and not names.is_symbol(unit, use)
+            bool(rules.symbols) and use.name[:1].islower() and not is_symbol(index, unit, use)
         )  # or a variable, known
         is_called = symbol_kind(meant.kind).is_callable if meant else resolution.possible and is_method
         return replace(use, role="call") if is_called else use
@@ -402,7 +402,7 @@ def _mark_invoked(names: NameResolver, unit: Unit, use: Reference, resolution: R
         return use
     if rules.block_calls and not symbol_kind(meant.kind).is_callable:
         return use
-    text = names.index.lines(unit.facts.file_id).get(use.line, "")
+    text = index.lines(unit.facts.file_id).get(use.line, "")
     written = f"{use.receiver}.{use.name}" if use.receiver else use.name
     if rules.elements:
         mark = rf"(?<![\w$)\]])<{re.escape(written)}(?![\w$.])"
@@ -456,9 +456,9 @@ def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
     return index.facts.files_with(terms)
 
 
-def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
+def _is_local(index: CodeIndex, symbol: SymbolId) -> bool:
     """Defined inside a function: nothing outside can mean it."""
-    owner = names.definition(symbol.owner)
+    owner = index.definition(symbol.owner)
     return owner is not None and owner.kind in ("function", "method")
 
 
@@ -541,16 +541,16 @@ _NEAR_FILES = 5  # files searched for the callers of a result, the most importan
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
-def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "") -> code.CallGraph:
-    lookup = _narrow(look_up_defined(names, request.name), below)
-    upward = _follow(names, lookup, request.depth, incoming=True) or _passed_on(names, lookup)
-    downward = _follow(names, lookup, request.depth, incoming=False)
-    related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(names, symbol, definition)]
-    inherited = [base for symbol, definition in lookup.found.items() for base in _overridden(names, symbol, definition)]
+def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") -> code.CallGraph:
+    lookup = _narrow(look_up_defined(index, request.name), below)
+    upward = _follow(index, lookup, request.depth, incoming=True) or _passed_on(index, lookup)
+    downward = _follow(index, lookup, request.depth, incoming=False)
+    related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(index, symbol, definition)]
+    inherited = [base for symbol, definition in lookup.found.items() for base in _overridden(index, symbol, definition)]
     notes = [f"calls of {base}, which it overrides, may mean it" for base in inherited]
-    files = names.index.graph.files
+    files = index.graph.files
     if not upward and any(
-        definition.is_function and is_registered(names.index, files[symbol.path].file_id, definition.start_line)
+        definition.is_function and is_registered(index, files[symbol.path].file_id, definition.start_line)
         for symbol, definition in lookup.found.items()
     ):
         notes.append("a decorator or an attribute stands before it: a framework may call it")
@@ -561,44 +561,42 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
         callees=tuple(downward[: request.limit]),
         related=tuple(related),
         is_complete=max(len(upward), len(downward)) <= request.limit,
-        unattributed=find_uses(names, lookup).unattributed_calls,
-        unattributed_callees=sum(_count_lost_calls(names, symbol, one) for symbol, one in lookup.bodies),
+        unattributed=find_uses(index, lookup).unattributed_calls,
+        unattributed_callees=sum(_count_lost_calls(index, symbol, one) for symbol, one in lookup.bodies),
         notes=tuple(notes),
     )
 
 
-def _count_lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
+def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
     """How many calls in a definition have a name defined here, but an unknown target."""
     return sum(
-        use.role == "call" and one.possible and not one.symbols and bool(names.index.defining(use.name))
-        for use, one in _uses_inside(names, symbol, definition, _proven_calls(names, symbol, definition))
+        use.role == "call" and one.possible and not one.symbols and bool(index.defining(use.name))
+        for use, one in _uses_inside(index, symbol, definition, _proven_calls(index, symbol, definition))
     )
 
 
 def _uses_inside(
-    names: NameResolver, symbol: SymbolId, definition: Definition, proven: Collection[tuple[int, str]]
+    index: CodeIndex, symbol: SymbolId, definition: Definition, proven: Collection[tuple[int, str]]
 ) -> Iterator[tuple[Reference, Resolution]]:
     """What a definition uses and what that means, without the calls covered by a language server."""
-    unit = names.index.unit(symbol.path)
-    for use in all_references(names.index.uses(unit.facts.file_id)) if unit else ():
+    unit = index.unit(symbol.path)
+    for use in all_references(index.uses(unit.facts.file_id)) if unit else ():
         is_proven = use.role == "call" and (use.line, use.name) in proven
         if unit and definition.start_line <= use.line <= definition.end_line and not is_proven:
-            resolution = names.resolve(unit, use)
-            yield _mark_invoked(names, unit, use, resolution), resolution
+            resolution = resolve(index, unit, use)
+            yield _mark_invoked(index, unit, use, resolution), resolution
 
 
-def _proven_calls(
-    names: NameResolver, symbol: SymbolId, definition: Definition
-) -> dict[tuple[int, str], SymbolId | None]:
+def _proven_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> dict[tuple[int, str], SymbolId | None]:
     """The calls in a definition according to a language server, by line and name; None lies outside the index."""
-    unit = names.index.unit(symbol.path)
-    calls = names.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
-    lines = names.index.lines(unit.facts.file_id) if unit else {}
+    unit = index.unit(symbol.path)
+    calls = index.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
+    lines = index.lines(unit.facts.file_id) if unit else {}
     named = [(call, call.name(lines.get(call.line, ""))) for call in calls]
-    return {(call.line, name): _find_defined(names, call, name) for call, name in named}
+    return {(call.line, name): _find_defined(index, call, name) for call, name in named}
 
 
-def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
+def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
     """Edges up to `depth` calls away, each symbol visited once."""
     edges: list[code.CodeEdge] = []
     seen: set[str] = set()
@@ -608,21 +606,21 @@ def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) 
         for current in border:
             seen.update(map(str, current.found))
             if incoming:
-                reached += [*callers(names, current), *_dispatched(names, current)]
+                reached += [*callers(index, current), *_dispatched(index, current)]
             else:
-                made = (e for s, d in reversed(current.bodies) for e in reversed(callees(names, s, d)))
+                made = (e for s, d in reversed(current.bodies) for e in reversed(callees(index, s, d)))
                 reached += reversed({(e.source, e.target, e.kind): e for e in made}.values())  # overloads call alike
         edges += [edge for edge in reached if edge not in edges]
         ends = dict.fromkeys(edge.source if incoming else edge.target for edge in reached if edge.kind == "CALLS")
-        border = [look_up(names.index, end) for end in ends if "::" in end and end not in seen]
+        border = [look_up(index, end) for end in ends if "::" in end and end not in seen]
     return edges
 
 
-def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+def callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     edges: dict[tuple[str, str], code.CodeEdge] = {}
     only = str(next(iter(lookup.found))) if len(lookup.found) == 1 else lookup.name
-    called = [use for use in find_uses(names, lookup).uses if use.reference.role == "call"]
-    for usage in usages(names.index, lookup, called):
+    called = [use for use in find_uses(index, lookup).uses if use.reference.role == "call"]
+    for usage in usages(index, lookup, called):
         if usage.edge == "CALLS":
             source = f"{usage.file}::{usage.within}" if usage.within else usage.file
             target = usage.definition or only
@@ -644,10 +642,10 @@ def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
     return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 
-def _passed_on(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Where a function is named without being called: handed to a framework, a registry or another function."""
     functions = {symbol for symbol, definition in lookup.found.items() if definition.is_function}
-    named = [use for use in find_uses(names, lookup).uses if use.reference.role != "call" and use.symbol in functions]
+    named = [use for use in find_uses(index, lookup).uses if use.reference.role != "call" and use.symbol in functions]
     edges = {
         (use.file, use.within): code.CodeEdge(
             f"{use.file}::{use.within}" if use.within else use.file,
@@ -657,40 +655,40 @@ def _passed_on(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
             use.line,
             use.confidence,
         )
-        for use in reversed(usages(names.index, lookup, named))
+        for use in reversed(usages(index, lookup, named))
         if use.edge == "REFERENCES"
     }
     return list(edges.values())[::-1]
 
 
-def _dispatched(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+def _dispatched(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
-    known = {edge.source for edge in callers(names, lookup)}
+    known = {edge.source for edge in callers(index, lookup)}
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
         for symbol, definition in lookup.found.items()
-        for base in _overridden(names, symbol, definition)
-        for edge in callers(names, look_up(names.index, str(base)))
+        for base in _overridden(index, symbol, definition)
+        for edge in callers(index, look_up(index, str(base)))
         if edge.source not in known and edge.confidence != "syntactic"
     ]
 
 
-def _overridden(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
+def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
     is_inherited = definition.kind == "method" and definition.name not in _BUILDING
-    return names.overridden(symbol) if is_inherited else []
+    return find_overridden(index, symbol) if is_inherited else []
 
 
-def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
+def callees(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
     """What a definition calls, and the types it names, if they are defined here."""
-    proven = _proven_calls(names, symbol, definition)
+    proven = _proven_calls(index, symbol, definition)
     edges = {
         (str(meant), "CALLS"): code.CodeEdge(str(symbol), str(meant), "CALLS", symbol.path, line, "compiler")
         for (line, _), meant in sorted(proven.items(), key=lambda call: -call[0][0])  # the first call of each counts
         if meant is not None
     }
-    for use, resolution in _uses_inside(names, symbol, definition, proven):
+    for use, resolution in _uses_inside(index, symbol, definition, proven):
         for meant in resolution.symbols:
-            target = names.definition(meant)
+            target = index.definition(meant)
             if meant == symbol and use.role != "call":
                 continue
             names_type = target is not None and target.is_type and target.kind != "module"
@@ -701,12 +699,12 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
     return sorted(edges.values(), key=lambda edge: edge.line)
 
 
-def _find_related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
+def _find_related(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
     edges = [code.CodeEdge(symbol.path, str(symbol), "DEFINES", symbol.path, definition.start_line, "resolved")]
     if definition.exported:
         edges.append(code.CodeEdge(symbol.path, str(symbol), "EXPORTS", symbol.path, definition.start_line, "resolved"))
-    for base in names.bases(symbol):
-        found = names.definition(base)
+    for base in find_bases(index, symbol):
+        found = index.definition(base)
         implements = found is not None and found.kind in INTERFACES and found.kind != definition.kind
         kind = "IMPLEMENTS" if implements else "EXTENDS"
         edges.append(code.CodeEdge(str(symbol), str(base), kind, symbol.path, definition.start_line, "resolved"))
@@ -742,28 +740,27 @@ class ReadBudget:
         return False
 
 
-def near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
+def near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
     """The callers of a definition in its own file and in its importers, tests excluded.
 
     Resolved ones first, then by number of calls. A search waits for this, so few files are read. Callers that exceed
     the budget are looked for again next time.
     """
-    answers, key = names.index.answers, ("callers", path, qualified)
+    answers, key = index.answers, ("callers", path, qualified)
     known: tuple[Caller, ...] | None = answers.get(key)
     if known is None:
-        known = _near_callers(names, path, qualified, budget)
+        known = _near_callers(index, path, qualified, budget)
         if not budget.is_spent:
             answers.add(key, known)
     return known
 
 
-def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
-    index = names.index
+def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
     if not _may_be_called(index, path, qualified):
         return ()
     unit = index.unit(path) if budget.allows(path) else None
     symbol = SymbolId(path, unit.without_namespace(qualified) if unit else qualified)
-    definition = names.definition(symbol) if unit else None
+    definition = index.definition(symbol) if unit else None
     if unit is None or definition is None:
         return ()
     near = _near_files(index, (path, *(edge.source for edge in index.graph.edges_to(path))))
@@ -774,7 +771,7 @@ def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBu
     for file in near:
         if definition.name not in index.uses(file.file_id) or not budget.allows(file.path):
             continue
-        for use, resolution in resolved_uses(names, file, definition.name):
+        for use, resolution in resolved_uses(index, file, definition.name):
             resolved = symbol in resolution.symbols
             if is_inline_test(file.language, use.within):
                 continue

@@ -1,7 +1,8 @@
-"""Reads `index.scip`, the output of a compiler-based indexer (https://github.com/sourcegraph/scip).
+"""What compilers say: `index.scip`, the output of a compiler-based indexer (https://github.com/sourcegraph/scip), and
+the questions for language servers.
 
-Of its protocol buffers only documents, occurrences and roles are decoded. A file may have hundreds of megabytes, and a
-question needs few of its documents: each is decoded on demand.
+Of SCIP's protocol buffers only documents, occurrences and roles are decoded. A file may have hundreds of megabytes, and
+a question needs few of its documents: each is decoded on demand.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from string import ascii_letters, digits
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -260,3 +262,56 @@ def _number(data: _Indexed, at: int) -> tuple[int, int]:
                 raise ScipError(f"a number is too long at byte {at}")
     except IndexError:
         raise ScipError("it ends in the middle of a field") from None
+
+
+# --- language servers ------------------------------------------------------------------------------------------------
+
+_IN_NAMES = f"{ascii_letters}{digits}_$"
+USES, CALLS, MEANING = "uses", "calls", "meaning"
+
+
+class Question(NamedTuple):
+    """A question for a language server: where a definition is used, what it calls, or what a used name means."""
+
+    kind: str
+    path: str
+    line: int
+    name: str
+    column: int = -1  # of the name, in UTF-16 units; otherwise it is searched for on the line
+
+
+class Proven(Struct, frozen=True):
+    """A place ending in a name that a compiler sees used or called. Lines start at 1; columns, in UTF-16 units, at
+    0. The target is the definition; its path is empty if that is outside the project."""
+
+    path: str
+    line: int
+    start: int
+    end: int
+    target_path: str = ""
+    target_line: int = 0
+
+    def name(self, text: str) -> str:
+        """The name, in the text of the line."""
+        units = text.encode("utf-16-le")
+        written = units[2 * self.start : 2 * self.end].decode("utf-16-le", "ignore")
+        return written[len(written.rstrip(_IN_NAMES)) :] if written.isascii() else written
+
+    def is_called(self, text: str) -> bool:
+        return text.encode("utf-16-le")[2 * self.end :].decode("utf-16-le", "ignore").startswith("(")
+
+
+class Proofs:
+    """What language servers said about the definitions of one generation. While `asking`, open questions are
+    collected in `wanted`: servers take seconds, so the caller asks them and answers again."""
+
+    def __init__(self) -> None:
+        self.known: dict[Question, tuple[Proven, ...]] = {}
+        self.wanted: dict[Question, None] = {}
+        self.asking = False
+
+    def get(self, question: Question) -> tuple[Proven, ...] | None:
+        found = self.known.get(question)
+        if found is None and self.asking:
+            self.wanted[question] = None
+        return found

@@ -197,7 +197,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
     bare_calls: bool = False  # functions may be called without brackets
     block_calls: bool = False  # functions may be called with only a block: `transaction { … }`
-    symbols: str = ""  # context that makes a name a mere value, see `NameResolver.is_symbol`
+    symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
 
 
 class Language(Struct, frozen=True):
