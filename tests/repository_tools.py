@@ -22,7 +22,7 @@ class Repository:
         folder.mkdir()
         self.git("init", "--quiet", "--initial-branch=main", ".")
 
-    def git(self, *arguments: str, author: str = "Ada <ada@example.org>") -> str:
+    def git(self, *arguments: str, author: str = "Ada <ada@example.org>", stdin: str = "") -> str:
         name, _, mail = author.rstrip(">").partition(" <")
         self.clock += 60
         date = f"{self.clock} +0000"
@@ -30,7 +30,7 @@ class Repository:
         env = os.environ | {f"GIT_{key}": value for key, value in who.items()}
         env |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
         return subprocess.run(
-            ["git", *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True
+            ["git", *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True, input=stdin
         ).stdout.strip()
 
     def commit(self, subject: str, files: dict[str, str], author: str = "Ada <ada@example.org>") -> str:

@@ -175,3 +175,17 @@ def test_content_that_the_clone_lacks_is_announced_each_time(repository: Reposit
         assert {match["path"] for match in exact["matches"]} == {"src/app.ts", "src/lib/greet.ts"}
         assert any("files whose content this clone lacks (1)" in note for note in exact["notes"])
     assert cli("search", "greet", repository.folder, "--json").json["notes"] == []
+
+
+def test_a_commit_that_lists_billions_of_files_is_refused(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree of ten times the same tree, of ten times the same tree, and so on, is a few kilobytes."""
+    monkeypatch.setattr(git, "MOST_OUTPUT_BYTES", 1_000_000)
+    entry = f"100644 blob {repository.git('hash-object', '-w', '--stdin', stdin='# A')}"
+    for _ in range(10):
+        listed = "".join(f"{entry}\t{number}\n" for number in range(10))
+        entry = f"040000 tree {repository.git('mktree', stdin=listed)}"
+    commit = repository.git("commit-tree", entry.rpartition(" ")[2], "-m", "many")
+    with pytest.raises(git.GitFailed, match="more than 1,000,000 bytes"):
+        git.list_commit(repository.folder, commit)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import select
 import shlex
 import shutil
 import time
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -28,7 +29,11 @@ from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderE
 from codeinfo.files import Reader, read_regular, try_lock
 from codeinfo.model import SourceFile, hide_user
 
+if TYPE_CHECKING:
+    import subprocess
+
 TIMEOUT_S = 30.0
+MOST_OUTPUT_BYTES = 500_000_000  # a list of a million files has 200 MB
 
 _SAFE_COMMANDS = frozenset(
     # one line each: what may run on a repository is a list worth reading
@@ -302,23 +307,62 @@ def _execute(
     timeout: float,
     keep_open: Sequence[int] = (),
 ) -> bytes:
-    import subprocess
+    from subprocess import PIPE, Popen
 
     try:
-        done = subprocess.run(
-            line, cwd=folder, env=environment, input=stdin, capture_output=True, timeout=timeout, pass_fds=keep_open
-        )
-    except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"git did not answer within {timeout:g} s") from error
+        process = Popen(line, cwd=folder, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=keep_open)
     except OSError as error:
         raise GitFailed(f"git could not be started: {error.strerror}") from error
     except ValueError as error:  # a NUL in an argument
         raise GitFailed(f"git cannot be asked for that: {error}") from error
-    if done.returncode not in accept:
-        message = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        said = message[0].removeprefix("fatal: ") if message else f"git ended with status {done.returncode}"
+    with process:
+        try:
+            output, errors = _exchange(process, stdin, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode not in accept:
+        message = errors.decode("utf-8", "replace").strip().splitlines()
+        said = message[0].removeprefix("fatal: ") if message else f"git ended with status {process.returncode}"
         raise GitFailed(NO_COMMITS if _UNBORN.search(said) else said)
-    return done.stdout
+    return output
+
+
+def _exchange(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
+    """What a process writes after it was sent `stdin`. `communicate` would accept output without end: a commit of a
+    few kilobytes can list billions of files, by folders that are one and the same."""
+    import selectors
+
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    until, unsent, room = time.monotonic() + timeout, memoryview(stdin), MOST_OUTPUT_BYTES
+    received = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    with selectors.DefaultSelector() as streams:
+        streams.register(process.stdout, selectors.EVENT_READ)
+        streams.register(process.stderr, selectors.EVENT_READ)
+        streams.register(process.stdin, selectors.EVENT_WRITE)
+        while streams.get_map():
+            ready = streams.select(max(0.0, until - time.monotonic()))
+            if not ready:
+                raise GitFailed(f"git did not answer within {timeout:g} s")
+            for stream, _ in ready:
+                if stream.fileobj is process.stdin:
+                    with suppress(BrokenPipeError):
+                        unsent = unsent[os.write(stream.fd, unsent[: select.PIPE_BUF]) :]
+                        if unsent:
+                            continue
+                elif piece := os.read(stream.fd, 1 << 16):
+                    received[stream.fd] += piece
+                    room -= len(piece)
+                    if room < 0:
+                        raise GitFailed(f"git answered with more than {MOST_OUTPUT_BYTES:,} bytes")
+                    continue
+                streams.unregister(stream.fileobj)
+                if stream.fileobj is process.stdin:
+                    process.stdin.close()
+    output, errors = received.values()
+    return bytes(output), bytes(errors)
 
 
 # --- logs ----------------------------------------------------------------------------------------------------------
