@@ -155,7 +155,7 @@ def _stem(url: str) -> str:
 
 CONTEXT_FILE = "context.json"
 _CORRECT_FILE = "Correct the file or remove it"
-_ADD_YOURSELF = NextStep("Add it yourself with ", to_run("docs add"))
+_ADD_YOURSELF = NextStep("Add it to your own list with ", to_run("docs add"))
 
 
 def read_user_list(text: str, where: str) -> list[Collection]:
@@ -200,13 +200,20 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
 def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
     plain = url.removeprefix("pkg:").removeprefix("file:")
     collection = collection_of([plain], name=alias, ref=ref, base=folder)
-    if not collection.remote:
-        if collection.kind is Kind.GIT:  # a repository may point outside through links and alternates
-            raise UsageError(f"{url} is a repository on this machine", next_step=_ADD_YOURSELF)
-        inside = os.path.realpath(collection.url)
-        if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
-            raise UsageError(f"{url} is outside the project", next_step=_ADD_YOURSELF)
+    url_in_project(collection, url, folder)
     return replace(collection, globs=(), origin="project")
+
+
+def url_in_project(collection: Collection, written: str, folder: str) -> str:
+    """How the project in `folder` names a source that was `written` somewhere; raises if it may not name it."""
+    if collection.remote:
+        return written
+    if collection.kind is Kind.GIT:  # a repository may point outside through links and alternates
+        raise UsageError(f"{written} is a repository on this machine", next_step=_ADD_YOURSELF)
+    path = os.path.relpath(os.path.realpath((*collection.files, collection.url)[0]), os.path.realpath(folder))
+    if path == os.pardir or path.startswith(os.pardir + os.sep):
+        raise UsageError(f"{written} is outside the project", next_step=_ADD_YOURSELF)
+    return path
 
 
 def add_to_context(text: str, folder: str, alias: str, url: str, ref: str) -> str:

@@ -190,9 +190,8 @@ def test_a_collection_is_never_replaced_silently(facade: Engine, tmp_path: Path,
         add(facade, other)
     with pytest.raises(UsageError, match=f"is already the collection '{notes.name}'"):
         add(facade, notes, name="renamed")
-    (tmp_path / "project").mkdir()
     with pytest.raises(UsageError, match=r"already exists, for .*"):
-        add(facade, other, project=True, path=str(tmp_path / "project"))
+        add(facade, other, project=True, path=str(tmp_path / "other"))
     again = add(facade, notes, globs=("*.md",))
     assert "its patterns were none before" in again.notes
     (listed,) = facade.documents.list(DocsListRequest()).collections
@@ -379,6 +378,27 @@ def test_a_project_cannot_name_what_lies_outside(facade: Engine, notes: Path, tm
     response = facade.documents.list(DocsListRequest(path=str(project)))
     assert response.collections == ()
     assert len(response.notes) == 3
+
+
+def test_a_source_is_named_from_where_the_project_begins(
+    facade: Engine, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = notes.parent
+    (project / ".git").mkdir()
+    monkeypatch.chdir(notes)
+    add(facade, str(notes), project=True)
+    add(facade, "a.md", project=True, name="one")
+    named = json.loads((project / "context.json").read_text())["collections"]
+    assert named == {"notes": {"url": "notes"}, "one": {"url": "notes/a.md"}}
+    assert not (notes / "context.json").exists()
+
+
+def test_what_a_project_may_not_name_is_not_written(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    with pytest.raises(UsageError, match="is outside the project"):
+        add(facade, notes, project=True, path=str(project))
+    assert not (project / "context.json").exists()
 
 
 def test_a_project_s_address_is_not_asked_by_a_search(facade: Engine, tmp_path: Path) -> None:

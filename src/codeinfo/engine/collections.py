@@ -60,7 +60,7 @@ from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
-from codeinfo.sources.git import fetch_files
+from codeinfo.sources.git import fetch_files, work_tree_of
 from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import WalkSettings, check_document, walk
 from codeinfo.store.layout import IndexFolder
@@ -133,10 +133,14 @@ class CollectionList:
             self.check_free(collection, project)  # again: another process may have added one since
             write([*(item for item in self._read_own() if item.id != collection.id), collection])
 
-    def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
-        """`written` is the source as typed, so that the file means the same to everyone who clones the project."""
-        path = project / CONTEXT_FILE
-        text = add_to_context(_read(path), str(project), collection.name, written, collection.ref)
+    def context_file(self, project: Path) -> Path:
+        """The file that names the project's collections: the nearest one, or a new one where the project begins."""
+        nearest = find_upwards(project, CONTEXT_FILE)
+        return nearest or Path(work_tree_of(os.path.abspath(project)) or project) / CONTEXT_FILE
+
+    def add_to_project(self, collection: Collection, path: Path, url: str) -> None:
+        """`url` counts from the file's folder, so that it means the same to everyone who clones the project."""
+        text = add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
         replace_file(path, text.encode(), mode=_SHARED)
 
     def remove(self, collection: Collection, project: Path) -> None:

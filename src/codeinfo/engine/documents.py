@@ -15,7 +15,15 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.collections import Collection, Kind, collection_of, edges, make_written_collection, safe_path
+from codeinfo.collections import (
+    Collection,
+    Kind,
+    collection_of,
+    edges,
+    make_written_collection,
+    safe_path,
+    url_in_project,
+)
 from codeinfo.engine.collections import (
     MAX_DOCUMENT_BYTES,
     CollectionIndex,
@@ -418,6 +426,8 @@ class DocumentOperations:
                     "context.json is meant for git and must not hold a password",
                     next_step="Keep it in your own list, or give the address without user and password",
                 )
+            context = self.collections.context_file(project)
+            url = url_in_project(collection, request.sources[0], str(context.parent))
             collection = replace(collection, origin="project")
         before = self.collections.check_free(collection, project)
         report = self._sync(collection, dry_run=False, progress=progress)
@@ -425,7 +435,7 @@ class DocumentOperations:
             was = f"its patterns were {', '.join(before.globs) or 'none'} before"
             report = replace(report, notes=(*report.notes, was))
         if request.project:
-            self.collections.add_to_project(collection, project, request.sources[0])
+            self.collections.add_to_project(collection, context, url)
         else:
             self.collections.add(collection, project)
         return operations.SyncResponse((report,))
