@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 from answer_tools import ACCOUNT, ANSWER, before_writing
 from model_server import ScriptedServer, Trouble, endless_tool_calls
+from msgspec.structs import replace
 from scripted import Reply, Request
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, ProviderError, UsageError
+from codeinfo.models.chat import LOCAL_PORTS
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 from codeinfo.operations.base import Listener
 from codeinfo.ports import ToolCall
@@ -250,6 +252,22 @@ def test_an_unknown_model_is_refused_at_once(tree: Path) -> None:
         assert engine.answers.conversations(ConversationsRequest()).conversations == ()
 
 
+@pytest.mark.parametrize(("request_model", "configured"), [("gpt-0", ""), ("", "gpt-0")])
+def test_a_found_server_without_the_model_is_named(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, request_model: str, configured: str
+) -> None:
+    with ScriptedServer(script) as server:
+        for name in tuple(LOCAL_PORTS):
+            monkeypatch.delitem(LOCAL_PORTS, name)
+        monkeypatch.setitem(LOCAL_PORTS, "Ollama", server.port)
+        with engine_for(tree, "", **{"llm.discover": "true", "llm.model": configured}) as engine:
+            request = AskRequest(QUESTION, (str(tree),), provider="Ollama", model=request_model)
+            with pytest.raises(NotFound, match="'gpt-0' is not offered by Ollama"):
+                engine.answers.ask(request)
+            with pytest.raises(NotFound, match="'gpt-0' is not offered by any server"):
+                engine.answers.ask(replace(request, provider=""))
+
+
 def test_an_instruction_is_not_a_word_of_the_question(plain: Any, tree: Path) -> None:
     done = plain("ask", "explain transfer", cwd=tree)
     assert "No language model was used" in done.stdout
@@ -278,6 +296,7 @@ def test_without_a_model_a_foreign_question_is_refused(plain: Any, tree: Path) -
     answer = json.loads(plain("ask", "how are kubernetes pods autoscaled?", "--json", cwd=tree).stdout)
     assert answer["status"] == "abstained"
     assert "kubernetes" in answer["text"]
+    assert not any("quoted" in note for note in answer["notes"])
 
 
 def test_ask_streams_and_shows_the_trace(plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

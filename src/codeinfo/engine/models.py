@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 NONE = "none"
 LOOK_S = 2.0  # for an endpoint's list of models: a slower one is used without the list
-NO_CHAT_MODEL = (
-    "no chat model is configured and none was found on this machine, so the best passages are quoted instead"
-)
+NO_CHAT_MODEL = "no chat model is configured and none was found on this machine, so none was asked"
 
 
 # --- embedder and reranker -------------------------------------------------------------------------------------------
@@ -137,14 +135,18 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     for server in servers:
         if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
             return ChatModel(server.name, _llm(config, server.base_url, wanted, seconds, None))
-    if provider:
-        known = ", ".join(server.name for server in servers if server.state == "ok") or "none"
+    answering = [server.name for server in servers if server.state == "ok"]
+    if provider and provider not in answering:
         raise NotFound(
             f"no provider {provider!r} answers",
-            next_step=NextStep(f"Those that do: {known}. See ", to_run("providers")),
+            next_step=NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
         )
-    if model:
-        raise NotFound(f"no server offers a model {model!r}", next_step=NextStep(to_run("providers"), " lists them"))
+    wanted = model or config.llm.model
+    if wanted and (answering or model):
+        raise NotFound(
+            f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}",
+            next_step=NextStep(to_run("providers"), " lists them"),
+        )
     return ChatModel(NONE, None, NO_CHAT_MODEL)
 
 

@@ -411,7 +411,8 @@ class EvalReport(Struct, frozen=True):
 class EvalRequest(Struct, frozen=True):
     """Measure search on questions with known answers, or on a repository's own history.
 
-    Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.
+    Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean. `codeinfo eval answers`
+    tests answers instead.
     """
 
     dataset: Annotated[
