@@ -347,6 +347,9 @@ def test_the_map_of_a_phone_fits_its_width_and_is_centred(page: Page) -> None:
     assert abs(box["x"] + box["width"] / 2 - 200) < 10
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 400
+    buttons = page.locator(".zoom").bounding_box()
+    assert buttons is not None
+    assert buttons["y"] + buttons["height"] <= box["y"]  # they cover no area
 
 
 def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:

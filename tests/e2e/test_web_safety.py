@@ -190,6 +190,8 @@ def test_a_link_works_once_and_says_so(project: Path) -> None:
         used = web.get(f"/?code={first}", headers={"accept": "text/html"})
         assert used.status_code == 401
         assert "already been used" in used.text
+        assert 'rel="icon"' in used.text  # otherwise a browser asks for /favicon.ico
+        assert 'name="viewport"' in used.text
 
 
 def test_sessions_end_and_cannot_be_made_up() -> None:

@@ -293,3 +293,14 @@ def test_advice_of_the_api_names_its_own_routes() -> None:
     assert str(refused) == "no. Run `codeinfo index '/a b' --full` first"
     local = NotFound("no", next_step=NextStep("Run ", to_run("docs add", "FOLDER")))
     assert error_body(local)["error"]["next"] == "Run `codeinfo docs add FOLDER`"
+
+
+def test_a_project_s_figures_can_be_read() -> None:
+    counts = {"files": 12345, "chunks": 98765}
+    project = {"root": "/big", "name": "big", "state": "ready", "indexedAt": "", "modelId": "", **counts}
+    languages = {name: count for count, name in enumerate("abcdefghij", start=1)}
+    sizes = {"/big": {"state": "ready", "bytes": 1, "languages": languages}}
+    html = ENVIRONMENT.get_template("project_list.html").render(projects=[project], sizes=sizes, served=Path("/big"))
+    assert "<dd>12,345</dd>" in html
+    assert "<dd>98,765</dd>" in html
+    assert "<br>j, i, h, g, f, e, d, c<" in html  # the most common, the rest left out

@@ -433,7 +433,10 @@ def sign_in_page(address: str) -> str:
 
 
 def plain_page(title: str, head: str, body: str) -> str:
-    style = '<link rel="stylesheet" href="/static/app.css">'
+    style = (
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/app.css">'
+    )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · CodeInfo</title>{style}{head}'
         f'</head><body><main id="main"><h1>{title}</h1>{body}</main></body></html>'

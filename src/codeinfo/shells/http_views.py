@@ -724,7 +724,7 @@ ENVIRONMENT = jinja2.Environment(
 )
 ENVIRONMENT.filters |= {
     "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-    "quantity": quantity, "area_name": area_name, "heading": without_anchors,
+    "quantity": quantity, "number": "{:,}".format, "area_name": area_name, "heading": without_anchors,
 }  # fmt: skip
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
