@@ -21,9 +21,9 @@ class Table:
     @classmethod
     def load(cls, path: Path) -> Table:
         if path.suffix == ".safetensors":
-            return cls(Encoder.of(read_safetensors(path)[0]))
+            return cls(Encoder(read_safetensors(path)[0]))
         arrays = np.load(path)
-        return cls(Encoder.of({name: arrays[name] for name in arrays.files}))
+        return cls(Encoder({name: arrays[name] for name in arrays.files}))
 
     def documents(self, texts: Sequence[str]) -> Floats:
         return self.encoder.documents(texts)
@@ -32,4 +32,9 @@ class Table:
         return self.encoder.query(text)
 
     def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
-        return self.encoder.weighted(rows)
+        """Unit-length sums of words with weights chosen by the caller."""
+        known = self.encoder._ids
+        parts = [[(i, weight) for word, weight in row for i in known[word]] for row in rows]
+        ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
+        weights = np.fromiter((weight for row in parts for _, weight in row), np.float32)
+        return self.encoder._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,13 +126,26 @@ def test_unknown_words_are_split_into_known_pieces() -> None:
     assert [list(known.ids_in(text)) for text in texts] == [[1, 2], [0, 2], [3, 3], [], [4], [4, 0, 3]]
 
 
-def test_training_splits_words_as_the_encoder_does() -> None:
-    spec = importlib.util.spec_from_file_location("pairs", Path(__file__).parents[2] / "training" / "pairs.py")
+def load_training(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "training" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    pairs = importlib.util.module_from_spec(spec)
-    sys.modules["pairs"] = pairs  # dataclasses look their module up
-    spec.loader.exec_module(pairs)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_training_reads_the_shipped_table(model: BuiltinEmbedder) -> None:
+    table = load_training("tables").Table.load(MODEL)
+    assert table.query("cookie jar").tobytes() == model.embed_query("cookie jar").tobytes()
+    one, both = table.weighted([[("cookie", 1.0)], [("cookie", 1.0), ("jar", 0.2)]])
+    np.testing.assert_allclose(np.linalg.norm(both), 1, atol=1e-5)
+    assert one @ both > one @ table.weighted([[("cookie", 1.0), ("jar", 1.0)]])[0]
+
+
+def test_training_splits_words_as_the_encoder_does() -> None:
+    pairs = load_training("pairs")
     known = read_safetensors(MODEL)[0]["vocabulary"].tobytes().decode().split("\n")
     others = ["deserializer", "unmarshal", "xyzzy", "kubernetesclient", "q", "aaaaaaaaaaaa", "websocketpool"]
     encoder = Vocabulary(known)

@@ -187,7 +187,7 @@ class Kind(Enum):
     MISSING = _Row(
         "MODEL_MISSING",
         "{where} has no model {model!r}, or nothing at this path",
-        NextStep("Load the model or set another (", to_run("providers"), " lists them); most addresses end in /v1."),
+        "Load the model, or set another that the server lists under /models; most addresses end in /v1.",
     )
     RATE_LIMITED = _Row(
         "RATE_LIMITED", "{where} accepts no more requests for now", "Wait, or use another endpoint.", True
