@@ -148,6 +148,7 @@ def test_a_chunk_is_called_after_the_definition_that_answers(terms: dict[str, fl
         ({"close": 1.0}, 4, 5, "Pool.open"),  # the one that has it is not shown
         ({"limit": 1.0}, 7, 9, "Pool.borrow"),
         ({"limit": 1.0, "close": 2.0}, 4, 11, "Pool.borrow"),  # of `close` too little is shown
+        ({"close": 2.0}, 4, 11, "Pool.close"),  # though only its beginning is shown
         ({"zebra": 1.0}, 11, 12, "Pool.close"),
     ],
 )

@@ -124,13 +124,18 @@ def answering_definition(
     if asked := next((extent for extent in met if query.asks_for(extent.qualified)), None):
         return asked
     middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
-    best, best_worth = None, 0.0
-    for extent, own in met.items():  # not one whose beginning only is shown in the last lines
-        if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line:
-            in_name = (term for _, term in finder.places(extent.qualified.rpartition(".")[2]))
-            worth = finder.weigh(own, finder.weigh(in_name))
-            if worth > best_worth:
-                best, best_worth = extent, worth
+    worths = dict[Extent, float]()
+    for extent, own in met.items():
+        in_name = (term for _, term in finder.places(extent.qualified.rpartition(".")[2]))
+        if (worth := finder.weigh(own, finder.weigh(in_name))) > 0:
+            worths[extent] = worth
+    # One whose beginning only is shown in the last lines if no other matches.
+    shown_well = [
+        extent
+        for extent in worths
+        if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line
+    ]
+    best = max(shown_well or worths, key=worths.__getitem__, default=None)
     return next(iter(met), None) if best is None and shown.first else best
 
 
