@@ -405,3 +405,15 @@ def test_a_project_s_address_is_not_asked_by_a_search(facade: Engine, tmp_path: 
     (tmp_path / "context.json").write_text('{"collections": {"x": {"url": "https://docs.example/x.tar.gz"}}}')
     with pytest.raises(NotFound, match="never fetched"):
         facade.documents.search(DocsSearchRequest(("x",), path=str(tmp_path)))
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_advice_about_documents_is_about_documents(facade: Engine, notes: Path) -> None:
+    add(facade, notes)
+    (found,) = facade.documents.search(DocsSearchRequest(("which apples for whom and why",))).searches
+    assert found.quality is not None
+    assert found.quality.status == "low_confidence"
+    assert "class" not in found.quality.hint
+    assert "documents" in found.quality.hint

@@ -57,6 +57,7 @@ SECOND = 0.5  # score of a document's second passage relative to its first
 NO_RERANKER = "no reranking model is configured, so results keep their order; set rerank.provider to use one"
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
+ASK_DOCUMENTS = "Use words that the documents use, or search fewer collections"
 LINK_WORTH = 0.15  # of a link in either direction, relative to the cosine of two documents
 LEAST_SIMILAR = 0.2  # below this cosine, two documents merely share a collection
 WORDS_FOR_RELATED = 40  # from the start of a document, if there are no vectors to compare
@@ -152,7 +153,8 @@ class _Searcher:
         results, status = self._rerank(query, results)
         took = round(1000 * (time.perf_counter() - started), 2)
         if quality is not None:
-            quality = replace(quality, reranker_status=status)
+            hint = ASK_DOCUMENTS if quality.hint and not self._request.code else quality.hint
+            quality = replace(quality, hint=hint, reranker_status=status)
         return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
     def _rerank(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
