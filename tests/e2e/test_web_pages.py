@@ -352,6 +352,15 @@ def test_the_map_of_a_phone_fits_its_width_and_is_centred(page: Page) -> None:
     assert buttons["y"] + buttons["height"] <= box["y"]  # they cover no area
 
 
+def test_a_file_on_a_phone_begins_with_its_name(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/ui/file?path=bank.py")
+    name, outline = page.locator("h1").bounding_box(), page.locator(".outline").bounding_box()
+    assert name is not None
+    assert outline is not None
+    assert name["y"] + name["height"] <= outline["y"]
+
+
 def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
     page.goto("/ui/map")
     page.get_by_role("navigation", name="About the project").get_by_role("link", name="Patterns").click()
