@@ -361,6 +361,15 @@ def test_a_file_on_a_phone_begins_with_its_name(page: Page) -> None:
     assert name["y"] + name["height"] <= outline["y"]
 
 
+def test_the_field_of_a_token_fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/ui/health")
+    page.locator("main").evaluate("main => main.insertAdjacentHTML('beforeend', '<input id=\"token\" size=\"50\">')")
+    box = page.locator("#token").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 400
+
+
 def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
     page.goto("/ui/map")
     page.get_by_role("navigation", name="About the project").get_by_role("link", name="Patterns").click()
