@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ from starlette.testclient import TestClient
 from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
-from codeinfo.operations import OPERATIONS
+from codeinfo.operations import OPERATIONS, inputs_of
 from codeinfo.serve.auth import (
     CSP,
     MAX_BODY_BYTES,
@@ -27,6 +28,7 @@ from codeinfo.serve.auth import (
     read_token_file,
     set_cookie,
 )
+from codeinfo.shells.http_api import is_served, path_of
 from codeinfo.shells.http_views import code_lines, markdown_html
 
 
@@ -310,6 +312,23 @@ def test_files_outside_the_index_are_never_shown(tmp_path: Path, project: Path) 
             symbols = web.post("/api/v1/symbols", json={"path": path, "root": str(project)})
             assert symbols.status_code in (403, 404), path
         assert web.post("/api/v1/search", json={"query": "x", "paths": [str(tmp_path)]}).status_code == 404
+
+
+def test_no_operation_indexes_a_folder_that_a_request_names(tmp_path: Path, project: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.py").write_text("def swordfish(): ...\n")
+    (project / "link").symlink_to(outside)
+    with client(project) as web:
+        index(web, project)
+        for one in filter(is_served, OPERATIONS.values()):
+            texts = [item for item in inputs_of(one.request) if "str" in item.kind and not item.choices]
+            needed = {item.name: ["x"] if item.is_list else "x" for item in texts if item.required}
+            for item, folder in itertools.product(texts, (str(outside), str(project / "link"))):
+                values = {**needed, item.name: [folder] if item.is_list else folder}
+                web.post(path_of(one), json=values, headers=token())
+        known = web.post("/api/v1/projects", json={}).json()["projects"]
+    assert [found["root"] for found in known] == [str(project)]
 
 
 # --- what gets out ----------------------------------------------------------------------------------------------------

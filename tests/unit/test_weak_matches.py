@@ -100,6 +100,11 @@ def test_a_misspelt_name_is_answered_with_the_nearest(engine: Engine, project: P
     assert ask(engine, "payments", project).suggestions == (), "another form of a word that occurs is no mistake"
 
 
+def test_a_name_longer_than_all_known_ones_is_unknown(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "pay.py").write_text("def pay(): ...\n")
+    assert ask(engine, "authorise_the_remaining_payments", tmp_path).suggestions == ()
+
+
 def test_misspelt_words_of_a_question_are_answered_with_words_that_occur(engine: Engine, project: Path) -> None:
     found = ask(engine, "paymnet gatway", project)
     assert found.quality.status == "low_confidence"

@@ -256,8 +256,8 @@ class _Names:
             return
         for piece in _pieces(wanted):
             letters = piece.encode()
-            last = len(self._letters) - len(letters) + 1
-            same = np.ones(max(last, 0), bool)
+            last = max(0, len(self._letters) - len(letters) + 1)
+            same = np.ones(last, bool)
             for offset, letter in enumerate(letters):
                 same &= self._letters[offset : last + offset] == letter
             yield same.nonzero()[0]

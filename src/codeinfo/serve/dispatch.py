@@ -421,6 +421,8 @@ class Projects:
             placed["paths"] = tuple(self.root_of(name) for name in values.get("paths") or ("",))
         if "working_folder" in fields:
             placed["working_folder"] = self.root_of(values.get("working_folder", ""))
+        if "code" in fields:
+            placed["code"] = tuple(self.root_of(name) for name in values.get("code", ()))
         if "root" in fields:
             placed["root"] = self.root_of(values.get("root", ""))
             placed["path"] = file_within(placed["root"], values["path"])
