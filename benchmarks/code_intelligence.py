@@ -33,8 +33,7 @@ from code_speed import measure_all
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.graph.code_index import refresh_graph
-from codeinfo.graph.model import Graph
-from codeinfo.graph.reach import components
+from codeinfo.graph.model import Graph, components
 from codeinfo.model import Definition
 from codeinfo.operations.code import RefsRequest
 from codeinfo.sources.read import FolderFiles

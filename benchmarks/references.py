@@ -91,9 +91,12 @@ def _run_indexer(kind: str, project: str, home: Path, output: Path, arguments: t
     if not (programs / "scip-python").exists():
         (tools / "package.json").write_text("{}")
         subprocess.run(["npm", "install", "--silent", *PACKAGES], cwd=tools, check=True)
-    command = [str(programs / f"scip-{kind}"), "index", *arguments, "--output", str(output)]
-    command += ["--project-name", project] if kind == "python" else []
+    written = output.with_suffix(".part")  # what a failed run leaves is not taken for its result
+    command = [str(programs / f"scip-{kind}"), "index", *arguments, "--output", str(written)]
+    if kind == "python":  # asks git for a version otherwise, which a plain tree does not have
+        command += ["--project-name", project, "--project-version", "0"]
     subprocess.run(command, cwd=home, check=True, stdout=subprocess.DEVNULL)
+    written.rename(output)
 
 
 def _go_truth(output: Path) -> Truth:

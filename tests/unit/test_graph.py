@@ -13,10 +13,11 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.engine import code
-from codeinfo.graph import code_index, reach
-from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
-from codeinfo.graph.reach import components, cycles, hotspots
+from codeinfo.graph import code_index
+from codeinfo.graph.model import Edge, Graph, Links, centrality, components, cycles, dumps, loads
 from codeinfo.graph.survey import code_map
+from codeinfo.knowledge import history
+from codeinfo.knowledge.history import hotspots
 from codeinfo.languages.model import FileFacts
 from codeinfo.operations.code import (
     CallsRequest,
@@ -825,8 +826,8 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
 
         return call
 
-    logs = watched("log", reach._history)
-    monkeypatch.setattr(reach, "_history", logs)
+    logs = watched("log", history._count_changes)
+    monkeypatch.setattr(history, "_count_changes", logs)
     monkeypatch.setattr(code, "code_map", watched("map", code_map))
     monkeypatch.setattr(code, "hotspots", watched("hotspots", hotspots))
 

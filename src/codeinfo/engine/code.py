@@ -24,7 +24,7 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
-from codeinfo.graph.reach import MOST_HOTSPOTS, cycle_report, hotspots, impact_report, module_imports, unused_exports
+from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
     ReadBudget,
     UnknownName,
@@ -39,7 +39,7 @@ from codeinfo.graph.references import (
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.card import MOST_LISTED, file_context
-from codeinfo.knowledge.history import History
+from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
 from codeinfo.languages.model import is_inline_test
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, decode_stored, to_run

@@ -1,4 +1,4 @@
-"""The graph of a codebase: files, the edges that imports make between them, and how central each file is.
+"""The graph of a codebase: files, the edges that imports make between them, how central each file is, and cycles.
 
 Also `Unit`, a file with its definitions and imports for questions about names, the ids of what names mean, and the
 graph's serialization.
@@ -7,6 +7,7 @@ graph's serialization.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -391,6 +392,121 @@ def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, floa
     if not top:
         return {}
     return {paths[number]: round(float(value[number] / top), 4) for number in np.flatnonzero(value).tolist()}
+
+
+# --- cycles ----------------------------------------------------------------------------------------------------------
+
+_SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files are coupled
+
+
+class Cycle(Struct, frozen=True):
+    """A shortest cycle: `edges` lead from each file to the next and back to the first."""
+
+    edges: tuple[Edge, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(edge.source for edge in self.edges)
+
+    @property
+    def timing(self) -> str:
+        """When the last of its imports takes effect: nothing breaks before that."""
+        return max(edge.timing for edge in self.edges)
+
+    @property
+    def severity(self) -> str:
+        return "low" if self.timing else _SEVERITY.get(len(self.edges), "low")
+
+
+def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Groups of at least two files that reach each other (Tarjan's algorithm, without recursion)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    work: list[tuple[str, Iterator[str]]] = []
+    groups: list[tuple[str, ...]] = []
+
+    def enter(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        on_stack.add(node)
+        work.append((node, iter(following.get(node, ()))))
+
+    def leave(node: str) -> None:
+        cut = stack.index(node)
+        group = tuple(stack[cut:])
+        del stack[cut:]
+        on_stack.difference_update(group)
+        if len(group) > 1:
+            groups.append(group)
+
+    for root in following:
+        if root not in index:
+            enter(root)
+        while work:
+            node, successors = work[-1]
+            for successor in successors:
+                if successor not in index:
+                    enter(successor)
+                    break
+                if successor in on_stack:
+                    low[node] = min(low[node], index[successor])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    leave(node)
+    return groups
+
+
+def cycles(edges: Sequence[Edge]) -> list[Cycle]:
+    """For every file on a cycle a shortest one through it, without duplicates; shortest first.
+
+    There can be exponentially many cycles; these few cover every file that is on one, and every tight pair.
+    """
+    out: dict[str, dict[str, Edge]] = {}
+    for edge in edges:
+        if not edge.implicit:
+            out.setdefault(edge.source, {})[edge.target] = edge
+    found: dict[frozenset[str], Cycle] = {}
+    for group in components({source: list(targets) for source, targets in out.items()}):
+        inside = set(group)
+        for start in group:
+            pairs = [target for target in out[start] if target in inside and start in out.get(target, ())]
+            for target in pairs:
+                found.setdefault(frozenset((start, target)), _cycle([start, target], out))
+            if not pairs and (path := _shortest(start, out, inside)):
+                found.setdefault(frozenset(path), _cycle(path, out))
+    return sorted(found.values(), key=lambda cycle: (len(cycle.edges), cycle.files))
+
+
+def _cycle(path: list[str], out: Mapping[str, Mapping[str, Edge]]) -> Cycle:
+    """Rotated to start with the alphabetically first file."""
+    first = path.index(min(path))
+    turned = path[first:] + path[:first]
+    return Cycle(tuple(out[a][b] for a, b in zip(turned, [*turned[1:], turned[0]], strict=True)))
+
+
+def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str]) -> list[str]:
+    came_from: dict[str, str] = {}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        for target in out.get(node, ()):
+            if target == start:
+                path = [node]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
+            if target in inside and target not in came_from:
+                came_from[target] = node
+                queue.append(target)
+    return []
+
+
+# --- neighbours ------------------------------------------------------------------------------------------------------
 
 
 class Relations(Struct, frozen=True):

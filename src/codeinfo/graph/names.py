@@ -166,8 +166,7 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     symbols = _symbols(found) or _find_linked(index, unit, use)
     if symbols:
         return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-    rules = unit.facts.rules.names
-    is_explained = rules.explicit and not rules.implicit_self and index.defining(use.name)
+    is_explained = unit.facts.rules.names.explicit and index.defining(use.name)
     return _OTHER if found or is_explained else _UNKNOWN
 
 

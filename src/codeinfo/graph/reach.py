@@ -1,30 +1,20 @@
-"""Dependencies and the reach of a change: imports of a file, cycles, impact, unused exports, hotspots."""
+"""Dependencies and the reach of a change: imports of a file, cycles, impact, unused exports."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-
-from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, relations, same_stem
+from codeinfo.graph.model import Edge, Graph, components, cycles, relations, same_stem
 from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import STYLESHEETS, is_generated, is_migration, is_product
+from codeinfo.languages import is_product
 from codeinfo.languages.model import FileFacts, get_language
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations import code
-from codeinfo.ports import CodeFacts
-from codeinfo.sources.git import GitFailed, run, work_tree_of
-
-_SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files are coupled
-_COMMIT_MARK = "\x01"
-MOST_HOTSPOTS = 1000  # the largest limit
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _SERIES = 4  # classes in one folder whose names end in the same word
@@ -130,113 +120,6 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
 
 def _touches(paths: Iterable[str], below: str) -> bool:
     return any(lies_below(path, below) for path in paths)
-
-
-class Cycle(Struct, frozen=True):
-    """A shortest cycle: `edges` lead from each file to the next and back to the first."""
-
-    edges: tuple[Edge, ...]
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(edge.source for edge in self.edges)
-
-    @property
-    def timing(self) -> str:
-        """When the last of its imports takes effect: nothing breaks before that."""
-        return max(edge.timing for edge in self.edges)
-
-    @property
-    def severity(self) -> str:
-        return "low" if self.timing else _SEVERITY.get(len(self.edges), "low")
-
-
-def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Groups of at least two files that reach each other (Tarjan's algorithm, without recursion)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    work: list[tuple[str, Iterator[str]]] = []
-    groups: list[tuple[str, ...]] = []
-
-    def enter(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        on_stack.add(node)
-        work.append((node, iter(following.get(node, ()))))
-
-    def leave(node: str) -> None:
-        cut = stack.index(node)
-        group = tuple(stack[cut:])
-        del stack[cut:]
-        on_stack.difference_update(group)
-        if len(group) > 1:
-            groups.append(group)
-
-    for root in following:
-        if root not in index:
-            enter(root)
-        while work:
-            node, successors = work[-1]
-            for successor in successors:
-                if successor not in index:
-                    enter(successor)
-                    break
-                if successor in on_stack:
-                    low[node] = min(low[node], index[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    leave(node)
-    return groups
-
-
-def cycles(edges: Sequence[Edge]) -> list[Cycle]:
-    """For every file on a cycle a shortest one through it, without duplicates; shortest first.
-
-    There can be exponentially many cycles; these few cover every file that is on one, and every tight pair.
-    """
-    out: dict[str, dict[str, Edge]] = {}
-    for edge in edges:
-        if not edge.implicit:
-            out.setdefault(edge.source, {})[edge.target] = edge
-    found: dict[frozenset[str], Cycle] = {}
-    for group in components({source: list(targets) for source, targets in out.items()}):
-        inside = set(group)
-        for start in group:
-            pairs = [target for target in out[start] if target in inside and start in out.get(target, ())]
-            for target in pairs:
-                found.setdefault(frozenset((start, target)), _cycle([start, target], out))
-            if not pairs and (path := _shortest(start, out, inside)):
-                found.setdefault(frozenset(path), _cycle(path, out))
-    return sorted(found.values(), key=lambda cycle: (len(cycle.edges), cycle.files))
-
-
-def _cycle(path: list[str], out: Mapping[str, Mapping[str, Edge]]) -> Cycle:
-    """Rotated to start with the alphabetically first file."""
-    first = path.index(min(path))
-    turned = path[first:] + path[:first]
-    return Cycle(tuple(out[a][b] for a, b in zip(turned, [*turned[1:], turned[0]], strict=True)))
-
-
-def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str]) -> list[str]:
-    came_from: dict[str, str] = {}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        for target in out.get(node, ()):
-            if target == start:
-                path = [node]
-                while path[-1] != start:
-                    path.append(came_from[path[-1]])
-                return path[::-1]
-            if target in inside and target not in came_from:
-                came_from[target] = node
-                queue.append(target)
-    return []
 
 
 # --- impact --------------------------------------------------------------------------------------------------------
@@ -599,68 +482,3 @@ def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> b
     return unit is not None and any(
         one.qualified.startswith(inside) and _EXTENSION.search(one.signature) for one in unit.definitions
     )
-
-
-# --- hotspots ------------------------------------------------------------------------------------------------------
-
-
-class _Churn(Struct):
-    commits: int = 0
-    added: int = 0
-    removed: int = 0
-    authors: set[str] = field(default_factory=set)
-
-
-def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
-    """Computes as many as any request may ask for."""
-    try:
-        commits, churn = _history(root, days)
-    except GitFailed as failed:
-        return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
-    made = (is_generated, is_migration)
-    written = (file for file in facts.files() if file.kind == "code" and not any(one(file.path) for one in made))
-    logic = (file for file in written if file.language not in STYLESHEETS)
-    files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
-    definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
-    measured = []
-    for path, file in files.items():
-        lines = max(facts.lines(file.file_id), default=0)
-        measured.append((churn[path].commits * lines, lines, path, definitions[file.file_id]))
-    worst = max((weight for weight, *_ in measured), default=0)
-    found = [
-        code.Hotspot(
-            path=path,
-            commits=churn[path].commits,
-            added=churn[path].added,
-            removed=churn[path].removed,
-            lines=lines,
-            definitions=count,
-            authors=len(churn[path].authors),
-            score=round(weight / worst, 4) if worst else 0.0,
-        )
-        for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
-    ]
-    return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
-
-
-def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
-    """Commits, and churn by path relative to the root."""
-    if work_tree_of(str(root)) is None:
-        raise GitFailed("this folder is not in a git repository")
-    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", f"--format={_COMMIT_MARK}%ae")
-    output = run(root, ("log", *shape, f"--since={days} days ago"))
-    churn: dict[str, _Churn] = {}
-    commits, author = 0, ""
-    for item in output.split(b"\0"):
-        text = os.fsdecode(item).strip("\n")
-        if _COMMIT_MARK in text:
-            commits += 1
-            author, _, text = text.partition(_COMMIT_MARK)[2].partition("\n")
-        counts = text.strip("\n").split("\t")
-        if len(counts) == 3:
-            entry = churn.setdefault(counts[2], _Churn())
-            entry.commits += 1
-            entry.added += int(counts[0]) if counts[0].isdigit() else 0  # "-" for binary files
-            entry.removed += int(counts[1]) if counts[1].isdigit() else 0
-            entry.authors.add(author)
-    return commits, churn

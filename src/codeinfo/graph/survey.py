@@ -20,8 +20,8 @@ from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Graph, part_of
-from codeinfo.graph.reach import ROUTE, components, cycles
+from codeinfo.graph.model import Graph, components, cycles, part_of
+from codeinfo.graph.reach import ROUTE
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.model import FileFacts, get_language, language_family

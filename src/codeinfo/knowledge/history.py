@@ -1,9 +1,11 @@
-"""What a repository's history says: recent commits, when files last changed, who wrote which line and when."""
+"""What a repository's history says: recent commits, when files last changed, who wrote which line and when, and which
+large files change often."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, repeat
@@ -11,8 +13,12 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from codeinfo.globs import lies_below
 from codeinfo.knowledge.memory import COMMIT_DAYS, LOG_FORMAT
+from codeinfo.languages import STYLESHEETS, is_generated, is_migration
+from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
+from codeinfo.ports import CodeFacts
 from codeinfo.sources import git
 from codeinfo.sources.masking import mask
 
@@ -409,3 +415,71 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_mtime_ns, status.st_size
+
+
+# --- hotspots --------------------------------------------------------------------------------------------------------
+
+_COMMIT_MARK = "\x01"
+MOST_HOTSPOTS = 1000  # the largest limit
+
+
+class _Churn(Struct):
+    commits: int = 0
+    added: int = 0
+    removed: int = 0
+    authors: set[str] = field(default_factory=set)
+
+
+def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
+    """Computes as many as any request may ask for."""
+    try:
+        commits, churn = _count_changes(root, days)
+    except git.GitFailed as failed:
+        return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
+    made = (is_generated, is_migration)
+    written = (file for file in facts.files() if file.kind == "code" and not any(one(file.path) for one in made))
+    logic = (file for file in written if file.language not in STYLESHEETS)
+    files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
+    definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
+    measured = []
+    for path, file in files.items():
+        lines = max(facts.lines(file.file_id), default=0)
+        measured.append((churn[path].commits * lines, lines, path, definitions[file.file_id]))
+    worst = max((weight for weight, *_ in measured), default=0)
+    found = [
+        code.Hotspot(
+            path=path,
+            commits=churn[path].commits,
+            added=churn[path].added,
+            removed=churn[path].removed,
+            lines=lines,
+            definitions=count,
+            authors=len(churn[path].authors),
+            score=round(weight / worst, 4) if worst else 0.0,
+        )
+        for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
+    ]
+    return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
+
+
+def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
+    """Commits, and churn by path relative to the root."""
+    if git.work_tree_of(str(root)) is None:
+        raise git.GitFailed("this folder is not in a git repository")
+    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", f"--format={_COMMIT_MARK}%ae")
+    output = git.run(root, ("log", *shape, f"--since={days} days ago"))
+    churn: dict[str, _Churn] = {}
+    commits, author = 0, ""
+    for item in output.split(b"\0"):
+        text = os.fsdecode(item).strip("\n")
+        if _COMMIT_MARK in text:
+            commits += 1
+            author, _, text = text.partition(_COMMIT_MARK)[2].partition("\n")
+        counts = text.strip("\n").split("\t")
+        if len(counts) == 3:
+            entry = churn.setdefault(counts[2], _Churn())
+            entry.commits += 1
+            entry.added += int(counts[0]) if counts[0].isdigit() else 0  # "-" for binary files
+            entry.removed += int(counts[1]) if counts[1].isdigit() else 0
+            entry.authors.add(author)
+    return commits, churn

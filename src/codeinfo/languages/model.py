@@ -168,36 +168,41 @@ def is_package(definition: Definition) -> bool:
 
 
 class NameRules(Struct, frozen=True, kw_only=True):
-    """What a name may mean: scopes, receivers, visibility beyond the file."""
+    """What a name may mean, by the step of the resolution (graph/names.py, graph/scopes.py) that reads the rule."""
 
+    # a bare name, in its file (`resolve_bare`)
     explicit: bool = False  # a bare name that neither a scope nor an import explains is a local variable or a built-in
     implicit_self: bool = False  # members are in scope by their bare name; otherwise they need a receiver
-    open_types: bool = False  # members of a type may be in other files than the type itself
+    constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
+    tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
+    inline_modules: bool = False  # modules may be written inside a file
+    macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
+    linked: bool = False  # an exported function has one name in the whole program
+    whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
+    symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
+    # imports (`resolve_imported`, `is_from_outside`)
     imports_show: bool = False  # an imported name is written in the import, in the same spelling
     imports_open: bool = False  # an import without names opens a namespace
-    outside: Literal["", "types", "all"] = ""  # outside names that no variable shadows unseen
-    whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
     dotted_modules: bool = False  # `import a.b` binds the path a.b
-    tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
-    linked: bool = False  # an exported function has one name in the whole program
+    default_exports: bool = False  # a file may export something that those who import it name, or rename an export
+    outside: Literal["", "types", "all"] = ""  # outside names that no variable shadows unseen
+    # types and values (`find_member`, `evaluate`)
+    open_types: bool = False  # members of a type may be in other files than the type itself
     open_traits: bool = False  # a trait uses what its classes have
     inherited: frozenset[str] = frozenset()  # keywords for the base class; elsewhere variables
     decorators: bool = False  # a decorator may turn a function into something else
-    package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before its implementation
-    inline_modules: bool = False  # modules may be written inside a file
-    macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
-    elements: bool = False  # `<Name>` calls a component
-    main_mark: str = ""  # what marks a type as the program
+    # what a file offers to others (`facts_of`, `unused_exports`)
+    package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
-    default_exports: bool = False  # a file may export something that those who import it name, or rename an export
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods through those
     called_by_platform: bool = False  # module functions, many of which no code calls
-    constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
+    main_mark: str = ""  # what marks a type as the program
+    # calls without a bracket after the name (`_mark_invoked`)
     bare_calls: bool = False  # functions may be called without brackets
     block_calls: bool = False  # functions may be called with only a block: `transaction { … }`
-    symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
+    elements: bool = False  # `<Name>` calls a component
 
 
 class Language(Struct, frozen=True):

@@ -125,7 +125,7 @@ _JVM = (
             grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
         imports=_IMPORTS,
-        names=model.NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
+        names=model.NameRules(implicit_self=True, imports_show=True, outside="types"),
     ),
     model.language(
         "kotlin",
