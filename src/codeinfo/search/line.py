@@ -89,7 +89,7 @@ RRF_SEMANTIC = {
 }
 INTENT_MEANING = {intent: share / 0.6 for intent, share in RRF_SEMANTIC.items()}
 REPORT_RESULTS = 2  # of one file: a fault is often in two places
-NEXT_CHUNK = 0.65  # worth of a file's next chunk relative to its best, as a result of its own
+NEXT_CHUNK = 0.6  # worth of a file's next chunk relative to its best, as a result of its own
 TINY = 60  # weighted terms
 ROWS_PER_FILE = 2  # fetched per file: the best and the second
 READ_PAST_TESTS = 8  # if tests stand beside the code
