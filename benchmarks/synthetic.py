@@ -21,7 +21,7 @@ import numpy as np
 from codeinfo.models.builtin import MODEL, read_safetensors
 from codeinfo.store.database import Block, _block_checksum, chunk_id
 from codeinfo.store.layout import IndexFolder
-from codeinfo.store.segments import map_vectors, rows_checksum, write_vectors
+from codeinfo.store.segments import dequantize, map_vectors, quantize, rows_checksum, write_vectors
 
 VOCABULARY = 6000
 COMPOUND = 0.5  # of the identifiers, made of two words
@@ -157,11 +157,10 @@ def other_term(term: str, copy: int) -> str:
 def _moved(vectors: np.ndarray, copy: int) -> Iterator[np.ndarray]:
     chance = np.random.default_rng(copy)
     for start in range(0, len(vectors), 8192):
-        block = vectors[start : start + 8192].astype(np.float32)
+        block = dequantize(vectors[start : start + 8192])
         if copy:
             block += MOVED / block.shape[1] ** 0.5 * chance.standard_normal(block.shape, np.float32)
-            block /= np.linalg.norm(block, axis=1, keepdims=True)
-        yield block
+        yield quantize(block)
 
 
 class Cost(NamedTuple):

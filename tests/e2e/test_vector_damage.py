@@ -12,7 +12,7 @@ from durability_tools import STEADY, cli, digest, index_folder, index_manager, l
 
 from codeinfo.models.retrieval import ScriptedEmbedder
 
-NUMBER = 4  # bytes of a float32
+NUMBER = 4  # bytes of a float32: after its numbers, a stored vector has such a scale
 
 
 @pytest.fixture
@@ -29,6 +29,10 @@ def vector_file(project: Path) -> Path:
     return path
 
 
+def first_scale() -> int:
+    return ScriptedEmbedder().dimension
+
+
 def put_number(path: Path, position: int, number: float) -> None:
     with open(path, "r+b") as file:
         file.seek(position)
@@ -40,7 +44,7 @@ def put_number(path: Path, position: int, number: float) -> None:
 def test_a_number_that_no_vector_has_is_announced_and_healed(indexed: Path, number: float, place: str) -> None:
     clean, expected = digest(indexed), cli("search", STEADY, indexed, "--json").json["hits"]
     damaged = vector_file(indexed)
-    put_number(damaged, 0 if place == "first" else damaged.stat().st_size - NUMBER, number)
+    put_number(damaged, first_scale() if place == "first" else damaged.stat().st_size - NUMBER, number)
     found = cli("search", STEADY, indexed, "--json")
     assert found.code == 0, found.err
     assert [hit["path"] for hit in found.json["hits"]] == [hit["path"] for hit in expected]
@@ -60,7 +64,7 @@ def test_a_vector_that_is_far_too_long_is_healed(indexed: Path) -> None:
 
 
 def test_similar_heals_too(indexed: Path) -> None:
-    put_number(vector_file(indexed), 0, math.nan)
+    put_number(vector_file(indexed), first_scale(), math.nan)
     found = cli("similar", "module0003.py:4", "--path", indexed, "--json")
     assert found.code == 0, found.err
     assert found.json["hits"]
@@ -94,7 +98,7 @@ def test_a_merge_does_not_give_damage_a_checksum(indexed: Path) -> None:
 
 
 def test_vectors_of_a_renamed_file_are_reused_only_when_they_are_sound(indexed: Path) -> None:
-    put_number(vector_file(indexed), 0, math.nan)
+    put_number(vector_file(indexed), first_scale(), math.nan)
     (indexed / "module0000.py").rename(indexed / "renamed.py")
     upkeep = index_manager(indexed, ScriptedEmbedder())
     fresh = upkeep.refresh()
@@ -140,7 +144,7 @@ def test_damage_in_one_collection_does_not_condemn_the_others(indexed: Path, tmp
         (folder / "page.md").write_text(f"# The {name} harbour\n\nShips of the {name} harbour lie at anchor.\n")
         assert cli("docs", "add", folder).code == 0
     (damaged, *_) = sorted((tmp_path / "cache" / "documents").glob("indexes/first-*/v*/vectors-*"))
-    put_number(damaged, 0, math.nan)
+    put_number(damaged, first_scale(), math.nan)
     found = cli("docs", "search", "harbour", "--json")
     assert found.code == 0, found.err
     assert len(found.json["searches"][0]["results"]) == 3

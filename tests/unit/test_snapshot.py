@@ -43,12 +43,25 @@ def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: 
     chance = np.random.default_rng(rows)
     vectors, query = chance.normal(size=(rows, 8)).astype(np.float32), chance.normal(size=8).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors.astype(np.float16).astype(np.float32)  # as they are stored
+    vectors = segments.dequantize(segments.quantize(vectors))  # as they are stored
     monkeypatch.setattr(snapshot, "_MANY_ROWS", 2)
     with stored(tmp_path / "index", vectors).snapshot() as view:
         found = view.cosines(query)
     assert found is not None
     assert found.tolist() == pytest.approx((vectors @ query).tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("numbers", [1, 8, 256, 1536])
+def test_quantized_vectors_are_close_and_stored_again_as_the_same_bytes(numbers: int) -> None:
+    """A reused vector must not change with every rebuild."""
+    vectors = np.random.default_rng(numbers).normal(size=(300, numbers)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[7] = 0  # a text without a known word
+    rows = segments.quantize(vectors)
+    found = segments.dequantize(rows)
+    assert abs(found @ found[0] - vectors @ vectors[0]).max() < 0.02
+    assert np.linalg.norm(found, axis=1).tolist() == pytest.approx([0.0 if at == 7 else 1.0 for at in range(300)])
+    assert segments.quantize(found).tobytes() == rows.tobytes()
 
 
 @pytest.mark.parametrize("signs_from", [1, 15, 1000], ids=["all with signs", "one segment with signs", "none"])
@@ -109,7 +122,7 @@ def test_signs_that_are_not_those_of_the_vectors_are_damage(tmp_path: Path, monk
     monkeypatch.setattr(segments, "SIGNS_FROM", 1)
     store = stored(tmp_path / "index", np.eye(70, dtype=np.float32))
     (file,) = store.folder.glob("vectors-*")
-    assert file.stat().st_size == 70 * 70 * 2 + 70 * 2 * 8
+    assert file.stat().st_size == 70 * (70 + 4) + 70 * 2 * 8
     store.verify()
     content = bytearray(file.read_bytes())
     content[-1] ^= 1

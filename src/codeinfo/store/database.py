@@ -81,7 +81,11 @@ def refuse_marked(folder: Path) -> None:
     raise BuildDamaged(folder, problem)
 
 
-VECTOR_BYTES = 2  # per number: as float16 half the size, and the first ten results are the same
+SCALE_BYTES = 4  # of a stored vector, after its numbers of one byte each
+
+
+def vector_bytes(rows: int, dimension: int) -> int:
+    return rows * (dimension + SCALE_BYTES)
 
 
 def sign_bytes(rows: int, dimension: int) -> int:
@@ -91,7 +95,7 @@ def sign_bytes(rows: int, dimension: int) -> int:
 
 def check_vector_file(path: Path, rows: int, dimension: int) -> bool:
     """Whether the signs follow the vectors; a file of any other size is damaged."""
-    vectors = rows * dimension * VECTOR_BYTES
+    vectors = vector_bytes(rows, dimension)
     try:
         size = path.stat().st_size
         if size not in (vectors, vectors + sign_bytes(rows, dimension)):
@@ -302,7 +306,7 @@ class Connections:
     def _open(self, flags: int, name: str = "") -> apsw.Connection:
         db = apsw.Connection(name or str(self._path), flags=flags)
         db.set_busy_timeout(BUSY_MS)
-        db.execute("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; PRAGMA mmap_size = 268435456")
+        db.execute("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; PRAGMA mmap_size = 67108864")
         return db
 
     def _acquire(self) -> apsw.Connection:
@@ -411,7 +415,7 @@ def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator
         raise
 
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 # One build serves a family: the work trees and revisions of one repository. A file is a path with a content; its parse
 # is stored once. A tree is a set of files, its entries. A changed file gets a new id, and ids are never reused:

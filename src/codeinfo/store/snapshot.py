@@ -43,21 +43,21 @@ from codeinfo.store.segments import (
     count_rows,
     decode_lists,
     decode_posting,
+    dequantize,
     live_row_map,
     load_signs,
     map_vectors,
+    numbers_of,
     pack_signs,
     places_among,
     read_signs,
     rows_checksum,
     run_starts,
+    scales_of,
 )
 
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
-# How float16 is read as float32: by how many bits it is shifted, which of them count, and what it is divided by.
-_HALF_SHIFT, _HALF_BITS, _HALF_SCALE = 13, np.int32(-0x70002000), np.float32(2.0**112)
-_HALF_EXPONENT = np.int16(0x7C00)  # all its bits are set in numbers that are not finite
 _MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, without a pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
@@ -69,7 +69,7 @@ class Segment(Struct, frozen=True):
     first_row: int
     live_rows: int
     row_map: NDArray[np.int32] | None
-    vectors: NDArray[np.float16] | None
+    vectors: NDArray[np.int8] | None  # as `quantize` returns them
     vector_file: Path
 
 
@@ -168,7 +168,7 @@ class StoredVectors:
         self._places = {segment: self._places.get(segment) or _Places.of(db, segment) for segment in listed}
         for segment, (count, vector_file, dimension) in listed.items():
             if (rows := self._places[segment].rows(file_id)) is not None:
-                found = map_vectors(self._folder / vector_file, count, dimension)[rows].astype(np.float32)
+                found = dequantize(map_vectors(self._folder / vector_file, count, dimension)[rows])
                 with np.errstate(invalid="ignore", over="ignore"):
                     lengths = np.linalg.norm(found, axis=1)
                 if _first_beyond(lengths, _LONGEST) is not None:
@@ -295,7 +295,7 @@ class SqliteSnapshot:
         if not self._has_vectors():
             return None
         result = np.zeros(len(self.row_file), np.uint16)
-        for stored, (asked,) in zip(self._signs(), pack_signs(query.astype(np.float16)[None]), strict=True):
+        for stored, (asked,) in zip(self._signs(), pack_signs(query[None]), strict=True):
             result += np.bitwise_count(stored ^ asked)
         return result
 
@@ -323,7 +323,8 @@ class SqliteSnapshot:
             raise BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
-        pieces = [(places, vectors[own]) for places, vectors, own in self._locate_rows(np.asarray(rows, np.int64))]
+        located = self._locate_rows(np.asarray(rows, np.int64))
+        pieces = [(places, dequantize(vectors[own])) for places, vectors, own in located]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
         for places, found in pieces:
             result[places] = found
@@ -331,7 +332,7 @@ class SqliteSnapshot:
 
     def _locate_rows(
         self, rows: NDArray[np.integer]
-    ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
+    ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.int8], NDArray[np.integer]]]:
         """For each segment that has some of `rows`: their positions in that, its vectors, and which of those they
         are."""
         segments = self._arrays.segments
@@ -422,12 +423,12 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
     packed = []
     for segment in segments:
         if segment.vectors is not None and segment.live_rows:
-            own = read_signs(segment.vector_file, *segment.vectors.shape)
+            own = read_signs(segment.vector_file, *numbers_of(segment.vectors).shape)
             packed.append(own if segment.row_map is None else own[:, segment.row_map >= 0])
     return packed[0] if len(packed) == 1 else np.concatenate(packed, axis=1)
 
 
-def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+def _multiply(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
     """Every row with the query; many rows in two threads, since one would wait for memory most of the time."""
     middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
     if middle:
@@ -438,23 +439,16 @@ def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: 
         other.join()
 
 
-def _multiply_rows(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Some rows at a time: the converted values stay in the processor's cache.
-
-    On x86-64 numpy converts float16 number by number. Shifted to where float32 has its exponent and its sign, the same
-    bits are the number divided by 2¹¹², which a larger query makes up for: equal products in a third of the time.
-    """
-    larger = query * _HALF_SCALE
-    buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), vectors.shape[1]), np.int32)
+def _multiply_rows(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+    """Some rows at a time: the converted values stay in the processor's cache."""
+    buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), len(query)), np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        halves = vectors[start : start + _ROWS_AT_ONCE].view(np.int16)
-        own, shifted = result[start : start + len(halves)], buffer[: len(halves)]
-        np.left_shift(halves, _HALF_SHIFT, out=shifted, dtype=np.int32)
-        np.bitwise_and(shifted, _HALF_BITS, out=shifted)  # without the copies of the sign beside it
-        np.dot(shifted.view(np.float32), larger, own)
-        exponents = halves & _HALF_EXPONENT
-        if exponents.max(initial=0) == _HALF_EXPONENT:
-            own[(exponents == _HALF_EXPONENT).any(axis=1)] = np.nan  # infinite or NaN
+        rows = vectors[start : start + _ROWS_AT_ONCE]
+        own, numbers = result[start : start + len(rows)], buffer[: len(rows)]
+        np.copyto(numbers, numbers_of(rows))
+        np.dot(numbers, query, own)
+        with np.errstate(invalid="ignore", over="ignore"):  # of a damaged scale: see `_check_products`
+            own *= scales_of(rows)
 
 
 # --- reading an index as a whole: whether it is sound, and what it contains -------------------------------------------
@@ -582,11 +576,11 @@ def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
             yield term.encode() + b"".join(column[sorted_rows].tobytes() for column in columns)
 
 
-def _vectors(arrays: Arrays) -> NDArray[np.float16]:
-    """One row per chunk; empty if the index is keyword-only."""
+def _vectors(arrays: Arrays) -> NDArray[np.int8]:
+    """One row per chunk, as stored; empty if the index is keyword-only."""
     blocks = []
     for segment in (segment for segment in arrays.segments if segment.live_rows):
         if segment.vectors is None:
-            return np.zeros((len(arrays.row_file), 0), np.float16)
+            return np.zeros((len(arrays.row_file), 0), np.int8)
         blocks.append(segment.vectors if segment.row_map is None else segment.vectors[segment.row_map >= 0])
-    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.float16)
+    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.int8)

@@ -349,10 +349,10 @@ class SqliteStore:
         touched: Sequence[SourceFile],
         reused: Sequence[tuple[SourceFile, int]] = (),
     ) -> None:
-        from codeinfo.store.segments import insert_files, remove_entries, reuse_files, write_vectors
+        from codeinfo.store.segments import insert_files, quantize, remove_entries, reuse_files, write_vectors
 
         with translate_errors(self.folder):
-            vectors = write_vectors(self.folder, [file.vectors for file in files if file.vectors is not None])
+            vectors = write_vectors(self.folder, [quantize(file.vectors) for file in files if file.vectors is not None])
         with self._writing() as db:
             replaced = (*(file.source.path for file in files), *(source.path for source, _ in reused))
             remove_entries(db, self._tree, (*removed, *replaced))
@@ -430,7 +430,7 @@ class SqliteStore:
     def _remove_orphans(self) -> None:
         with self._connections.reading() as db:
             listed = {row[0] for row in db.execute("SELECT vector_file FROM segments")}
-        for path in self.folder.glob("vectors-*.f16"):
+        for path in self.folder.glob("vectors-*.i8"):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
 
