@@ -343,6 +343,15 @@ def test_every_result_can_be_shown_to_people(row: Operation) -> None:
     assert row.request in LIVE or render.dispatch(row.result) is not render.dispatch(object)
 
 
+def test_every_field_for_a_path_says_what_it_names() -> None:
+    """Servers resolve it for their clients, and refuse what these may not name."""
+    paths = {"path", "paths", "root", "working_folder", "sources", "source", "folder", "file"}
+    for row in OPERATIONS.values():
+        for item in inputs_of(row.request) if row.group != "local" else ():
+            if item.name in paths or item.metavar in ("DIR", "FOLDER", "FILE"):
+                assert item.names, f"{row.request.__name__}.{item.name}"
+
+
 def test_every_field_of_a_request_is_read_somewhere() -> None:
     """`.<field>` in a file that names the request; how a result is shown is read in `cli`, for all of them."""
     sources = {name(path): path.read_text() for path in MODULES if package_of(path) != "operations"}

@@ -30,7 +30,6 @@ from codeinfo.operations import OPERATIONS
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app, make_state
-from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import MCP_PATH, make_service
 from codeinfo.shells.mcp_protocol import (
     HEADER_MISMATCH,
@@ -371,7 +370,7 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
                 assert not reply.is_error, f"{words}: {text_of(reply.content[0])}"
                 replies = [reply_of(reply)]
                 for shell in ("command", "api"):
-                    if shell == "api" and operation_of(words) in NOT_SERVED:
+                    if shell == "api" and not OPERATIONS[operation_of(words)].is_served:
                         continue
                     if words in RESTORED:
                         by_command(RESTORED[words], ids[1])

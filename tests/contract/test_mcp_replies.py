@@ -289,8 +289,10 @@ def test_a_server_elsewhere_sees_paths_as_its_client_does(
     assert call(shared, "docs_add", sources=["guide.md"], name="guide")["reports"]
     assert call(shared, "reingest_repository", sourceId="project")["status"] == "completed"
     assert call(shared, "search_codebase", query="parse_header")["results"][0]["file"].startswith("headers.py")
-    placed = shared._dispatcher.projects.resolve_paths(DocsAddRequest(("git@host:a/b", "https://host/a.md", "a.md")))
+    placed = shared._dispatcher.projects.place(DocsAddRequest(("git@host:a/b", "https://host/a.md", "a.md")))
     assert placed.sources == ("git@host:a/b", "https://host/a.md", f"{project}/a.md")
+    found = call(shared, "docs_search", queries=["parse_header"], code=["."])["searches"][0]["results"]
+    assert found[0]["document"] == "headers.py"
 
 
 def test_hints_say_what_a_tool_does() -> None:

@@ -18,6 +18,8 @@ import pytest
 from codeinfo import errors
 from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 from codeinfo.operations import search
+from codeinfo.operations.answers import AgentRunRequest
+from codeinfo.operations.base import EmptyRequest
 from codeinfo.shells import cli
 
 HIT = Hit(
@@ -364,6 +366,13 @@ def test_sigterm_is_like_ctrl_c(engine: Scripted) -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert cli.run(["search", "q"]) == 130
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_settings_come_from_the_project_that_a_request_names(tmp_path: Path) -> None:
+    assert cli._project_folder(AgentRunRequest("reviewer", working_folder=str(tmp_path))) == tmp_path
+    assert cli._project_folder(search.SearchRequest("x", (str(tmp_path), "elsewhere"))) == tmp_path
+    assert cli._project_folder(search.WhyRequest(str(tmp_path / "a.py"))) == tmp_path
+    assert cli._project_folder(EmptyRequest()) == Path(".")
 
 
 def test_a_note_about_settings_is_printed_once(codeinfo: Any, tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ WRONG: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("/tools/vector-search", {"query": "x", "more": 1}, 400, "VALIDATION_FAILED"),
     ("/tools/vector-search", {"query": "x", "repository": "nobody"}, 404, "REPO_NOT_FOUND"),
     ("/api/v1/search", {"query": "x", "paths": ["nobody"]}, 404, "REPO_NOT_FOUND"),
+    ("/api/v1/docs/search", {"queries": ["x"], "code": ["nobody"]}, 404, "REPO_NOT_FOUND"),
     ("/api/v1/search", {"query": "x", "limit": 0}, 400, "VALIDATION_FAILED"),
     ("/api/v1/grep", {"pattern": "(a", "regex": True}, 400, "VALIDATION_FAILED"),
     ("/api/v1/symbols", {"path": "../x"}, 403, "FOLDER_REFUSED"),
@@ -137,6 +138,22 @@ def test_ast_tools_name_things_as_the_contract_does(web: TestClient) -> None:
     assert web.post("/tools/ast-call-graph", json={"symbol": "transfer"}).status_code == 200
     assert web.post("/tools/ast-module-imports", json={"file": "teller.py"}).json()["imports"][0]["module"] == "bank"
     assert web.post("/tools/ast-find-references", json={"name": "Account"}).json()["usageCount"] >= 2
+
+
+def test_all_projects_are_searched_when_asked_for(web: TestClient) -> None:
+    found = web.post("/api/v1/search", json={"query": "transfer money", "all_projects": True}).json()
+    assert found["hits"][0]["path"] == "bank.py"
+
+
+def test_documents_are_searched_together_with_code_of_known_projects_only(web: TestClient, tmp_path: Path) -> None:
+    def search(code: str) -> Any:
+        return web.post("/api/v1/docs/search", json={"queries": ["transfer money"], "code": [code]}).json()
+
+    assert search("bank")["searches"][0]["results"][0]["document"] == "bank.py"
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "diary.py").write_text("def transfer_money():\n    return 'in secret'\n")
+    assert search(str(own))["error"]["code"] == "REPO_NOT_FOUND"
 
 
 def test_what_is_wrong_is_in_the_details(web: TestClient) -> None:

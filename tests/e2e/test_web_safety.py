@@ -28,7 +28,7 @@ from codeinfo.serve.auth import (
     read_token_file,
     set_cookie,
 )
-from codeinfo.shells.http_api import is_served, path_of
+from codeinfo.shells.http_api import path_of
 from codeinfo.shells.http_views import code_lines, markdown_html
 
 
@@ -321,7 +321,7 @@ def test_no_operation_indexes_a_folder_that_a_request_names(tmp_path: Path, proj
     (project / "link").symlink_to(outside)
     with client(project) as web:
         index(web, project)
-        for one in filter(is_served, OPERATIONS.values()):
+        for one in (one for one in OPERATIONS.values() if one.is_served):
             texts = [item for item in inputs_of(one.request) if "str" in item.kind and not item.choices]
             needed = {item.name: ["x"] if item.is_list else "x" for item in texts if item.required}
             for item, folder in itertools.product(texts, (str(outside), str(project / "link"))):

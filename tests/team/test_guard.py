@@ -24,7 +24,7 @@ from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
 from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Authenticator, TeamGuard, is_open
 from codeinfo.shells.http_api import TeamRoute, path_of
 from codeinfo.shells.http_team import local_address
-from codeinfo.shells.mcp import NOT_OVER_NETWORK
+from codeinfo.shells.mcp import is_offered_to_all
 from codeinfo.shells.mcp_tools import choose_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
@@ -155,6 +155,8 @@ def test_the_server_s_own_files_are_out_of_reach(web: TestClient, database: Team
                 "message": f"no project {name} is indexed",
                 "next": "`projects` lists what you may see",
             }
+    reply = web.post("/api/v1/memory/list", json={}, headers=ann)
+    assert SEEN in reply.text, "the only project that she may see"
     for given in (str(project / "bank.py"), "../bank.py", "/etc/passwd"):
         reply = web.post("/api/v1/symbols", json={"path": given, "root": SEEN}, headers=ann)
         assert reply.json()["error"]["code"] == "FOLDER_REFUSED", reply.text
@@ -208,11 +210,12 @@ def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestC
         assert call_mcp(web, {}, "tools/call", "/mcp/all", name=tool.name, arguments={}).status_code == 401
         if tool.operation not in TEAM_OPERATIONS:
             reported = call_mcp(web, ann, "tools/call", "/mcp/all", name=tool.name, arguments={})
-            reason = "unknown tool" if tool.operation in NOT_OVER_NETWORK else NOT_OFFERED[tool.operation]
+            offered = is_offered_to_all(OPERATIONS[tool.operation])
+            reason = NOT_OFFERED[tool.operation] if offered else "unknown tool"
             assert reason in reported["error"]["message"], tool.name
     listed = {one["name"] for one in call_mcp(web, ann, "tools/list", "/mcp/all")["result"]["tools"]}
-    offered = TEAM_OPERATIONS.keys() - NOT_OVER_NETWORK
-    assert listed == {tool.name for tool in tools if tool.operation in offered}
+    both = {name for name in TEAM_OPERATIONS if is_offered_to_all(OPERATIONS[name])}
+    assert listed == {tool.name for tool in tools if tool.operation in both}
     assert call_mcp(web, ann, "resources/list")["result"]["resources"] == []
     assert "error" in call_mcp(web, ann, "resources/read", uri="codebase://context")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import Arg, EmptyRequest, Folders, Opt, registry
+from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, registry
 
 OPERATIONS, _operation = registry(group="answers", section="Conversations, agents, models")
 
@@ -233,6 +233,7 @@ class AgentRunRequest(Struct, frozen=True):
             "The folder it works on, the current one by default; its tools cannot leave it.",
             short="w",
             metavar="DIR",
+            names=PROJECT,
         ),
     ] = "."
     command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""

@@ -6,7 +6,7 @@ A request carries the description of its operation in its docstring, and its fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
 from inspect import cleandoc, signature
@@ -40,11 +40,16 @@ class Input(Struct, frozen=True):
     argument: bool = False  # positional where a shell has positions
     short: str = ""  # an extra one-letter option
     metavar: str = ""
+    names: str = ""  # what a client may call by its own name or path: one of the next four
 
     @property
     def is_list(self) -> bool:
         return self.kind.startswith("tuple")
 
+
+# What the text of a field names: the project that the request is about, by any folder in it; further projects; a file
+# of the project; any file or address.
+PROJECT, PROJECTS, FILE, SOURCE = "project", "projects", "file", "source"
 
 # What shells know about a request's field besides its name and type: an `Arg` is positional on a command line, an `Opt`
 # is named.
@@ -54,10 +59,14 @@ Arg = partial(Input, "", argument=True)
 # Fields that many requests have.
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
 # A folder or file means that part of its project; none means the whole project around the current folder.
-Folders = Annotated[tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.")]
-Indexed = Annotated[tuple[str, ...], Arg("Projects, each given by any folder in it; the one you are in by default.")]
+Folders = Annotated[
+    tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.", names=PROJECT)
+]
+Indexed = Annotated[
+    tuple[str, ...], Arg("Projects, each given by any folder in it; the one you are in by default.", names=PROJECT)
+]
 Revision = Annotated[str, Opt("Look in this git revision, without checking it out.", metavar="REV")]
-Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR")]
+Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR", names=PROJECT)]
 
 
 class EmptyRequest(Struct, frozen=True):
@@ -117,6 +126,11 @@ class Operation(Struct, frozen=True):
     falls_short: Callable[[Any], bool] | None = None  # whether a result is less than success: exit code 3
 
     @property
+    def is_served(self) -> bool:
+        """Whether servers offer it to clients on other machines: not if it reads what the caller names anywhere."""
+        return self.group != "local" and not field_naming(SOURCE, self.request)
+
+    @property
     def shows_project(self) -> bool:
         """Whether its result depends on the state of a project named by the request."""
         return self.group in _READ_INDEX or self.name in _ANSWER_FROM_INDEX
@@ -173,16 +187,18 @@ def inputs_of(request: type) -> tuple[Input, ...]:
     return tuple(inputs)
 
 
-def folder_field(request: type) -> str:
-    """The field that names the project's folder, "" if there is none. A required path is a file in it."""
-    optional = {item.name for item in inputs_of(request) if not item.required}
-    return next((name for name in ("root", "paths", "path", "working_folder") if name in optional), "")
+def field_naming(what: str, request: type) -> str:
+    """The field of a request that names the project (a file, a source), "" if there is none."""
+    return next((item.name for item in inputs_of(request) if item.names == what), "")
 
 
-def rename_input(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
-    """A field under other names: the first is shown, the others are accepted."""
-    shown, *aliases = names.get(item.name, (item.name,))
-    return replace(item, name=shown, aliases=tuple(aliases))
+def rename_inputs(items: Iterable[Input], names: Mapping[str, tuple[str, ...]]) -> dict[str, Input]:
+    """Arguments for the fields of a request: of a field's `names` the first is shown, the others are accepted."""
+    return {item.name: _rename(item, *names.get(item.name, (item.name,))) for item in items}
+
+
+def _rename(item: Input, shown: str, *aliases: str) -> Input:
+    return replace(item, name=shown, aliases=aliases)
 
 
 def skipped_something(response: Any) -> bool:

@@ -11,15 +11,17 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Limit, Opt, Revision, registry
+from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Revision, registry
 
 OPERATIONS, _operation = registry(group="code", section="Code")
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
 
-Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.")]
-Root = Annotated[str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER")]
+Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.", names=PROJECT)]
+Root = Annotated[
+    str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER", names=PROJECT)
+]
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
@@ -52,7 +54,7 @@ class SymbolList(Struct, frozen=True):
 class SymbolsRequest(Struct, frozen=True):
     """List what a file or folder defines."""
 
-    path: Annotated[str, Arg("The file, or a folder for all files below it.")]
+    path: Annotated[str, Arg("The file, or a folder for all files below it.", names=FILE)]
     kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
     limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
     root: Root = ""
@@ -229,7 +231,7 @@ class ImportsRequest(Struct, frozen=True):
     Each import is resolved to a file, external, or counted as unresolved.
     """
 
-    path: Annotated[str, Arg("The file.")]
+    path: Annotated[str, Arg("The file.", names=FILE)]
     limit: Limit = 200
     root: Root = ""
     refresh: Refresh = True
@@ -349,7 +351,7 @@ class ImpactReport(Struct, frozen=True):
 class ImpactRequest(Struct, frozen=True):
     """Show what a change to a file may affect."""
 
-    path: Annotated[str, Arg("The file to be changed.")]
+    path: Annotated[str, Arg("The file to be changed.", names=FILE)]
     hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
     limit: Limit = 20
     root: Root = ""

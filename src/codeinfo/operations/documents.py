@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ModelName, ProviderName, ShowTrace
-from codeinfo.operations.base import Arg, Limit, Opt, registry, skipped_something
+from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, registry, skipped_something
 
 OPERATIONS, _operation = registry(group="documents", section="Documents")
 
@@ -17,7 +17,8 @@ DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
 OnlyCollections = Annotated[tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")]
 OnlyDocuments = Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")]
 ContextProject = Annotated[
-    str, Opt("The project whose context.json is used in addition to your own collections.", metavar="DIR")
+    str,
+    Opt("The project whose context.json is used in addition to your own collections.", metavar="DIR", names=PROJECT),
 ]
 MAX_QUERIES = 10
 
@@ -57,7 +58,9 @@ class DocsAddRequest(Struct, frozen=True):
     A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.
     """
 
-    sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
+    sources: Annotated[
+        tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.", names=SOURCE)
+    ]
     name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
     globs: OnlyDocuments = ()
@@ -237,7 +240,7 @@ class DocsSearchRequest(Struct, frozen=True):
         tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
     ]
     collections: OnlyCollections = ()
-    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
+    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR", names=PROJECTS)] = ()
     limit: Limit = 10
     max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
     hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Opt, Project, registry
+from codeinfo.operations.base import PROJECT, Arg, Opt, Project, registry
 
-ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.")]
+ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.", names=PROJECT)]
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
 _MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 PATTERN_CATEGORIES = (

@@ -8,7 +8,18 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Opt, Revision, registry, skipped_something
+from codeinfo.operations.base import (
+    FILE,
+    PROJECT,
+    Arg,
+    Folders,
+    Indexed,
+    Limit,
+    Opt,
+    Revision,
+    registry,
+    skipped_something,
+)
 
 OPERATIONS, _operation = registry()
 
@@ -132,7 +143,9 @@ class SimilarRequest(Struct, frozen=True):
     """
 
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
-    path: Annotated[str, Opt("Only results from this folder; the whole project you are in by default.")] = ""
+    path: Annotated[
+        str, Opt("Only results from this folder; the whole project you are in by default.", names=PROJECT)
+    ] = ""
     limit: Limit = 10
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
@@ -230,7 +243,7 @@ class WhyRequest(Struct, frozen=True):
     Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…
     """
 
-    path: Annotated[str, Arg("The file or folder in question.")]
+    path: Annotated[str, Arg("The file or folder in question.", names=FILE)]
 
 
 class Cleared(Struct, frozen=True):
@@ -474,7 +487,8 @@ class AnswerEvalRequest(Struct, frozen=True):
 
     suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
     paths: Annotated[
-        tuple[str, ...], Opt("The folders the questions are about; the project you are in by default.", metavar="DIR")
+        tuple[str, ...],
+        Opt("The folders the questions are about; the project you are in by default.", metavar="DIR", names=PROJECT),
     ] = ()
     provider: ProviderName = ""
     model: ModelName = ""

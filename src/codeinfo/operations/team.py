@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.base import Arg, EmptyRequest, Limit, Opt, registry
+from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Limit, Opt, registry
 
 OPERATIONS, _operation = registry(group="local", section="A team's server")
 
@@ -34,7 +34,7 @@ class PushRequest(Struct, frozen=True):
     It becomes a tree of the project that you alone see. What the server lacks is parsed and embedded here.
     """
 
-    path: Annotated[str, Arg("The folder; the project you are in by default.")] = ""
+    path: Annotated[str, Arg("The folder; the project you are in by default.", names=PROJECT)] = ""
     to: Annotated[str, Opt("The team's server; store.server by default.", metavar="SERVER")] = ""
     name: Annotated[str, Opt("What to call the tree; the folder's name by default.")] = ""
     project: Annotated[str, Opt("The project; that of the folder's git remote by default.")] = ""

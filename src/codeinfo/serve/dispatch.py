@@ -22,7 +22,19 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.model import CollectionState, Reflects, jsonable
-from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Listener, Operation, Progress, inputs_of
+from codeinfo.operations.base import (
+    FILE,
+    MAX_TEXT_CHARS,
+    PROJECT,
+    PROJECTS,
+    SOURCE,
+    Input,
+    Listener,
+    Operation,
+    Progress,
+    field_naming,
+    inputs_of,
+)
 from codeinfo.operations.clients import Project
 from codeinfo.serve.team import check_offered, team_file, team_project
 from codeinfo.team.access import describe_use, request_user, visible_projects
@@ -374,21 +386,35 @@ class Projects:
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
 
-    def resolve_paths(self, request: Asked) -> Asked:
-        """The request with the client's paths resolved against its working folder."""
-        fields = request.__struct_fields__ if self.folder else ()
+    def place(self, request: Asked) -> Asked:
+        """The request with projects by their roots and files by their paths, as far as its client may name them."""
         placed: Values = {}
-        for name in ("root",) if "root" in fields else ("path", "paths", "working_folder", "sources"):
-            if name in fields:
-                value = getattr(request, name)
-                if isinstance(value, str):
-                    placed[name] = self._from_folder(value)
-                else:
-                    placed[name] = tuple(self._from_folder(path) for path in value or ("",))
+        resolve = {PROJECT: self.root_of, PROJECTS: self.root_of, SOURCE: self._from_folder}
+        for item in inputs_of(type(request)):
+            if item.names in resolve:
+                given = getattr(request, item.name)
+                texts = given if item.is_list else (given,)
+                if item.names == PROJECT and given == item.default and not getattr(request, "all_projects", False):
+                    texts = ("",)
+                found = tuple(map(resolve[item.names], texts))
+                if any(found):  # otherwise it is our own working folder
+                    placed[item.name] = found if item.is_list else found[0]
+        if file := field_naming(FILE, type(request)):
+            project = placed.get(field_naming(PROJECT, type(request)))
+            placed[file] = self._place_file(getattr(request, file), project)
         return replace(request, **placed) if placed else request
 
+    def _place_file(self, path: str, root: str | None) -> str:
+        """A file of the project at `root`, relative to it; without one, of a project that is known."""
+        if self.here is None and request_user() is None:
+            return path if root else self._from_folder(path)
+        if root:
+            return file_within(root, path)
+        root = self.project_around(path)
+        return f"{root}/{file_within(root, path)}"
+
     def _from_folder(self, path: str) -> str:
-        if "://" in path or path.startswith("git@"):
+        if not self.folder or "://" in path or path.startswith("git@"):
             return path
         return os.path.join(self.folder, os.path.expanduser(path)).rstrip("/") or "/"
 
@@ -411,34 +437,21 @@ class Projects:
         holders = [identity for identity in known if path.removeprefix("//").startswith(f"{identity}/")]
         return self.root_of(max(holders, key=len, default=""))
 
-    def place(self, request: type, values: Mapping[str, Any]) -> Values:
-        """The values with every folder replaced by the root of a known project, and every file by its path in one."""
-        placed = dict(values)
-        fields = {item.name: item for item in inputs_of(request)}
-        if "all_projects" in fields and request_user() is not None and not values.get("paths"):
-            placed |= {"paths": (), "all_projects": True}  # callers search what they can see
-        elif "paths" in fields:
-            placed["paths"] = tuple(self.root_of(name) for name in values.get("paths") or ("",))
-        if "working_folder" in fields:
-            placed["working_folder"] = self.root_of(values.get("working_folder", ""))
-        if "code" in fields:
-            placed["code"] = tuple(self.root_of(name) for name in values.get("code", ()))
-        if "root" in fields:
-            placed["root"] = self.root_of(values.get("root", ""))
-            placed["path"] = file_within(placed["root"], values["path"])
-        elif "path" in fields and fields["path"].required:  # a file of a project
-            root = self.project_around(values["path"])
-            placed["path"] = f"{root}/{file_within(root, values['path'])}"
-        elif "path" in fields:
-            placed["path"] = self.root_of(values.get("path", ""))
-        return placed
 
-
-def query_of(values: Mapping[str, Any]) -> str:
+def query_of(request: Any) -> str:
     """The query of a request, whatever its field is called."""
-    return next(
-        (str(values[name]) for name in ("query", "pattern", "name", "target", "question") if values.get(name)), ""
-    )
+    texts = (getattr(request, name, "") for name in ("query", "pattern", "name", "target", "question"))
+    return next(filter(None, texts), "")
+
+
+def named_project(request: Any) -> str | None:
+    """The project that a placed request is about, "" for the client's own; None for several, or for a revision."""
+    field = field_naming(PROJECT, type(request)) or field_naming(FILE, type(request))
+    if not field or getattr(request, "at", None) or getattr(request, "all_projects", None):
+        return None
+    named = getattr(request, field)
+    folders = {named} if isinstance(named, str) else set(named or ("",))
+    return folders.pop() if len(folders) == 1 else None
 
 
 def file_within(root: str, given: str) -> str:
@@ -500,25 +513,28 @@ class Dispatcher:
         self._room, self._computing, self._reserved = Limiter(THREADS), Limiter(COMPUTING), Limiter(1)
 
     @contextmanager
-    def performing(self, operation: str, values: Mapping[str, Any], client: str, name: str = "") -> Iterator[Engine]:
-        """The engine for an operation, if the current caller may use it. Every operation starts here: it is observed
-        under its own name or the tool's, and described for the audit log."""
-        check_offered(operation)
-        describe_use(operation, query_of(values))
-        with self.observe(name or operation, client), self.lease.use() as engine:
-            yield engine
+    def performing(
+        self, operation: Operation, request: Asked, client: str, name: str = ""
+    ) -> Iterator[tuple[Engine, Asked]]:
+        """The engine and the request for it, if the current caller may use the operation. Every operation starts here:
+        it is observed under its own name or the tool's, and described for the audit log."""
+        check_offered(operation.name)
+        describe_use(operation.name, query_of(request))
+        with self.observe(name or operation.name, client), self.lease.use() as engine:
+            yield engine, self.projects.place(request)
+        if not operation.read_only:
+            self.projects.forget()
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, Reflected]:
         """The result, and the current state of the project or collections it is based on, if any."""
-        with self.performing(operation.name, values, "http") as engine:
-            request = operation.request(**self.projects.place(operation.request, values))
+        asked = operation.request(**values)
+        if request_user() is not None and hasattr(asked, "all_projects") and not asked.paths:
+            asked = replace(asked, all_projects=True)  # callers search what they can see
+        with self.performing(operation, asked, "http") as (engine, request):
             result = operation.run(engine, request, call.listener("REST"))
             shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
             files = (f"{one.root}/{one.path}" for one in shown)
-            state = describe_sources(engine, operation, request, result, _root_of(request), files)
-        if not operation.read_only:
-            self.projects.forget()
-        return result, state
+            return result, describe_sources(engine, operation, request, result, named_project(request), files)
 
     async def run(
         self,
@@ -565,14 +581,6 @@ class Dispatcher:
         # Frames hold what they used, such as the vector files of an older index: nobody knows for how long.
         failed.__cause__ = failed.__context__ = None
         return None, failed.with_traceback(None)
-
-
-def _root_of(request: Any) -> str | None:
-    """The project that a request is about; None for several, or for a revision."""
-    fields = [name for name in ("paths", "root", "working_folder", "path") if name in request.__struct_fields__]
-    named = getattr(request, fields[0]) if fields else ()
-    folders = {named} if isinstance(named, str) else set(named)
-    return folders.pop() if len(folders) == 1 and not getattr(request, "at", None) else None
 
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:

@@ -27,7 +27,7 @@ from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
-from codeinfo.operations.base import Listener, folder_field
+from codeinfo.operations.base import FILE, PROJECT, Listener, field_naming
 from codeinfo.operations.documents import AnyQuestion, DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, strip_quotes
 from codeinfo.settings import SETTINGS
@@ -159,7 +159,7 @@ LIVE: dict[type, Callable[[Any, Any, Output], None]] = {
 def command(operation: Operation) -> click.Command:
     fields = {item.name: item for item in inputs_of(operation.request)}
     params = [_parameter(item) for item in fields.values()]
-    if folder_field(operation.request) in PLACES:
+    if field_naming(PROJECT, operation.request) in PLACES:
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in inputs_of(GrepRequest) if item.name in EXACTLY]
@@ -354,9 +354,10 @@ def _is_place(path: str) -> bool:
 
 def _place_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
     """The values with their folders relative to `root`."""
-    if folder_field(operation.request) == "paths":
-        return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
-    return given | {"path": os.path.join(root, given.get("path", ""))}
+    field = field_naming(PROJECT, operation.request)
+    if field == "paths":
+        return given | {field: tuple(os.path.join(root, path) for path in given.get(field) or ("",))}
+    return given | {field: os.path.join(root, given.get(field, ""))}
 
 
 def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
@@ -370,8 +371,9 @@ def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
 
 def _project_folder(request: Any) -> Path:
     """The folder whose project settings apply: that of the first path."""
-    paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
-    first = Path(paths[0])
+    field = field_naming(FILE, type(request)) or field_naming(PROJECT, type(request))
+    named = getattr(request, field, "") or "."
+    first = Path(named if isinstance(named, str) else named[0])
     return first if os.path.isdir(first) else first.parent
 
 

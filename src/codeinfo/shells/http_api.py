@@ -25,7 +25,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
-from codeinfo.operations.base import folder_field, rename_input
+from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
@@ -44,7 +44,6 @@ from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]
 PREFIX = "/api/v1"
-NOT_SERVED = frozenset({"docs add"})  # it reads files, and fetches addresses, that the caller names
 LOG_PLACE = "the Health page's log"
 PING_SECONDS = 15
 REST_SECONDS = 0.2  # between two events of the queue
@@ -105,10 +104,6 @@ class Api(Struct, frozen=True):
         return (
             {item.name: item.default for item in self.inputs if item.default is not None} | values | request.path_params
         )
-
-
-def is_served(one: Operation) -> bool:
-    return one.name not in NOT_SERVED and one.group != "local"
 
 
 def path_of(one: Operation) -> str:
@@ -187,7 +182,7 @@ def status_of(error: CodeInfoError) -> int:
 def route_of(step: Step) -> str:
     """A step as a request to this server; the command if it is not served."""
     one, values = OPERATIONS[step.operation], OPERATIONS[step.operation].fields_of(step)
-    return f"`POST {path_of(one)}{' ' + dumps(values) if values else ''}`" if is_served(one) else step.command()
+    return f"`POST {path_of(one)}{' ' + dumps(values) if values else ''}`" if one.is_served else step.command()
 
 
 def error_body(error: CodeInfoError) -> dict[str, Any]:
@@ -330,7 +325,7 @@ def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
 
 def read_paths() -> frozenset[str]:
     """The paths that need no token. Indexing is derived data, but too expensive to be free for anyone."""
-    own = {path_of(one) for one in filter(is_served, OPERATIONS.values()) if one.read_only and one.name != "index"}
+    own = {path_of(one) for one in OPERATIONS.values() if one.is_served and one.read_only and one.name != "index"}
     return frozenset(own | {row.path for row in CONTRACT if row.method == "POST"})
 
 
@@ -362,15 +357,13 @@ def _renamed_route(
 ) -> Api:
     """An operation under the contract's path and argument names. A folder is named as a repository."""
     one = OPERATIONS[name]
-    folder = folder_field(one.request)
-    kept = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
-    fields = {rename_input(item, names).name: item.name for item in kept}
-    inputs = (*(rename_input(item, names) for item in kept), *((_REPOSITORY,) if folder else ()))
-    inputs = tuple(item for item in inputs if f"{{{item.name}}}" not in path)
+    folder = field_naming(PROJECT, one.request)
+    kept = (item for item in inputs_of(one.request) if item.name not in (folder, "refresh"))
+    arguments = rename_inputs(kept, names) | ({folder: _REPOSITORY} if folder else {})
+    inputs = tuple(item for item in arguments.values() if f"{{{item.name}}}" not in path)
 
     def perform(state: State, values: Values, call: Call) -> Any:
-        asked = {fields[key]: value for key, value in values.items() if key in fields}
-        asked |= {folder: values.get("repository", "")} if folder else {}
+        asked = {field: values[item.name] for field, item in arguments.items() if item.name in values}
         return shape(state.dispatcher.perform(one, asked, call)[0])
 
     shown = {"description": one.help, "tag": "contract", **more}
@@ -648,4 +641,5 @@ CHAT = (
     _conversation_route("POST", "/conversations/restore", "conversations restore"),
     _conversation_route("POST", "/conversations/delete", "conversations delete"),
 )
-API_ROUTES = (*map(_operation_route, filter(is_served, OPERATIONS.values())), *CONTRACT, *INGEST, *CHAT)
+_OPERATION_ROUTES = (_operation_route(one) for one in OPERATIONS.values() if one.is_served)
+API_ROUTES = (*_OPERATION_ROUTES, *CONTRACT, *INGEST, *CHAT)

@@ -25,7 +25,8 @@ from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.files import open_private, try_lock
 from codeinfo.model import dumps_plain, phrase
-from codeinfo.operations import OPERATIONS
+from codeinfo.operations import OPERATIONS, Operation
+from codeinfo.operations.base import FILE, PROJECT, field_naming
 from codeinfo.serve.dispatch import (
     MOST_WAITING,
     Call,
@@ -36,6 +37,7 @@ from codeinfo.serve.dispatch import (
     check,
     describe_sources,
     end_by_deadline,
+    named_project,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
 from codeinfo.shells.mcp_protocol import (
@@ -59,7 +61,6 @@ LINGER_S = 3.0  # how long a shared server waits for another client
 RETRY_S = 0.1
 MCP_PATH = "/mcp"
 MOST_CHOICES = 20  # combinations of sets that a server keeps ready
-NOT_OVER_NETWORK = frozenset({"docs add", "why"})  # they read files that the caller names, or reveal whether they exist
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class Service:
                 found = choose_tools(sets.split(","))
             except CodeInfoError as error:
                 raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
-            allowed = [tool for tool in found if tool.operation not in NOT_OVER_NETWORK]
+            allowed = [tool for tool in found if is_offered_to_all(OPERATIONS[tool.operation])]
             self._chosen = {**dict(list(self._chosen.items())[-MOST_CHOICES:]), sets: {t.name: t for t in allowed}}
         return self._chosen[sets]
 
@@ -170,18 +171,16 @@ class Service:
     def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Iterable[Tool] = ()) -> Performed:
         """The reply within its budget, as JSON and as text, and the state of the project it is based on. Its advice
         names tools that are `offered`."""
-        values = check(tool.arguments(), arguments)
+        values, operation = check(tool.arguments(), arguments), OPERATIONS[tool.operation]
         cursor = values.pop("cursor", "")
-        with self._dispatcher.performing(tool.operation, values, "mcp", tool.name) as engine:
-            project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
-            request = self._dispatcher.projects.resolve_paths(tool.make_request(values, project))
+        asked = tool.make_request(values, values.pop(tool.project.name, "") if tool.project else "")
+        with self._dispatcher.performing(operation, asked, "mcp", tool.name) as (engine, request):
             result = tool.run(engine, request, call)
             reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
-            project = project or self._dispatcher.projects.folder
-            root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
-            files = tuple(tool.files(result, root))
-            about = root if tool.shows_project else None
-            reflects = describe_sources(engine, OPERATIONS[tool.operation], request, result, about, files)
+            project = named_project(request) if tool.project and operation.shows_project else None
+            root = None if project is None else str(engine.indexes.find(project).index.root)
+            files = tuple(tool.files(result, root or ""))
+            reflects = describe_sources(engine, operation, request, result, root, files)
             if reflects and not tool.codes:  # replies with a contract have only its fields
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
@@ -224,6 +223,11 @@ class Service:
             raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
         content = {"type": "text", "text": row.text.replace("{" + row.argument + "}", given)}
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
+
+
+def is_offered_to_all(one: Operation) -> bool:
+    """Whether clients over the network have its tool: not if it looks at files that they name without a project."""
+    return one.is_served and not (field_naming(FILE, one.request) and not field_naming(PROJECT, one.request))
 
 
 def report_failure(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import camel, camel_json, dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
-from codeinfo.operations.base import folder_field, rename_input
+from codeinfo.operations.base import PROJECT, Opt, field_naming, rename_inputs
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as shapes
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Asked = TypeVar("Asked", bound=Struct)
-PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
+PROJECT_INPUT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
 
@@ -43,7 +43,7 @@ def camel_schema(schema: Any) -> Any:
 
 
 class Tool(Struct, frozen=True):
-    """`request` makes the operation's request from the arguments and the project's folder ("" unless given), if they
+    """`request` makes the operation's request from the arguments and the project's name ("" unless given), if they
     are not simply its fields; `shape` makes the reply from the result, of type `result` if that differs from the
     operation's; `perform` replaces the operation if a tool needs more of the engine."""
 
@@ -60,7 +60,7 @@ class Tool(Struct, frozen=True):
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
     renamed: Mapping[str, str] = field(default_factory=dict)  # argument → field of the request
-    project: Input | None = PROJECT  # the argument that names the project
+    project: Input | None = PROJECT_INPUT  # the argument that names the project
     computes: bool = False  # short CPU work that waits for nothing
     open_world: bool = False  # may call a model endpoint or the network
     # Most clients show a model either the text of a reply or its structured content, some both. A frequently used tool
@@ -77,10 +77,6 @@ class Tool(Struct, frozen=True):
         is_plain, one = self.project is not None and not self.codes, OPERATIONS[self.operation]
         schema = output_schema(self.result or one.result, reflects_schema(one) if is_plain else None)
         return camel_schema(schema) if self.shape is camel_json else schema
-
-    @property
-    def shows_project(self) -> bool:
-        return self.project is not None and OPERATIONS[self.operation].shows_project
 
     def make_request(self, values: Values, project: str) -> Any:
         if self.request is not None:
@@ -114,16 +110,16 @@ def derive_tool(
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are a
     field's names, the first one shown; `own` are arguments that take a field's place."""
-    fields = [item for item in inputs_of(OPERATIONS[operation].request) if item.name in only]
-    inputs = tuple(own.get(item.name) or rename_input(item, names) for item in fields)
-    field_of = {argument.name: item.name for argument, item in zip(inputs, fields, strict=True)}
-    return Tool(name, operation, sets, description, inputs, renamed=field_of, **more)
+    fields = (item for item in inputs_of(OPERATIONS[operation].request) if item.name in only)
+    arguments = {**rename_inputs(fields, names), **own}
+    field_of = {argument.name: field for field, argument in arguments.items()}
+    return Tool(name, operation, sets, description, tuple(arguments.values()), renamed=field_of, **more)
 
 
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
     """A next step as a tool call with arguments; as a command if none of these tools can do it."""
     one = OPERATIONS[step.operation]
-    wanted, folder = one.fields_of(step), folder_field(one.request)
+    wanted, folder = one.fields_of(step), field_naming(PROJECT, one.request)
     for tool in tools:
         inputs = {tool.renamed.get(item.name, item.name): item for item in tool.inputs}
         inputs |= {folder: tool.project} if tool.project else {}
@@ -139,14 +135,14 @@ def _argument(item: Input, value: Any) -> str:
 
 def fill_request(request: type[Asked], values: Values, project: str) -> Asked:
     """A request for a project, "" being the working folder. One value is enough for a list."""
-    given = values | ({folder_field(request): project} if project else {})
+    given = values | ({field_naming(PROJECT, request): project} if project else {})
     lists = {item.name for item in inputs_of(request) if item.is_list}
     return request(**{name: (one,) if name in lists and isinstance(one, str) else one for name, one in given.items()})
 
 
 def plain_tool(one: Operation) -> Tool:
     """A tool derived from an operation. The field that names the folder becomes `project`."""
-    folder = folder_field(one.request)
+    folder = field_naming(PROJECT, one.request)
     inputs = tuple(item for item in inputs_of(one.request) if item.name != folder)
     return Tool(
         name=one.name.replace(" ", "_").replace("-", "_"),
@@ -154,7 +150,7 @@ def plain_tool(one: Operation) -> Tool:
         sets=(),
         description=" ".join(part for part in (one.summary, one.help) if part),
         inputs=inputs,
-        project=PROJECT if folder else None,
+        project=PROJECT_INPUT if folder else None,
         open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
     )
 
@@ -176,7 +172,7 @@ def describe_tool(tool: Tool) -> dict[str, Any]:
 
 
 class Reingest(Struct, frozen=True):
-    source: str  # a name or a folder
+    source: Annotated[str, Opt("A name or a folder.")]
 
 
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
