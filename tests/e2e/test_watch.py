@@ -180,7 +180,7 @@ def test_after_a_look_that_failed_everything_is_looked_at(project: Project, monk
     index_manager = project.engine.indexes.of(project.root)
     project.write("lib/alpha.py", "delta")
     with monkeypatch.context() as patched:
-        patched.setattr(index_manager, "_build", lambda *given: 1 / 0)
+        patched.setattr(index_manager, "known_contents", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             project.paths("delta")
     assert project.paths("delta") == ["lib/alpha.py"]

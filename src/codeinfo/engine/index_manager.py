@@ -157,22 +157,6 @@ class Fresh(Struct, frozen=True, dict=True):
         return self.make_report()
 
 
-class _Run(Struct, frozen=True):
-    """One call of `refresh`."""
-
-    started: float
-    full: bool
-    expected: bool
-    by_content: bool
-    since: Since | None
-    progress: ProgressSink
-    notes: list[str]
-
-    def wait(self) -> None:
-        if self.progress is not None:  # it may raise, which cancels
-            self.progress(Progress("wait", 0))
-
-
 class IndexManager:
     """One index: its source, its folder in the cache, its settings, its open store."""
 
@@ -190,11 +174,11 @@ class IndexManager:
         self.config = config
         self.team = team
         self.folder = source.index_folder(team_cache(config) if team else config.paths.cache_dir)
-        self._embedder = embedder
+        self.own_embedder = embedder  # for files; `embedder` is for queries
         self._spares = spares
-        self._store: SqliteStore | None = None
+        self.open_store: SqliteStore | None = None  # which may no longer be the live one: `live_store` looks
         self._lock = threading.RLock()  # guards which store is open
-        self._pulling = threading.Lock()  # one thread refreshes the copy for all
+        self.pulling = threading.Lock()  # one thread refreshes the copy for all
         self._confirmed: tuple[float, Reached] | None = None
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # with its file's state
         self.seen: Seen | None = None  # by the last refresh in this process
@@ -205,9 +189,9 @@ class IndexManager:
 
     def close(self) -> None:
         with self._lock:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
+            if self.open_store is not None:
+                self.open_store.close()
+                self.open_store = None
 
     # --- opening ---
 
@@ -216,24 +200,24 @@ class IndexManager:
         with self._lock:
             for attempt in range(_OPEN_TRIES):
                 build = self.folder.current()
-                store = self._store
+                store = self.open_store
                 if store is not None and (store.folder != build or store.damaged or store.is_replaced):
                     self.close()
-                if self._store is not None or build is None:
-                    return self._store
+                if self.open_store is not None or build is None:
+                    return self.open_store
                 try:
-                    self._store = self._open(build)
+                    self.open_store = self._open(build)
                 except TreeGone:
                     return None
                 except Replaced:
                     if attempt == _OPEN_TRIES - 1:
                         raise
-            return self._store
+            return self.open_store
 
     @property
     def is_absent(self) -> bool:
         """Whether there is no build. One that is open was there a moment ago, which opening it will check."""
-        return self._store is None and self.live_store() is None
+        return self.open_store is None and self.live_store() is None
 
     def _open(self, build: Path, recipe: str | None = None, *, rewrite: bool = False) -> SqliteStore:
         if self.team is None:
@@ -246,7 +230,7 @@ class IndexManager:
     def recipe(self) -> str:
         if isinstance(self.source, TeamSource):
             return self.source.recipe
-        return recipe_of(self.config, self._embedder, self.source.versions)
+        return recipe_of(self.config, self.own_embedder, self.source.versions)
 
     def confirm(self, reached: Reached | None) -> None:
         """Record that the team has this generation right now, so that a refresh need not ask; None: it may have
@@ -267,17 +251,18 @@ class IndexManager:
     @property
     def embedder(self) -> Embedder | None:
         """The embedder for queries: None while the open index holds another model's vectors."""
-        store = self._store
-        same = store is None or _model_in(store.recipe) == _model(self._embedder)
-        return self._embedder if same else None
+        store = self.open_store
+        same = store is None or _model_in(store.recipe) == _model(self.own_embedder)
+        return self.own_embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
         """Notes that every answer from this index must carry."""
-        on_model = (KEYWORD_ONLY,) if self._embedder is None else () if self.embedder else (OTHER_MODEL,)
+        on_model = (KEYWORD_ONLY,) if self.own_embedder is None else () if self.embedder else (OTHER_MODEL,)
         return (*on_model, *self._lacking_note(), *self.config.notes)
 
     def _lacking_note(self) -> tuple[str, ...]:
-        if not self.source.fixed or self._store is None or (count := self._store.meta().get("lacking", "0")) == "0":
+        store = self.open_store
+        if not self.source.fixed or store is None or (count := store.meta().get("lacking", "0")) == "0":
             return ()
         files = "file" if count == "1" else "files"
         return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
@@ -294,19 +279,10 @@ class IndexManager:
 
     def pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
         """What the next run would do; None if it would rebuild everything."""
-        _, walked, changes = self._look_at_all(by_content)
+        _, walked, changes = self.look(by_content)
         return walked, changes
 
-    def _look(self, run: _Run, state: State | None) -> Look:
-        """Files with events are compared by content."""
-        found = self._look_at_events(run.since, state) if run.since else None
-        files, walked, changes = found or self._look_at_all(run.by_content)
-        if run.since is not None and changes is not None and self._store is not None:
-            touched = [file for file in walked.files if file.path in run.since.events.files]
-            changes = add_edited(files, self._store, changes, touched)
-        return files, walked, changes
-
-    def _look_at_all(self, by_content: bool) -> Look:
+    def look(self, by_content: bool) -> Look:
         files, walked = self.source.walk(self.live_store(), by_content=by_content)
         store = self.live_store()
         plain = Walk(walked.files, walked.skipped)
@@ -319,18 +295,6 @@ class IndexManager:
         if isinstance(walked, KnownWalk) and not changes:
             save_memo(store, replace(walked.memo, indexed_as=state))
         return files, plain, changes
-
-    def _look_at_events(self, since: Since, state: State | None) -> Look | None:
-        """None if the events are not enough, or if the index has changed since."""
-        store, changed = self._store, since.events.files
-        if store is None or state != since.seen.left or not since.events.are_all:
-            return None
-        walked = self.source.walk_changed(since.seen.walk, changed)
-        if walked is None:
-            return None
-        seen = [file for file in walked.files if file.path in changed]
-        changes = compare(store.sources([file.path for file in seen]), seen, alike=len(walked.files) - len(seen))
-        return FolderFiles(self.root), walked, changes
 
     # --- bringing it up to date ---
 
@@ -348,175 +312,13 @@ class IndexManager:
         With `expected`, changes are likely: a parser starts while files are still being compared. `by_content` finds
         changes that left size and time as they were.
         """
-        run = _Run(time.monotonic(), full, expected, by_content, since, progress, [])
-        try:
-            return self._refresh(run)
-        except BuildDamaged as damage:
-            run.notes.append(self._set_aside(damage))
-            return self._refresh(run)
-
-    def _refresh(self, run: _Run) -> Fresh:
-        if run.progress is not None:
-            run.progress(Progress("walk", 0))
-        if aside := self.folder.take_damage_note():
-            run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
-        if self.team is not None and not (run.full and not self.source.fixed):  # everything is to be stored again
-            self._pull(run)
-        before = _state(self.live_store())  # before the walk: the state must not be newer than what was seen
-        if self.source.fixed and self._store is not None and self._is_settled(self._store) and not run.full:
-            self._store.check_vector_files()
-            return self._fresh(run, self._store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
-        if isinstance(self.source, TeamSource):
-            raise NotFound(
-                f"{self.source.name} of {self.source.identity} is not indexed any more",
-                next_step="Ask for another branch or tag, or have it indexed again",
-            )
-        with ExitStack() as stack:
-            pool = None
-            if run.expected or run.full or before is None:
-                pool = stack.enter_context(self.parsers())
-                pool.warm_up()
-            files, walked, changes = self._look(run, before)
-            store = self._store
-            if store is not None and changes is not None and not changes and not run.full and self._is_settled(store):
-                store.check_vector_files()
-                return self._fresh(run, store, Seen(walked, before), changes, None)
-            died = stack.enter_context(self.folder.lock(PATIENCE_S if before else FIRST_PATIENCE_S, run.wait))
-            if self.team is not None:
-                stack.enter_context(self.team.database.locked(f"{self.team.name} of {self.team.identity}"))
-            store, rebuilt = self._target(run.full)
-            if died:
-                store.verify()  # reuse a dead writer's work only if it is intact
-            store.check_vector_files()
-            if _state(self._store) != before:  # another process has just finished: it may have seen newer files
-                files, walked = self.source.walk(self._store, by_content=run.by_content)
-                changes = None
-            if changes is None or store is not self._store:
-                changes = _compare(files, store, walked, run.by_content)
-            pool = pool or stack.enter_context(self.parsers())
-            outcome = self._build(files, walked, store, changes, pool, run)
-            return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
-
-    def _pull(self, run: _Run) -> None:
-        """Bring the copy up to date with the team, waiting for another process that is doing so."""
-        from codeinfo.team.store import TeamStore
-
-        until = time.monotonic() + (PATIENCE_S if self.live_store() else FIRST_PATIENCE_S)
-        while True:
-            with self._pulling:
-                live = self.live_store()
-                usable = live if isinstance(live, TeamStore) and live.recipe == self.recipe() else None
-                if usable is not None and self._is_settled(usable) and not self._is_behind(usable, run):
-                    return
-                try:
-                    with self.folder.lock(until - time.monotonic(), run.wait) as died:
-                        copy, _ = self._target(full=False)
-                        assert isinstance(copy, TeamStore)
-                        if died:
-                            copy.verify()
-                        copy.pull()
-                        if is_complete(copy):  # also if the process that pulled it died before adopting it
-                            self._adopt(copy)
-                        return
-                except Busy:
-                    if time.monotonic() >= until:
-                        raise
-            run.wait()
-            time.sleep(_LOOK_AGAIN_S)
-
-    def _is_behind(self, copy: TeamStore, run: _Run) -> bool:
-        confirmed = None if run.expected else self.confirmed_copy()
-        return confirmed is not copy and copy.is_behind(patient=run.expected)
-
-    def _adopt(self, store: SqliteStore) -> None:
-        """Make a filled build the live one."""
-        if store is not self._store:
-            self.folder.promote(store.folder)
-            self.close()
-            self._store = store
-        self.folder.remove_other_builds(store.folder)
-
-    def _build(
-        self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run
-    ) -> Outcome:
-        if self._store is None:
-            self.folder.promote(store.folder)  # a first search may then already read what is there
-        if changes.added or changes.suspects:
-            pool.warm_up()
-        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
-        siblings = (self.folder.path / "trees" / tree.name for tree in self._siblings())
-        # First: the parsers start meanwhile, and git's memory does not add to theirs.
-        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD", siblings):
-            run.notes.append(problem)
-        with pool:
-            outcome = update(
-                files,
-                store,
-                changes,
-                pool,
-                self._embedder,
-                contents={} if run.by_content else self._known_contents(store, changes.added),
-                documents=self.source.documents,
-                progress=run.progress,
-            )
-        for tree in self._stale_trees(store):
-            self.folder.remove_tree(tree.name)
-        lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
-        meta = {
-            "lacking": str(lacking),
-            "indexed_at": iso_time(),
-            "root": str(self.root),
-            "revision": commit,
-            **model_meta(self._embedder),
-        }
-        store.finish(meta, self._retention(), [tree.name for tree in self.folder.trees()])
-        self._adopt(store)
-        return outcome
+        return _Refresh(self, full, expected, by_content, since, progress, time.monotonic(), []).run()
 
     def parsers(self) -> ParsePool:
         from codeinfo.index.pool import ParsePool  # imported late: most searches find nothing to parse
 
         workers = self.config.index.workers or min(available_processors(), MOST_WORKERS)
         return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
-
-    def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
-        """Other trees to drop: those whose folder is gone, and revisions that are unused, too many, or hold too much
-        that no work tree shares."""
-        keep, others = self._retention(), self._siblings()
-        yield from (tree for tree in others if tree.is_gone)
-        revisions = [tree for tree in others if tree.root is None]
-        oldest = time.time() - keep.days * 86_400
-        for place, tree in enumerate(revisions):
-            names = [revision.name for revision in revisions[: place + 1]]
-            if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
-                yield tree
-
-    def _known_contents(self, store: SqliteStore, files: Sequence[SourceFile]) -> dict[str, str]:
-        """The hashes of files that a sibling has with the same git blob and size: they need not be read."""
-        siblings = self._siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
-        found: dict[str, str] = {}
-        with suppress(GitFailed, OSError):
-            committed = _match_committed(None if self.source.fixed else self.root, files) if siblings else {}
-            for tree in siblings:
-                contents = store.contents(tree.name)
-                theirs = _match_committed(tree.root, contents)
-                found |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
-        return found
-
-    def _siblings(self) -> list[Tree]:
-        """The other trees of the family, most recently used first."""
-        others = (tree for tree in self.folder.trees() if tree.name != self.folder.tree)
-        return sorted(others, key=lambda tree: -tree.used_at)
-
-    def _retention(self) -> Retention:
-        """Only git brings earlier versions back: without it, removed files are dropped at once."""
-        if self.source.documents or work_tree_of(str(self.root)) is None:
-            return NOTHING_KEPT
-        return Retention(self.config.index.keep_days, self.config.index.keep_share)
-
-    def _is_settled(self, store: SqliteStore) -> bool:
-        moved = self.folder.build_path(self.recipe()) != store.folder  # a sibling rebuilt everything
-        return is_complete(store) and not moved and not self.folder.is_unfinished()
 
     def clear(self, *, copy_only: bool = False) -> None:
         """Remove this tree, what no other tree shares with it, and revisions without a work tree. With `copy_only`,
@@ -538,7 +340,9 @@ class IndexManager:
                 self.folder.remove_other_builds(live.folder)
         self.close()
 
-    def _target(self, full: bool) -> tuple[SqliteStore, bool]:
+    # --- its builds ---
+
+    def target(self, full: bool) -> tuple[SqliteStore, bool]:
         """The build to fill, and whether it replaces the live one: it does when the recipe changed or everything is
         redone."""
         recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped builds
@@ -547,7 +351,19 @@ class IndexManager:
             return live, False
         return self._open(path, recipe, rewrite=full), live is not None
 
-    def _set_aside(self, damage: BuildDamaged) -> str:
+    def adopt(self, store: SqliteStore) -> None:
+        """Make a filled build the live one."""
+        if store is not self.open_store:
+            self.folder.promote(store.folder)
+            self.close()
+            self.open_store = store
+        self.folder.remove_other_builds(store.folder)
+
+    def is_settled(self, store: SqliteStore) -> bool:
+        moved = self.folder.build_path(self.recipe()) != store.folder  # a sibling rebuilt everything
+        return is_complete(store) and not moved and not self.folder.is_unfinished()
+
+    def set_aside(self, damage: BuildDamaged) -> str:
         self.close()
         with self.folder.lock():
             if not damage.folder.exists():
@@ -555,9 +371,205 @@ class IndexManager:
             aside = self.folder.set_aside(damage.folder)
         return f"{damage.what}; it was set aside as {aside.name} and rebuilt"
 
+    # --- the other trees of its family ---
+
+    def siblings(self) -> list[Tree]:
+        """The other trees of the family, most recently used first."""
+        others = (tree for tree in self.folder.trees() if tree.name != self.folder.tree)
+        return sorted(others, key=lambda tree: -tree.used_at)
+
+    def known_contents(self, store: SqliteStore, files: Sequence[SourceFile]) -> dict[str, str]:
+        """The hashes of files that a sibling has with the same git blob and size: they need not be read."""
+        siblings = self.siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
+        found: dict[str, str] = {}
+        with suppress(GitFailed, OSError):
+            committed = _match_committed(None if self.source.fixed else self.root, files) if siblings else {}
+            for tree in siblings:
+                contents = store.contents(tree.name)
+                theirs = _match_committed(tree.root, contents)
+                found |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
+        return found
+
+    def stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
+        """Other trees to drop: those whose folder is gone, and revisions that are unused, too many, or hold too much
+        that no work tree shares."""
+        keep, others = self.retention(), self.siblings()
+        yield from (tree for tree in others if tree.is_gone)
+        revisions = [tree for tree in others if tree.root is None]
+        oldest = time.time() - keep.days * 86_400
+        for place, tree in enumerate(revisions):
+            names = [revision.name for revision in revisions[: place + 1]]
+            if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
+                yield tree
+
+    def retention(self) -> Retention:
+        """Only git brings earlier versions back: without it, removed files are dropped at once."""
+        if self.source.documents or work_tree_of(str(self.root)) is None:
+            return NOTHING_KEPT
+        return Retention(self.config.index.keep_days, self.config.index.keep_share)
+
+
+class _Refresh(Struct, frozen=True):
+    """One call of `IndexManager.refresh`: find what changed, then build what is needed under the lock."""
+
+    index: IndexManager
+    full: bool
+    expected: bool
+    by_content: bool
+    since: Since | None
+    progress: ProgressSink
+    started: float
+    notes: list[str]
+
+    def run(self) -> Fresh:
+        try:
+            return self._refresh()
+        except BuildDamaged as damage:
+            self.notes.append(self.index.set_aside(damage))
+            return self._refresh()
+
+    def _wait(self) -> None:
+        if self.progress is not None:  # it may raise, which cancels
+            self.progress(Progress("wait", 0))
+
+    def _refresh(self) -> Fresh:
+        index = self.index
+        if self.progress is not None:
+            self.progress(Progress("walk", 0))
+        if aside := index.folder.take_damage_note():
+            self.notes.append(
+                f"the index that {index.root} shared was damaged; it was set aside as {aside} and rebuilt"
+            )
+        if index.team is not None and not (self.full and not index.source.fixed):  # everything is to be stored again
+            self._pull()
+        before = _state(index.live_store())  # before the walk: the state must not be newer than what was seen
+        if index.source.fixed and index.open_store is not None and index.is_settled(index.open_store) and not self.full:
+            index.open_store.check_vector_files()
+            return self._fresh(index.open_store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
+        if isinstance(index.source, TeamSource):
+            raise NotFound(
+                f"{index.source.name} of {index.source.identity} is not indexed any more",
+                next_step="Ask for another branch or tag, or have it indexed again",
+            )
+        with ExitStack() as stack:
+            pool = None
+            if self.expected or self.full or before is None:
+                pool = stack.enter_context(index.parsers())
+                pool.warm_up()
+            files, walked, changes = self._look(before)
+            store = index.open_store
+            if store is not None and changes is not None and not changes and not self.full and index.is_settled(store):
+                store.check_vector_files()
+                return self._fresh(store, Seen(walked, before), changes, None)
+            died = stack.enter_context(index.folder.lock(PATIENCE_S if before else FIRST_PATIENCE_S, self._wait))
+            if index.team is not None:
+                stack.enter_context(index.team.database.locked(f"{index.team.name} of {index.team.identity}"))
+            store, rebuilt = index.target(self.full)
+            if died:
+                store.verify()  # reuse a dead writer's work only if it is intact
+            store.check_vector_files()
+            if _state(index.open_store) != before:  # another process has just finished: it may have seen newer files
+                files, walked = index.source.walk(index.open_store, by_content=self.by_content)
+                changes = None
+            if changes is None or store is not index.open_store:
+                changes = _compare(files, store, walked, self.by_content)
+            pool = pool or stack.enter_context(index.parsers())
+            outcome = self._build(files, walked, store, changes, pool)
+            return self._fresh(store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
+
+    def _look(self, state: State | None) -> Look:
+        """Files with events are compared by content."""
+        index = self.index
+        found = self._look_at_events(self.since, state) if self.since else None
+        files, walked, changes = found or index.look(self.by_content)
+        if self.since is not None and changes is not None and index.open_store is not None:
+            touched = [file for file in walked.files if file.path in self.since.events.files]
+            changes = add_edited(files, index.open_store, changes, touched)
+        return files, walked, changes
+
+    def _look_at_events(self, since: Since, state: State | None) -> Look | None:
+        """None if the events are not enough, or if the index has changed since."""
+        index = self.index
+        store, changed = index.open_store, since.events.files
+        if store is None or state != since.seen.left or not since.events.are_all:
+            return None
+        walked = index.source.walk_changed(since.seen.walk, changed)
+        if walked is None:
+            return None
+        seen = [file for file in walked.files if file.path in changed]
+        changes = compare(store.sources([file.path for file in seen]), seen, alike=len(walked.files) - len(seen))
+        return FolderFiles(index.root), walked, changes
+
+    def _pull(self) -> None:
+        """Bring the copy up to date with the team, waiting for another process that is doing so."""
+        from codeinfo.team.store import TeamStore
+
+        index = self.index
+        until = time.monotonic() + (PATIENCE_S if index.live_store() else FIRST_PATIENCE_S)
+        while True:
+            with index.pulling:
+                live = index.live_store()
+                usable = live if isinstance(live, TeamStore) and live.recipe == index.recipe() else None
+                if usable is not None and index.is_settled(usable) and not self._is_behind(usable):
+                    return
+                try:
+                    with index.folder.lock(until - time.monotonic(), self._wait) as died:
+                        copy, _ = index.target(full=False)
+                        assert isinstance(copy, TeamStore)
+                        if died:
+                            copy.verify()
+                        copy.pull()
+                        if is_complete(copy):  # also if the process that pulled it died before adopting it
+                            index.adopt(copy)
+                        return
+                except Busy:
+                    if time.monotonic() >= until:
+                        raise
+            self._wait()
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _is_behind(self, copy: TeamStore) -> bool:
+        confirmed = None if self.expected else self.index.confirmed_copy()
+        return confirmed is not copy and copy.is_behind(patient=self.expected)
+
+    def _build(self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool) -> Outcome:
+        index = self.index
+        if index.open_store is None:
+            index.folder.promote(store.folder)  # a first search may then already read what is there
+        if changes.added or changes.suspects:
+            pool.warm_up()
+        commit = index.source.contents.commit if isinstance(index.source, RevisionSource) else ""
+        siblings = (index.folder.path / "trees" / tree.name for tree in index.siblings())
+        # First: the parsers start meanwhile, and git's memory does not add to theirs.
+        if problem := refresh_commits(index.root, index.folder.tree_path, commit or "HEAD", siblings):
+            self.notes.append(problem)
+        with pool:
+            outcome = update(
+                files,
+                store,
+                changes,
+                pool,
+                index.own_embedder,
+                contents={} if self.by_content else index.known_contents(store, changes.added),
+                documents=index.source.documents,
+                progress=self.progress,
+            )
+        for tree in index.stale_trees(store):
+            index.folder.remove_tree(tree.name)
+        lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
+        meta = {
+            "lacking": str(lacking),
+            "indexed_at": iso_time(),
+            "root": str(index.root),
+            "revision": commit,
+            **model_meta(index.own_embedder),
+        }
+        store.finish(meta, index.retention(), [tree.name for tree in index.folder.trees()])
+        index.adopt(store)
+        return outcome
+
     def _fresh(
         self,
-        run: _Run,
         store: SqliteStore,
         seen: Seen,
         changes: Changes,
@@ -566,15 +578,16 @@ class IndexManager:
         rebuilt: bool = False,
     ) -> Fresh:
         """`outcome` is the build's result, None if nothing was done."""
-        self.seen = seen
-        done, standing, took = outcome or Outcome(), self.standing_notes(), time.monotonic() - run.started
-        noted = tuple(run.notes)  # the run itself would hold whoever asked for it
+        index = self.index
+        index.seen = seen
+        done, standing, took = outcome or Outcome(), index.standing_notes(), time.monotonic() - self.started
+        noted = tuple(self.notes)  # the run itself would hold whoever asked for it
         unread = sum(skip.rule == UNREADABLE for skip in seen.walk.skipped)
 
         def make_report() -> IndexReport:
             counts = store.counts()
             return IndexReport(
-                root=str(self.root),
+                root=str(index.root),
                 files=counts.files,
                 chunks=counts.chunks,
                 added=done.added,
@@ -586,7 +599,7 @@ class IndexManager:
                 skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
                 notes=(*noted, *done.notes, *standing),
                 took_ms=round(1000 * took, 1),
-                model_id=self._embedder.model_id if self._embedder else "",
+                model_id=index.own_embedder.model_id if index.own_embedder else "",
             )
 
         # The report names them.

@@ -58,6 +58,137 @@ class Place(Struct, frozen=True):
     below: str
 
 
+class TeamTrees:
+    """The trees of a team that this process has opened, each as a local copy."""
+
+    def __init__(self, database: TeamDatabase, config: Config, models: Models) -> None:
+        self._database = database
+        self._config = config
+        self._models = models
+        self._lock = threading.Lock()
+        self._trees: dict[int, IndexManager] = {}  # by their rows, most recently used last
+        self._rows: dict[tuple[str, str], TreeRow] = {}  # as named by the local operator
+
+    def close(self) -> None:
+        with self._lock:
+            for manager in self._trees.values():
+                manager.close()
+            self._trees.clear()
+
+    def find(self, name: str, at: str, user: int | None) -> Place:
+        """A team's project, or a part of one, as the caller may see it. Callers without access get the same answer as
+        for a project that does not exist."""
+        from codeinfo.team.store import open_tree
+
+        try:
+            row = open_tree(self._database, user, name, at, recipe_of(self._config, self._models.embedder()))
+        except StoreUnavailable:
+            row = self._rows.get((name, at)) if user is None else None
+            if row is None:
+                raise
+            found = self._open(row)
+        else:
+            if row is None:
+                raise self._unknown(name, at, user)
+            if user is None:
+                self._rows[name, at] = row
+            found = self._open_confirmed(row)
+        self._make_room([found])
+        return Place(found, name[len(row.identity) + 1 :])
+
+    def newest(self, user: int | None) -> tuple[list[IndexManager], int, int]:
+        """What the caller may see that can be searched as one, and how many are left out because they are too old or
+        not ready."""
+        from codeinfo.team.store import list_projects, newest_trees
+
+        rows = newest_trees(self._database, user, recipe_of(self._config, self._models.embedder()))
+        newest = [self._open_confirmed(row) for row in rows[:OPEN_TREES]]
+        self._make_room(newest)
+        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self._database, user)) - len(rows)
+
+    def projects(self, user: int | None) -> list[Project]:
+        """The team's projects that the caller may see."""
+        from codeinfo.team.store import list_projects
+
+        return [
+            Project(
+                name=row.identity.rpartition("/")[2],
+                root=f"//{row.identity}",
+                files=int(row.meta.get("files", 0)),
+                chunks=int(row.meta.get("chunks", 0)),
+                modelId=row.meta.get("model_id", ""),
+                indexedAt=row.meta.get("indexed_at", ""),
+                state="ready" if row.complete else "building",
+            )
+            for row in list_projects(self._database, user)
+        ]
+
+    def tree_of(self, source: Source) -> TeamTree:
+        """The team's tree for a local folder, or for a commit of its repository."""
+        from codeinfo.team.access import folder_identity, work_tree_name
+        from codeinfo.team.store import TeamTree
+
+        if isinstance(source, RevisionSource):
+            name = f"commit/{source.index_folder(team_cache(self._config)).tree.removeprefix(REVISION)}"
+        else:
+            name = work_tree_name(source.root)
+        return TeamTree(self._database, folder_identity(source.root), name)
+
+    def opened(self) -> dict[int, IndexManager]:
+        """By their rows."""
+        with self._lock:
+            return dict(self._trees)
+
+    def drop_copy(self, row: TreeRow) -> None:
+        with self._lock:
+            index = self._trees.pop(row.id, None) or self._manager(row)
+        if index.folder.exists():
+            index.clear(copy_only=True)
+
+    def _open_confirmed(self, row: TreeRow) -> IndexManager:
+        """The index of a tree that the database has just returned."""
+        found = self._open(row)
+        found.confirm(row.reached)
+        return found
+
+    def _open(self, row: TreeRow) -> IndexManager:
+        with self._lock:
+            found = self._trees.pop(row.id, None) or self._manager(row)
+            self._trees[row.id] = found
+            while len(self._trees) > OPEN_TREES:
+                self._trees.pop(next(iter(self._trees))).close()
+        found.folder.mark_used()
+        return found
+
+    def _manager(self, row: TreeRow) -> IndexManager:
+        from codeinfo.team.store import TeamTree
+
+        contents = StoredFiles(lambda: manager.live_store())
+        source = TeamSource(row.identity, row.family, row.name, row.recipe, contents)
+        place = TeamTree(self._database, row.identity, row.name)
+        manager = IndexManager(source, self._config, self._models.embedder(), team=place)
+        return manager
+
+    def _make_room(self, wanted: Sequence[IndexManager]) -> None:
+        """Make room for copies that are about to be pulled."""
+        cache, most_bytes = team_cache(self._config), self._config.store.cache_mb * 1_000_000
+        absent = next((manager for manager in wanted if manager.is_absent), None)
+        if absent is not None and bytes_under(cache) > most_bytes:
+            with self._lock:
+                for manager in self._trees.values():  # open ones stay; closed ones are reopened on demand
+                    if manager is not absent:
+                        manager.close()
+            make_room(cache, most_bytes, absent.folder.path)
+
+    def _unknown(self, name: str, at: str, user: int | None) -> CodeInfoError:
+        from codeinfo.team.access import no_project
+        from codeinfo.team.store import list_trees
+
+        if at and (known := list_trees(self._database, user, name)):
+            return NotFound(f"{name} has no index of {at}", next_step=f"There are: {', '.join(known[:10])}")
+        return no_project(name)
+
+
 class Indexes:
     """All indexes of one process, each opened on first use and kept open until `close`."""
 
@@ -68,8 +199,7 @@ class Indexes:
         self._lock = threading.RLock()
         self._managers: dict[str, IndexManager] = {}
         self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, most recently used last
-        self._trees: dict[int, IndexManager] = {}  # a team's trees by their rows, most recently used last
-        self._rows: dict[tuple[str, str], TreeRow] = {}  # as named by the local operator
+        self._trees: TeamTrees | None = None
 
     @cached_property
     def team(self) -> TeamDatabase | None:
@@ -80,6 +210,15 @@ class Indexes:
             from codeinfo.team.database import TeamDatabase
 
         return TeamDatabase(self.config.store.url)
+
+    @property
+    def trees(self) -> TeamTrees:
+        """Of the team, which there must be."""
+        with self._lock:
+            if self._trees is None:
+                assert self.team is not None
+                self._trees = TeamTrees(self.team, self.config, self.models)
+            return self._trees
 
     @cached_property
     def user_data(self) -> Path | UserData:
@@ -95,12 +234,12 @@ class Indexes:
 
     def close(self) -> None:
         with self._lock:
-            for manager in (*self._managers.values(), *self._revisions.values(), *self._trees.values()):
+            for manager in (*self._managers.values(), *self._revisions.values()):
                 manager.close()
             self._managers.clear()
             self._revisions.clear()
-            self._trees.clear()
         if self.team is not None:
+            self.trees.close()
             self.team.close()
         self.models.close()
         if self._spares is not None:
@@ -111,7 +250,7 @@ class Indexes:
         "" is the whole project around the current folder. With `at`, the project at that revision. A team's project
         that is not a folder here is named by its identity, as in github.com/owner/name."""
         if self.config.store.url and (name := _team_name(str(root), str(path))):
-            return self._in_team(name, at)
+            return self.trees.find(name, at, self._user())
         self._refuse_callers(path)
         target = resolve_existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
@@ -135,12 +274,6 @@ class Indexes:
 
         return request_user()
 
-    @property
-    def _team(self) -> TeamDatabase:
-        """For what only a team has."""
-        assert self.team is not None
-        return self.team
-
     def _revision(self, index: IndexManager, at: str) -> IndexManager:
         """The index of a commit, kept open while it is among the most recently used."""
         if work_tree_of(str(index.root)) is None:
@@ -161,43 +294,6 @@ class Indexes:
         source = RevisionSource(RevisionFiles(root, commit), walk_settings(config.index))
         return self._new(source, config, shared=shared)
 
-    def _in_team(self, name: str, at: str) -> Place:
-        """A team's project, or a part of one, as the caller may see it. Callers without access get the same answer as
-        for a project that does not exist."""
-        from codeinfo.team.store import open_tree
-
-        user = self._user()
-        try:
-            row = open_tree(self._team, user, name, at, self.recipe())
-        except StoreUnavailable:
-            row = self._rows.get((name, at)) if user is None else None
-            if row is None:
-                raise
-            found = self._tree(row)
-        else:
-            if row is None:
-                raise self._unknown(name, at, user)
-            if user is None:
-                self._rows[name, at] = row
-            found = self._index_of_row(row)
-        self._make_room([found])
-        return Place(found, name[len(row.identity) + 1 :])
-
-    def _index_of_row(self, row: TreeRow) -> IndexManager:
-        """The index of a tree that the database has just returned."""
-        found = self._tree(row)
-        found.confirm(row.reached)
-        return found
-
-    def _tree(self, row: TreeRow) -> IndexManager:
-        with self._lock:
-            found = self._trees.pop(row.id, None) or self._team_manager(row)
-            self._trees[row.id] = found
-            while len(self._trees) > OPEN_TREES:
-                self._trees.pop(next(iter(self._trees))).close()
-        found.folder.mark_used()
-        return found
-
     def recipe(self) -> str:
         """The recipe of this configuration: vectors of another one cannot be compared."""
         return recipe_of(self.config, self.models.embedder())
@@ -208,7 +304,7 @@ class Indexes:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
             raise UsageError("a search of all projects takes no paths or revisions", next_step="Leave them out")
-        found, old, others = self._local_projects() if self.team is None else self._projects_of_team()
+        found, old, others = self._local_projects() if self.team is None else self.trees.newest(self._user())
         if not found:
             raise UsageError("no indexed project is visible to you", next_step="`projects` lists what there is")
         notes = []
@@ -229,51 +325,8 @@ class Indexes:
             newest.sort(key=lambda index: ready[index].meta().get("indexed_at", ""), reverse=True)
         return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(every) - len(ready)
 
-    def _projects_of_team(self) -> tuple[list[IndexManager], int, int]:
-        """The same for what the caller may see of the team."""
-        from codeinfo.team.store import list_projects, newest_trees
-
-        user = self._user()
-        rows = newest_trees(self._team, user, self.recipe())
-        newest = [self._index_of_row(row) for row in rows[:OPEN_TREES]]
-        self._make_room(newest)
-        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self._team, user)) - len(rows)
-
-    def _make_room(self, wanted: Sequence[IndexManager]) -> None:
-        """Make room for copies that are about to be pulled."""
-        most_bytes = self.config.store.cache_mb * 1_000_000
-        absent = next((manager for manager in wanted if manager.is_absent), None)
-        if absent is not None and bytes_under(self.cache) > most_bytes:
-            with self._lock:
-                for manager in self._trees.values():  # open ones stay; closed ones are reopened on demand
-                    if manager is not absent:
-                        manager.close()
-            make_room(self.cache, most_bytes, absent.folder.path)
-
-    def open_trees(self) -> dict[int, IndexManager]:
-        """The team's trees requested here, by their rows."""
-        with self._lock:
-            return dict(self._trees)
-
-    def _unknown(self, name: str, at: str, user: int | None) -> CodeInfoError:
-        from codeinfo.team.access import no_project
-        from codeinfo.team.store import list_trees
-
-        if at and (known := list_trees(self._team, user, name)):
-            return NotFound(f"{name} has no index of {at}", next_step=f"There are: {', '.join(known[:10])}")
-        return no_project(name)
-
-    def _team_manager(self, row: TreeRow) -> IndexManager:
-        from codeinfo.team.store import TeamTree
-
-        contents = StoredFiles(lambda: manager.live_store())
-        source = TeamSource(row.identity, row.family, row.name, row.recipe, contents)
-        place = TeamTree(self._team, row.identity, row.name)
-        manager = IndexManager(source, self.config, self.models.embedder(), team=place)
-        return manager
-
     def _new(self, source: Source, config: Config, *, shared: bool = True) -> IndexManager:
-        team = self._team_tree(source) if shared and self.config.store.url else None
+        team = self.trees.tree_of(source) if shared and self.config.store.url else None
         return IndexManager(source, config, self.models.embedder(), self._waiting_parsers, team)
 
     def _waiting_parsers(self) -> Spares:
@@ -282,17 +335,6 @@ class Indexes:
         with self._lock:
             self._spares = self._spares or Spares()
             return self._spares
-
-    def _team_tree(self, source: Source) -> TeamTree:
-        """The team's tree for a local folder, or for a commit of its repository."""
-        from codeinfo.team.access import folder_identity, work_tree_name
-        from codeinfo.team.store import TeamTree
-
-        if isinstance(source, RevisionSource):
-            name = f"commit/{source.index_folder(self.cache).tree.removeprefix(REVISION)}"
-        else:
-            name = work_tree_name(source.root)
-        return TeamTree(self._team, folder_identity(source.root), name)
 
     @property
     def cache(self) -> Path:
@@ -305,22 +347,7 @@ class Indexes:
 
     def team_projects(self) -> list[Project]:
         """The team's projects that the caller may see."""
-        if self.team is None:
-            return []
-        from codeinfo.team.store import list_projects
-
-        return [
-            Project(
-                name=row.identity.rpartition("/")[2],
-                root=f"//{row.identity}",
-                files=int(row.meta.get("files", 0)),
-                chunks=int(row.meta.get("chunks", 0)),
-                modelId=row.meta.get("model_id", ""),
-                indexedAt=row.meta.get("indexed_at", ""),
-                state="ready" if row.complete else "building",
-            )
-            for row in list_projects(self.team, self._user())
-        ]
+        return self.trees.projects(self._user()) if self.team is not None else []
 
     def locate(self, path: str | Path) -> str:
         """The root of the project that a path belongs to: the nearest folder upwards that `of` was called for, has an
@@ -347,7 +374,7 @@ class Indexes:
     def of(self, path: str | Path) -> IndexManager:
         """The index of exactly this folder, wherever it lies: from now on it is a project of its own here."""
         if self.config.store.url and (name := _team_name("", str(path))):
-            return self._in_team(name, "").index
+            return self.trees.find(name, "", self._user()).index
         self._refuse_callers(path)
         resolved = resolve_root(path)
         with self._lock:

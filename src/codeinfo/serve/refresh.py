@@ -248,11 +248,12 @@ class ServerIndexes(Indexes):
         notice missed here is caught by that question."""
         from codeinfo.team.store import DROPPED
 
-        for notice in self._team.changes(self._stopped):
+        assert self.team is not None
+        for notice in self.team.changes(self._stopped):
             tree, _, generation = notice.partition(" ")
             if not tree or int(generation) == DROPPED:
                 self._drop_copies()
-            trees = self.open_trees()
+            trees = self.trees.opened()
             for number in trees if not tree else {int(tree)} & trees.keys():
                 try:
                     trees[number].confirm(None)
@@ -266,11 +267,9 @@ class ServerIndexes(Indexes):
         from codeinfo.team.store import list_dropped_trees
 
         try:
-            for row in list_dropped_trees(self._team):
-                with self._lock:
-                    index = self._trees.pop(row.id, None) or self._team_manager(row)
-                if index.folder.exists():
-                    index.clear(copy_only=True)
+            assert self.team is not None
+            for row in list_dropped_trees(self.team):
+                self.trees.drop_copy(row)
         except CodeInfoError as error:
             _log.warning("copies of dropped trees stay for now: %s", error)
 
