@@ -15,6 +15,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.model import SearchResult
+from codeinfo.operations.clients import VectorSearchRequest
 from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
 from codeinfo.ports import PostingList, StoredSymbol
 from codeinfo.search import line
@@ -71,6 +72,18 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def ask(engine: Engine, query: str, *roots: Path, **options: Any) -> SearchResult:
     return engine.search(SearchRequest(query, tuple(map(str, roots)), **options))
+
+
+def test_vector_search_tells_repositories_of_one_name_apart(tmp_path: Path) -> None:
+    places = [tmp_path / side / "bank" for side in ("left", "right")]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "retry.py").write_text(RETRIES)
+    config = Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)
+    with Engine(config) as engine:
+        engine.index(IndexRequest(tuple(map(str, places))))
+        found = engine.searches.vector_search(VectorSearchRequest("when to try a failed request again"))
+    assert {match.hostPath for match in found.results} == {str(place / "retry.py") for place in places}
 
 
 def test_all_that_is_indexed_here_is_one_search(tmp_path: Path, roots: dict[str, Path]) -> None:
