@@ -66,8 +66,9 @@ class Memo:
     def get(self, key: Hashable) -> Any:
         return self._known.get(key)
 
-    def add(self, key: Hashable, answer: Sequence[Item]) -> None:
+    def add(self, key: Hashable, answer: Item) -> Item:
         self._known[key] = answer
+        return answer
 
     def once(self, key: Hashable, find: Callable[[], Sequence[Item]], deepest: int = sys.maxsize) -> Sequence[Item]:
         known: Sequence[Item] | None = self._known.get(key)

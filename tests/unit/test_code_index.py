@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from codeinfo import Config, Engine
+from codeinfo.cache import Memo
 from codeinfo.errors import NotFound
 from codeinfo.graph import code_index
 from codeinfo.operations.code import CallGraph, CallsRequest, CyclesRequest, ReferenceReport, RefsRequest
@@ -126,9 +127,32 @@ def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
         store = engine.indexes.of(root).live_store()
         assert store is not None
         with engine.code.open(engine.indexes.of(root), store) as index:
-            assert len(index.memo) == 0  # dropped before this question
+            assert len(index.memo) <= 3  # more would have been dropped before this question
             assert len(index.answers) <= 2
         assert answers(engine, root) == first
+
+
+def test_a_memo_keeps_no_answer_that_a_cycle_made_incomplete() -> None:
+    following = {"a": "b", "b": "ac", "c": "d", "d": "c"}
+    memo = Memo()
+
+    def reached(node: str) -> Sequence[str]:
+        return memo.once(node, lambda: sorted({node, *(one for next_ in following[node] for one in reached(next_))}))
+
+    assert reached("a") == ["a", "b", "c", "d"]
+    assert len(memo) == 2  # of a and c: what b and d found may be incomplete
+    assert [reached(node) for node in "bcd"] == [["a", "b", "c", "d"], ["c", "d"], ["c", "d"]]
+
+
+def test_a_memo_keeps_no_answer_that_its_depth_made_incomplete() -> None:
+    memo = Memo()
+
+    def counted(number: int) -> Sequence[int]:
+        return memo.once(number, lambda: [number, *counted(number + 1)], 3)
+
+    assert counted(0) == [0, 1, 2]
+    assert counted(2) == [2, 3, 4]
+    assert counted(0) == [0, 1, 2]
 
 
 def test_versions_of_an_edited_file_are_not_kept(root: Path) -> None:

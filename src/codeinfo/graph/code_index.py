@@ -412,14 +412,12 @@ class CodeIndex:
         self._contents = contents
         self.by_id = {file.file_id: file for file in graph.files.values()}
         self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
-        self.memo = Memo()  # what names, receivers and types mean
+        self.memo = Memo()  # where imports lead, and what names, receivers and types mean
         self.proofs = Proofs()
         self.files_read = 0
         self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
         self._files.discard(before.by_id.keys() - self.by_id.keys() if before else frozenset())
-        self._outcomes: dict[Hashable, Outcome] = {}
-        self._defining: dict[str, frozenset[str]] = {}
         self.imports = imports  # created when a question first needs it
 
     def start_question(self, facts: CodeFacts) -> None:
@@ -447,20 +445,20 @@ class CodeIndex:
         return isinstance(self._contents, FolderFiles)
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        key = (source.path, written.module, written.line, written.names, written.alias)
-        if key not in self._outcomes:
-            self._outcomes[key] = self._resolver.outcome(source, written)
-        return self._outcomes[key]
+        key = ("outcome", source.path, written)
+        known: Outcome | None = self.memo.get(key)
+        return known if known is not None else self.memo.add(key, self._resolver.outcome(source, written))
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         return self._resolver.visible(source)
 
     def defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
-        if name not in self._defining:
-            rows = self.facts.definitions_named(name)
-            self._defining[name] = frozenset(self.by_id[file_id].path for file_id, _ in rows if file_id in self.by_id)
-        return self._defining[name]
+        known: frozenset[str] | None = self.memo.get(("defining", name))
+        if known is None:
+            files = [self.by_id[key].path for key, _ in self.facts.definitions_named(name) if key in self.by_id]
+            known = self.memo.add(("defining", name), frozenset(files))
+        return known
 
     def unit(self, path: str) -> Unit | None:
         file = self.graph.files.get(path)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
 
 from msgspec import Struct
@@ -73,6 +73,11 @@ class Lookup(Struct, frozen=True):
     def bodies(self) -> list[tuple[SymbolId, Definition]]:
         return [*self.found.items(), *self.overloads]
 
+    def keep(self, is_wanted: Callable[[SymbolId, Definition], bool]) -> Lookup:
+        found = {symbol: definition for symbol, definition in self.found.items() if is_wanted(symbol, definition)}
+        overloads = tuple(one for one in self.overloads if one[0] in found)
+        return Lookup(self.name, found, self.others or len(found) < len(self.found), overloads)
+
     def listed(self) -> list[code.SymbolInfo]:
         """Those of the product before those of tests and examples, exported ones first, prototypes last."""
 
@@ -85,40 +90,44 @@ class Lookup(Struct, frozen=True):
 
 def look_up(index: CodeIndex, asked: str) -> Lookup:
     """Resolve `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()`."""
-    written = asked.strip()
-    if not written.endswith("operator()"):  # a name of its own in C++
-        written = written.removesuffix("()")
-    path, _, qualified = (
-        written.rpartition("::") if "::" in written and "/" in written.rpartition("::")[0] else ("", "", written)
-    )
-    if not path and "::" in written:
-        head, _, rest = written.partition("::")
-        path, qualified = (head, rest) if head in index.graph.files else ("", written.replace("::", "."))
+    path, qualified = _read_asked(index, asked)
     name = qualified.rpartition(".")[2]
     if not name:
         raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
-    every: dict[SymbolId, Definition] = {}
+    return _look_up_plain(index, name).keep(
+        lambda symbol, definition: (
+            f"/{symbol.path}".endswith(f"/{path}" if path else "")
+            and (f".{symbol.qualified}".endswith(f".{qualified}") or definition.qualified == qualified)
+        )
+    )
+
+
+def _read_asked(index: CodeIndex, asked: str) -> tuple[str, str]:
+    """The path, if one is given, and the qualified name."""
+    written = asked.strip()
+    if not written.endswith("operator()"):  # a name of its own in C++
+        written = written.removesuffix("()")
+    path, _, qualified = written.rpartition("::")
+    if "/" in path:
+        return path, qualified
+    head, _, rest = written.partition("::")
+    return (head, rest) if rest and head in index.graph.files else ("", written.replace("::", "."))
+
+
+def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
+    """Every definition of a plain name."""
+    found: dict[SymbolId, Definition] = {}
     overloads: list[tuple[SymbolId, Definition]] = []
     defined = ((index.by_id[key], one) for key, one in index.facts.definitions_named(name) if key in index.by_id)
     for file, definition in sorted(defined, key=lambda pair: pair[0].path):
         if definition.kind not in _NO_USES:
             symbol = _symbol(index, file, definition.qualified)
-            known = every.get(symbol)
-            every[symbol] = implementation(file, known, definition)
+            known = found.get(symbol)
+            found[symbol] = implementation(file, known, definition)
             only_declares = "prototype" in (known.kind if known else "", definition.kind) or file.rules.names.overloads
             if known and definition.is_function and not only_declares:
                 overloads.append((symbol, definition))
-    found = {
-        symbol: definition
-        for symbol, definition in every.items()
-        if (not path or symbol.path == path or symbol.path.endswith(f"/{path}"))
-        and (
-            symbol.qualified == qualified
-            or symbol.qualified.endswith(f".{qualified}")
-            or definition.qualified == qualified
-        )
-    }
-    return Lookup(name, found, len(found) < len(every), tuple(one for one in overloads if one[0] in found))
+    return Lookup(name, found, False, tuple(overloads))
 
 
 def look_up_member(index: CodeIndex, asked: str) -> Lookup:
@@ -128,16 +137,15 @@ def look_up_member(index: CodeIndex, asked: str) -> Lookup:
     if lookup.found or not owner or not lookup.others:
         return lookup
     types = [symbol for symbol, definition in look_up(index, owner).found.items() if definition.is_type]
-    members = dict.fromkeys(member for symbol in types for member in find_member(index, symbol, lookup.name))
-    every = look_up(index, lookup.name)
-    found = {symbol: every.found[symbol] for symbol in members if symbol in every.found}
-    if not found:
-        parts = re.split(r"\.|::|/", owner)
-        top = {symbol: one for symbol, one in every.found.items() if symbol.qualified == lookup.name}
-        found = {symbol: one for symbol, one in top.items() if _is_module(symbol.path, parts)} or {
-            symbol: one for symbol, one in top.items() if parts[-1] in _module_parts(symbol.path)
-        }
-    return Lookup(lookup.name, found, True, tuple(one for one in every.overloads if one[0] in found))
+    members = {member for symbol in types for member in find_member(index, symbol, lookup.name)}
+    every, parts = replace(_look_up_plain(index, lookup.name), others=True), re.split(r"\.|::|/", owner)
+    top = every.keep(lambda symbol, _: symbol.qualified == lookup.name)
+    nearest_first = (
+        every.keep(lambda symbol, _: symbol in members),
+        top.keep(lambda symbol, _: _is_module(symbol.path, parts)),
+        top.keep(lambda symbol, _: parts[-1] in _module_parts(symbol.path)),
+    )
+    return next((one for one in nearest_first if one.found), lookup)
 
 
 def _is_module(path: str, parts: list[str]) -> bool:
@@ -162,13 +170,12 @@ def look_up_defined(index: CodeIndex, name: str) -> Lookup:
 
 def _narrow(lookup: Lookup, below: str) -> Lookup:
     """The definitions below a folder; for a name defined only elsewhere, the error says where."""
-    found = {symbol: definition for symbol, definition in lookup.found.items() if lies_below(symbol.path, below)}
-    if lookup.found and not found:
+    inside = lookup.keep(lambda symbol, _: lies_below(symbol.path, below))
+    if lookup.found and not inside.found:
         symbol, definition = next(iter(lookup.found.items()))
         where = f"{symbol.path}:{definition.start_line}" + (" and elsewhere" if len(lookup.found) > 1 else "")
         raise NotFound(f"{lookup.name} is not defined in {below}", next_step=f"It is defined in {where}")
-    overloads = tuple(one for one in lookup.overloads if one[0] in found)
-    return Lookup(lookup.name, found, lookup.others or len(found) < len(lookup.found), overloads)
+    return inside
 
 
 class UnknownName(NotFound):
@@ -622,11 +629,14 @@ def callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     called = [use for use in find_uses(index, lookup).uses if use.reference.role == "call"]
     for usage in usages(index, lookup, called):
         if usage.edge == "CALLS":
-            source = f"{usage.file}::{usage.within}" if usage.within else usage.file
-            target = usage.definition or only
-            edge = code.CodeEdge(source, target, "CALLS", usage.file, usage.line, usage.confidence)
-            edges.setdefault((source, target), edge)
+            edge = _used_edge(usage, usage.definition or only, "CALLS")
+            edges.setdefault((edge.source, edge.target), edge)
     return list(edges.values())
+
+
+def _used_edge(usage: code.Usage, target: str, kind: str) -> code.CodeEdge:
+    source = f"{usage.file}::{usage.within}" if usage.within else usage.file
+    return code.CodeEdge(source, target, kind, usage.file, usage.line, usage.confidence)
 
 
 def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
@@ -647,14 +657,7 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     functions = {symbol for symbol, definition in lookup.found.items() if definition.is_function}
     named = [use for use in find_uses(index, lookup).uses if use.reference.role != "call" and use.symbol in functions]
     edges = {
-        (use.file, use.within): code.CodeEdge(
-            f"{use.file}::{use.within}" if use.within else use.file,
-            use.definition,
-            "REFERENCES",
-            use.file,
-            use.line,
-            use.confidence,
-        )
+        (use.file, use.within): _used_edge(use, use.definition, "REFERENCES")
         for use in reversed(usages(index, lookup, named))
         if use.edge == "REFERENCES"
     }
