@@ -45,6 +45,12 @@ def test_an_administrator_manages_the_team(
         sign_in(page, address, admin, "/ui/admin")
         expect(page.get_by_role("heading", name="Admin")).to_be_visible()
         check_accessible(page)
+        page.set_viewport_size({"width": 390, "height": 800})
+        button = page.get_by_role("button", name="Disable ann").bounding_box()
+        assert button is not None
+        assert button["height"] < 60  # its word is not broken
+        check_accessible(page)
+        page.set_viewport_size({"width": 1280, "height": 800})
         page.get_by_label("Name of the new user").fill("cleo")
         page.get_by_label("E-mail address of the new user").fill("cleo@example.org")
         page.get_by_role("button", name="Add a user").click()
@@ -88,6 +94,8 @@ def test_an_administrator_manages_the_team(
         other = browser.new_context().new_page()
         sign_in(other, address, plain, "/ui/map")
         assert other.get_by_role("link", name="Admin").count() == 0
+        other.goto(f"{address}/")
+        assert other.locator('a[href="/ui/projects"]').count() == 0
         assert other.goto(f"{address}/ui/admin").status == 403  # type: ignore[union-attr]
         context.close()
     assert not problems
