@@ -190,6 +190,14 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
         ) from error
 
 
+def resolve_links(path: str | os.PathLike[str]) -> str:
+    """A path without links and dots, whether it exists or not. A link that cannot be read, as some in /proc, stays."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)
+
+
 def resolve_root(root: str | os.PathLike[str]) -> str:
     """The resolved root. Home, `/` and the like are refused: they hold far more than a project, secrets included."""
     try:

@@ -198,6 +198,18 @@ def test_links_are_never_followed(root: Path, tmp_path: Path) -> None:
     assert why(root, "../outside/secret.py").rule == "outside-root"
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/exe"), reason="such links are those of Linux")
+def test_a_link_that_cannot_be_read_is_skipped(root: Path) -> None:
+    """As that of a process that has ended, of the kernel, or of another user."""
+    write(root, "a.py")
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (root / "link.py").symlink_to(f"/proc/{ended.pid}/exe")
+        result = walk(root)
+    assert paths(result) == ["a.py"]
+    assert rules_of(result)["link.py"] == "symlink"
+
+
 def test_a_tracked_folder_replaced_by_a_link_is_not_entered(repository: Path, tmp_path: Path) -> None:
     write(repository, "a.py", "folder/b.py")
     run_git(repository, "add", "-A")

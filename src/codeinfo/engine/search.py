@@ -19,6 +19,7 @@ from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_da
 from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
+from codeinfo.files import resolve_links
 from codeinfo.globs import lies_below, match_globs
 from codeinfo.languages import language_named
 from codeinfo.model import (
@@ -247,7 +248,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
-        here = os.path.realpath(path)  # as typed in a folder of the project
+        here = resolve_links(path)  # as typed in a folder of the project
         if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
             path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:

@@ -385,7 +385,7 @@ class Sessions:
         """The token that this session's pages send with a change; "" without a session."""
         name = self.name_of(cookie_header)
         began = name.partition(".")[0]
-        if not began.isdecimal() or len(began) > 12 or time.time() - int(began) > SESSION_SECONDS:
+        if not began.isdecimal() or len(began) > 12 or abs(time.time() - int(began)) > SESSION_SECONDS:
             return ""
         return self.token_of(name)
 

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
-from codeinfo.files import Reader, read_regular, try_lock
+from codeinfo.files import Reader, read_regular, resolve_links, try_lock
 from codeinfo.model import SourceFile, hide_user
 
 if TYPE_CHECKING:
@@ -265,12 +265,12 @@ def family_of(root: Path) -> Path:
     marker = root / ".git"
     if marker.is_dir():
         return root
-    folder = Path(os.path.realpath(root / read_pointer(marker).removeprefix("gitdir: ")))
+    folder = Path(resolve_links(root / read_pointer(marker).removeprefix("gitdir: ")))
     shared = read_pointer(folder / "commondir")
     # Git records the work tree on its side as well: a folder that only claims to belong to a repository does not.
-    if not shared or os.path.realpath(read_pointer(folder / "gitdir")) != os.path.realpath(marker):
+    if not shared or resolve_links(read_pointer(folder / "gitdir")) != resolve_links(marker):
         return root
-    common = Path(os.path.realpath(folder / shared))
+    common = Path(resolve_links(folder / shared))
     return common.parent if common.name == ".git" else common
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.files import check_root
+from codeinfo.files import check_root, resolve_links
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
@@ -312,7 +312,7 @@ class FileFilter:
 
     def _not_a_file(self, path: str, mode: int) -> Skip:
         if stat.S_ISLNK(mode):
-            target = os.path.realpath(f"{self._root}/{path}")
+            target = resolve_links(f"{self._root}/{path}")
             inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
             there = (
                 "its target belongs to the project itself" if os.path.exists(target) else "its target does not exist"
