@@ -769,6 +769,35 @@ def test_associations_and_routes_of_rails_lead_to_classes(tmp_path: Path) -> Non
         assert (cycles.external, cycles.unresolved) == (0, 0)
 
 
+def test_extension_calls_of_csharp_need_the_files_of_the_extensions(tmp_path: Path) -> None:
+    def extending(name: str, kind: str, inside: str = "") -> str:
+        return f"{inside}public static class {kind}\n{{\n    public static void {name}(this IHost host) {{ }}\n}}\n"
+
+    hosting = "namespace Microsoft.Extensions.Hosting;\n"
+    sources = {
+        "src/Shop/Shop.csproj": '<Project><ProjectReference Include="..\\Base\\Base.csproj" /></Project>',
+        "src/Shop/Program.cs": "var host = Host.Create(args);\nhost.AddCartServices();\nhost.AddDefaults();\n"
+        "host.Build();\nhost.AddBus();\nhost.MapTill();\n",
+        "src/Shop/Extensions.cs": extending("AddCartServices", "Extensions"),
+        "src/Shop/Building.cs": extending("Build", "Building", hosting),  # a name that many types have
+        "src/Base/Base.csproj": '<Project><ProjectReference Include="../Bus/Bus.csproj" /></Project>',
+        "src/Base/Defaults.cs": extending("AddDefaults", "Defaults", hosting),
+        "src/Bus/Bus.csproj": "<Project />",
+        "src/Bus/Bus.cs": extending("AddBus", "BusExtensions"),
+        "src/Till/Till.csproj": "<Project />",  # a project that the shop does not refer to
+        "src/Till/Extensions.cs": extending("AddCartServices", "Extensions"),
+        "src/Till/Till.cs": extending("MapTill", "TillExtensions"),
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = engine.code.imports(ImportsRequest("src/Shop/Program.cs", root=str(root))).imports
+        assert {target for one in found for target in one.targets} == {
+            "src/Shop/Extensions.cs",
+            "src/Base/Defaults.cs",
+            "src/Bus/Bus.cs",
+        }
+
+
 def test_what_is_tried_from_outside_has_the_tests_of_what_it_serves_or_of_its_package(tmp_path: Path) -> None:
     sources = {
         "shop/api/views.py": "def pause(): ...\n\ndef resume(): ...\n",

@@ -38,6 +38,7 @@ from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.tokens import split_identifier
 
 _MAX_CONFIG_BYTES = 1_000_000  # a larger package.json is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
@@ -95,8 +96,11 @@ class ImportResolver:
             if rules.whole_names
             else self._implicit_edges(source, open_names)
         )
+        taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
-            edges.setdefault(edge.target, edge)
+            # What is in no namespace is far away: an opened one that has the name comes first.
+            if self.tree.files[edge.target].packages or not taken.issuperset(edge.names):
+                edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))
 
@@ -299,6 +303,8 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     by_path = [  # `class Shop::Cart` opens no module around it
         d.qualified for d in offered if rules.constants and d.is_type and d.qualified.rpartition(".")[0] not in opened
     ]
+    # `Add` is a member of many types, `AddBasketServices` of one.
+    called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -306,7 +312,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path])),
+        exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path, *called])),
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
     )

@@ -472,13 +472,11 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     return found
 
 
-_EXTENSION = re.compile(r"\(\s*this\s")  # a method of C# that is called on its first parameter
-
-
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
     """Whether a class has extension methods, which are called on another type."""
-    unit = index.unit(index.by_id[file_id].path)
+    file = index.by_id[file_id]
+    unit = index.unit(file.path)
     inside = f"{definition.qualified}."
     return unit is not None and any(
-        one.qualified.startswith(inside) and _EXTENSION.search(one.signature) for one in unit.definitions
+        one.qualified.startswith(inside) and file.rules.names.called_by_name(one) for one in unit.definitions
     )

@@ -196,7 +196,8 @@ class NameRules(Struct, frozen=True, kw_only=True):
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
     extensions: bool = False  # methods may be written at the top level of any file
-    attribute_classes: bool = False  # a class `XAttribute` is used as `X`, one with extension methods through those
+    attribute_classes: bool = False  # a class `XAttribute` is used as `X`
+    called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
     called_by_platform: bool = False  # module functions, many of which no code calls
     main_mark: str = ""  # what marks a type as the program
     # calls without a bracket after the name (`_mark_invoked`)

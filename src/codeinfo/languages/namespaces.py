@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -162,6 +163,14 @@ _JVM = (
 # --- C#: imports open namespaces, to which any file may add ----------------------------------------------------------
 
 
+_EXTENSION = re.compile(r"\(\s*this\s")
+
+
+def is_csharp_extension(definition: Definition) -> bool:
+    """Whether a method is called on its first parameter: by its name alone, without that of its class."""
+    return definition.kind == "method" and _EXTENSION.search(definition.signature) is not None
+
+
 def is_csharp_exported(declared: model.Declared) -> bool:
     outer, before = declared.outer, declared.before
     open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
@@ -173,6 +182,23 @@ def is_csharp_exported(declared: model.Declared) -> bool:
 _GLOBAL = re.compile(r'(?m)^\ufeff?\s*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
 
 
+_REFERRED = re.compile(r'<ProjectReference\s+Include="([^"]+)"')
+# Namespaces that web projects and those with `ImplicitUsings` see everywhere, and that others add extensions to.
+_IMPLICIT = tuple(
+    f"Microsoft.{name}"
+    for name in (
+        "AspNetCore.Builder",
+        "AspNetCore.Hosting",
+        "AspNetCore.Http",
+        "AspNetCore.Routing",
+        "Extensions.Configuration",
+        "Extensions.DependencyInjection",
+        "Extensions.Hosting",
+        "Extensions.Logging",
+    )
+)
+
+
 class CsharpImports(JvmImports):
     """A namespace is open to itself and to all that it contains."""
 
@@ -181,11 +207,19 @@ class CsharpImports(JvmImports):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self._everywhere: dict[str, list[str]] = {}  # folder of a project → namespaces that all its files see
-        projects = {path.rpartition("/")[0] for path in tree.configs if path.endswith(".csproj")}
+        texts = {path: text for path, text in tree.configs.items() if path.endswith(".csproj")}
+        self._projects = {path.rpartition("/")[0] for path in texts}
+        self._needs: dict[str, set[str]] = {}  # folder of a project → folders of those it refers to
         for path, text in tree.configs.items():
-            folder = path.rpartition("/")[0]
-            home = next((above for above in ancestors(folder) if above in projects), folder)
+            home = self._home(path)
             self._everywhere.setdefault(home, []).extend(found[1] or found[2] for found in _GLOBAL.finditer(text))
+            referred = (join_path(home, found.replace("\\", "/")) for found in _REFERRED.findall(text))
+            self._needs.setdefault(home, set()).update(one.rpartition("/")[0] for one in referred if one)
+
+    def _home(self, path: str) -> str:
+        """The folder of the project a file belongs to; its own folder if it belongs to none."""
+        folder = path.rpartition("/")[0]
+        return next((above for above in ancestors(folder) if above in self._projects), folder)
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
         around: dict[str, None] = {}
@@ -194,7 +228,32 @@ class CsharpImports(JvmImports):
             around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
         for folder in ancestors(source.folder):
             around.update(dict.fromkeys(self._everywhere.get(folder, ())))
+        around.update(dict.fromkeys(_IMPLICIT))
         return tuple(around)
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        """What is in no namespace is open to the projects that refer to its own."""
+        reached, waiting = set[str](), [self._home(source.path)]
+        while waiting:
+            home = waiting.pop()
+            waiting += self._needs.get(home, set()) - reached if home not in reached else ()
+            reached.add(home)
+        nowhere = (
+            path
+            for home, files in self._global.items()
+            if home in reached or home not in self._projects
+            for path in files
+        )
+        return *super().visible(source), *nowhere
+
+    @cached_property
+    def _global(self) -> dict[str, list[str]]:
+        """The files that are in no namespace, by project."""
+        found: dict[str, list[str]] = {}
+        for path, facts in self._tree.files.items():
+            if facts.language == "csharp" and not facts.packages:
+                found.setdefault(self._home(path), []).append(path)
+        return found
 
     def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
@@ -224,6 +283,7 @@ CSHARP = model.language(
         imports_open=True,
         inherited=frozenset({"base"}),
         attribute_classes=True,
+        called_by_name=is_csharp_extension,
     ),
 )
 

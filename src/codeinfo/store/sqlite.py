@@ -471,6 +471,7 @@ _MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"
 _WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if language.names.extensions)
 _EXTENSION_FUNCTIONS = (
     f"kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language IN ({_WITH_EXTENSIONS}))"
+    " OR kind = 'method' AND signature LIKE '%(this %'"  # of C#
 )
 _MANY = 500  # beyond this many files reading the whole table is faster than asking for each
 
