@@ -282,6 +282,27 @@ def test_what_is_registered_renamed_or_added_to_others_is_not_unused(tmp_path: P
     assert report.notes[1].startswith("not listed: 1 class that")
 
 
+def test_what_is_passed_as_a_whole_renamed_or_set_for_others_is_not_unused(tmp_path: Path) -> None:
+    sources = {
+        "web/schema/index.ts": "export * from './carts'\nexport const users = 1\n",
+        "web/schema/carts.ts": "export const carts = 1\n",
+        "web/kit.ts": "export function one() {}\nexport function two() {}\n",
+        "web/db.ts": "import * as schema from './schema'\nimport * as kit from './kit'\n"
+        "export const db = connect({ schema })\nkit.one()\n",
+        "web/store.ts": "const made = make()\nconst lost = make()\nexport { made as store, lost as nothing }\n",
+        "web/use.ts": "import { db } from './db'\nimport { store } from './store'\ndb(store)\n",
+        "index.php": "<?php\n$kernel = make();\n$kernel->run();\nfunction lost_step() {}\n",
+        "bin/start": "#!/usr/bin/env ruby\nAPP_PATH = 1\nrequire 'tea'\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+    assert [(one.symbol.path, one.symbol.name) for one in report.symbols] == [
+        ("index.php", "lost_step"),
+        ("web/kit.ts", "two"),
+        ("web/store.ts", "lost"),
+    ]
+
+
 def test_what_could_not_be_parsed_is_not_taken_for_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_manager, "chunk_settings", lambda settings: ChunkSettings(syntax_max_chars=400))
     sources = {

@@ -13,7 +13,7 @@ from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product
 from codeinfo.languages.model import FileFacts, get_language
-from codeinfo.model import Definition, FileKind
+from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
@@ -260,15 +260,19 @@ def unused_exports(
     own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
     users = Counter(name for names in own.values() for name in names)  # name → files that use it
     offered, bases, examined = _list_offered(index, below)
+    whole = _find_passed_whole(index)
     found: list[code.UnusedSymbol] = []
     by_framework = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
+        if file.path in whole:
+            continue
         used_here = definition.name in own.get(file.file_id, ()) and not _is_only_exported(index, file, definition)
-        if _belongs_to_program(index, file, definition.name, used_here=used_here):
+        if _belongs_to_program(index, file, definition, used_here=used_here):
             continue
         if not used_here and _is_composed(definition.name, index.lines(file.file_id).joined()):
             continue
-        if used_here and any(users[name] > 1 for name in _other_names(index, file, definition.name)):
+        names = _other_names(index, file, definition.name)
+        if any(users[name] > (name in own.get(file.file_id, ())) for name in names):
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
             by_framework += 1
@@ -315,13 +319,45 @@ def _named_nowhere_else(
     return list(first.values())
 
 
-def _belongs_to_program(index: CodeIndex, file: FileFacts, name: str, *, used_here: bool) -> bool:
+def _find_passed_whole(index: CodeIndex) -> set[str]:
+    """The files all of whose exports are used at once: imported as one object, which is passed on (`drizzle({ schema
+    })`), and what they re-export."""
+    found: set[str] = set()
+    passing: dict[str, list[str]] = {}  # a file → those it re-exports as a whole
+    waiting: list[str] = []
+    for file_id, written in index.facts.imports():
+        file = index.by_id.get(file_id)
+        if file is None or not file.rules.names.default_exports or written.names not in ((), ("*",)):
+            continue
+        targets = [target.path for target in index.outcome(file, written).targets]
+        if written.reexport:
+            passing.setdefault(file.path, []).extend(targets)
+        elif targets and written.alias and _is_passed(index.uses(file_id), written):
+            waiting += targets
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += passing.get(path, ())
+    return found
+
+
+def _is_passed(uses: str, written: Import) -> bool:
+    """Whether the object itself is used, and not only what it holds."""
+    rows = re.finditer(rf"(?m)^(\d+)\t.*(?<=[\s(]){re.escape(written.alias)}(?=[\s]|$)", uses)
+    return any(int(row[1]) != written.line for row in rows)
+
+
+def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
     """Whether a name is used in a file that nobody imports, or includes since it is no header; or in a program that
-    has it in quotes, and so may call what an argument names."""
+    has it in quotes, and so may call what an argument names. What a program sets, others read that it starts."""
     is_included = not file.rules.imports.headers or _HEADER.search(file.path)
     lines = index.lines(file.file_id)
-    is_program = "main" in (*file.exports, *file.hidden) or lines.get(1, "").startswith("#!")
-    return (used_here and (is_program or not is_included)) or (is_program and f'"{name}"' in lines.joined())
+    is_script = lines.get(1, "").startswith("#!")
+    is_program = is_script or "main" in (*file.exports, *file.hidden)
+    is_set = is_script and definition.kind in ("constant", "variable")
+    is_quoted = is_program and f'"{definition.name}"' in lines.joined()
+    return is_set or is_quoted or (used_here and (is_program or not is_included))
 
 
 def _list_offered(
@@ -414,6 +450,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
         and len(definition.name) > 1  # one-letter names are not stored as references
         and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
+        and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
         and not (definition.kind == "macro" and (_GUARD.search(definition.name) or _is_flag(definition)))
         and not (definition.kind == "enum" and file.rules.imports.headers)  # used by the names in it
         and definition.name not in _CALLED_FROM_OUTSIDE
