@@ -282,6 +282,23 @@ def test_what_is_registered_renamed_or_added_to_others_is_not_unused(tmp_path: P
     assert report.notes[1].startswith("not listed: 1 class that")
 
 
+def test_what_new_makes_in_ruby_is_followed_and_constants_from_outside_are_not_ours(tmp_path: Path) -> None:
+    sources = {
+        "lib/sponge.rb": "class Sponge\n  def fetch(url)\n    @fetch = url\n  end\nend\n",
+        "lib/job.rb": "class Job\n  def run\n    Sponge.new.fetch('a')\n    s = Sponge.new(1)\n    s.fetch('b')\n"
+        "    ENV.fetch('HOME')\n    Net::HTTP.fetch('c')\n    Factory.make(:sponge).fetch('d')\n  end\nend\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("Sponge.fetch", str(tmp_path)))
+    found = [(one.file.rpartition("/")[2], one.line, one.edge, one.confidence) for one in report.usages]
+    assert found == [
+        ("job.rb", 3, "CALLS", "resolved"),
+        ("job.rb", 5, "CALLS", "resolved"),
+        ("job.rb", 8, "CALLS", "syntactic"),  # what something outside returns may be ours
+        ("sponge.rb", 3, "REFERENCES", "syntactic"),  # a variable
+    ]
+
+
 def test_what_is_passed_as_a_whole_renamed_or_set_for_others_is_not_unused(tmp_path: Path) -> None:
     sources = {
         "web/schema/index.ts": "export * from './carts'\nexport const users = 1\n",
@@ -508,7 +525,8 @@ def test_ruby_knows_constants_by_the_modules_around(tmp_path: Path) -> None:
         assert uses(engine, tmp_path, "other.rb::Base") == {("app.rb", 2, "resolved")}
         assert uses(engine, tmp_path, "stop") == {("token.rb", 8, "resolved")}
         symbols = {("base.rb", 5, "syntactic"), ("token.rb", 9, "syntactic")}
-        assert uses(engine, tmp_path, "drop") - {("app.rb", 1, "syntactic")} == symbols | {("token.rb", 7, "resolved")}
+        called = {("token.rb", 7, "resolved"), ("app.rb", 1, "resolved")}
+        assert uses(engine, tmp_path, "drop") == symbols | called
         callers = engine.code.calls(CallsRequest("drop", str(tmp_path))).callers
         assert ("token.rb", 7) in {(edge.path, edge.line) for edge in callers}
         assert not {5, 9} & {edge.line for edge in callers}

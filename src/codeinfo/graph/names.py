@@ -28,6 +28,7 @@ from codeinfo.graph.scopes import (
     find_bases,
     find_local,
     find_member,
+    is_constant_from_outside,
     is_from_outside,
     is_namespace,
     lineage,
@@ -206,7 +207,8 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         if is_namespace(index, unit, use.receiver):
             return _resolve_bare(index, unit, use)
         # A caller asking about a name from outside wants its uses.
-        if index.defining(use.name) and is_from_outside(index, unit, first):
+        is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
+        if index.defining(use.name) and is_outside:
             return _OTHER
     if not use.receiver.endswith("{}"):
         return _resolve_member(index, owners, use.name)
@@ -352,6 +354,8 @@ def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) 
     found = _values(index, resolve_attribute(index, owner, name), called)
     if found or isinstance(owner, ModuleId):
         return found
+    if name == "new" and index.graph.files[owner.path].rules.names.constants and _is_type(index, owner):
+        return [owner]  # a method that every type of Ruby has
     return _called_or_indexed(index, _evaluate_field(index, owner, name), called)
 
 

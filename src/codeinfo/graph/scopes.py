@@ -478,6 +478,15 @@ def is_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
     return outcomes == {"external"} and name not in unit.by_qualified
 
 
+def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> bool:
+    """Whether a receiver of Ruby is a constant that nothing here defines: `ENV`, `Net::HTTP`. What its methods return
+    may be ours."""
+    is_constant = unit.facts.rules.names.constants and _CONSTANT.fullmatch(receiver) is not None
+    return is_constant and not any(map(index.defining, receiver.split(".")))
+
+
+_CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
+
 # --- whole names of modules ------------------------------------------------------------------------------------------
 # In Elixir every module is known by its full name, shortened by an alias, a nested module or `__MODULE__`; functions
 # follow their module's name, or are the module's own or imported ones.

@@ -432,7 +432,7 @@ def not_local(declared: model.Declared) -> bool:
     return "local" not in declared.before
 
 
-_RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)"  # `:name` and `name:`, which may name a method
+_RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)|@\0"  # `:name` and `name:`, which may name a method, and `@name`, a variable
 
 
 RUBY = model.language(
