@@ -454,6 +454,21 @@ def test_a_declaration_lacks_no_test_and_an_attribute_changes_no_type(project: P
     assert (packet.missing_tests, [finding.kind for finding in packet.findings]) == ((), [])
 
 
+def test_callers_of_an_interface_are_callers_of_what_implements_it(project: Path) -> None:
+    sources = {
+        "shop/base.py": "class Store:\n    def save(self, order): ...\n",
+        "shop/disk.py": "from shop.base import Store\n\nclass Disk(Store):\n    def save(self, order): return 1\n",
+        "shop/till.py": "from shop.base import Store\n\ndef pay(store: Store):\n    store.save(1)\n",
+    }
+    commit(project, "store", sources)
+    (project / "shop/disk.py").write_text(sources["shop/disk.py"].replace("return 1", "return 2"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest(path=str(project)))
+        assert [(one.name, one.callers) for one in packet.symbols] == [("Disk.save", ("shop/till.py:4",))]
+        target = ("shop/disk.py", "Disk.save")
+        assert engine.code.callers(engine.indexes.of(project), {target}) == {target: [("shop/till.py", 4)]}
+
+
 def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
     def changes(path: str, before: str, after: str) -> list[str]:
         old, new = (

@@ -30,6 +30,7 @@ from codeinfo.graph.references import (
     UnknownName,
     call_graph,
     callers,
+    dispatched_callers,
     find_definitions,
     find_references,
     list_symbols,
@@ -137,21 +138,32 @@ class CodeOperations:
     def callers(
         self, project: IndexManager, targets: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], list[tuple[str, int]]]:
-        """Where definitions, given as path and qualified name, are called outside tests: all calls, at any distance."""
+        """Where definitions, given as path and qualified name, are called outside tests, also through what they
+        override: all calls, at any distance."""
         store = project.live_store() if targets else None
         if store is None:
             return {}
         with self.open(project, store) as index:
             files, tests = index.graph.files, index.graph.tests
-            return {
-                (path, symbol): [
+            found = {}
+            for path, symbol in targets:
+                lookup = look_up(index, f"{path}::{symbol}")
+                found[path, symbol] = [
                     (edge.path, edge.line)
-                    for edge in callers(index, look_up(index, f"{path}::{symbol}"))
+                    for edge in (*callers(index, lookup), *dispatched_callers(index, lookup))
                     if edge.path not in tests
                     and not is_inline_test(files[edge.path].language, edge.source.rpartition("::")[2])
                 ]
-                for path, symbol in targets
-            }
+            return found
+
+    def dispatched_callers(self, project: IndexManager, path: str, symbol: str) -> list[tuple[str, int]]:
+        """Where a definition may be called through what it overrides, such as the method of an interface."""
+        store = project.live_store()
+        if store is None:
+            return []
+        with self.open(project, store) as index:
+            found = dispatched_callers(index, look_up(index, f"{path}::{symbol}"))
+            return [(edge.path, edge.line) for edge in found]
 
     # --- symbols and references ---
 

@@ -206,6 +206,12 @@ class Change:
         used = (use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths)
         return [use for use in used if use.confidence != "syntactic" or (is_telling and use.edge == "CALLS")]
 
+    def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
+        """The files and lines outside the change that use a definition, or call a method through its interface."""
+        used = [(use.file, use.line) for use in self._uses_outside(path, qualified)]
+        called = self._code.dispatched_callers(self._project.index, path, qualified) if kind == "method" else ()
+        return [*used, *(place for place in called if place[0] not in self.paths)]
+
     # --- parts of the packet ---
 
     def symbols(self) -> list[ChangedSymbol]:
@@ -214,8 +220,9 @@ class Change:
             if revision.kind is not FileKind.CODE:
                 continue
             for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions):
-                outside = self._uses_outside(revision.path, symbol.name) if len(found) < MOST_SYMBOLS else ()
-                places = dict.fromkeys(f"{use.file}:{use.line}" for use in outside)
+                is_shown = len(found) < MOST_SYMBOLS
+                outside = self._places_outside(revision.path, symbol.name, symbol.kind) if is_shown else ()
+                places = dict.fromkeys(f"{path}:{line}" for path, line in outside)
                 found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
         return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
@@ -333,7 +340,7 @@ class Change:
             known = {one.qualified for one in revision.before.definitions} if revision.is_product else set()
             changed = diff.find_changed_symbols(revision.code, revision.after.definitions) if known else ()
             for symbol in changed[:MOST_SYMBOLS]:
-                outside = dict.fromkeys(use.file for use in self._uses_outside(revision.path, symbol.name))
+                outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
                 if symbol.name in known and len(files) >= diff.WIDELY_USED:
                     message = f"{symbol.name} was changed and is used outside the change in {_join_paths(files)}"

@@ -613,7 +613,7 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
         for current in border:
             seen.update(map(str, current.found))
             if incoming:
-                reached += [*callers(index, current), *_dispatched(index, current)]
+                reached += [*callers(index, current), *dispatched_callers(index, current)]
             else:
                 made = (e for s, d in reversed(current.bodies) for e in reversed(callees(index, s, d)))
                 reached += reversed({(e.source, e.target, e.kind): e for e in made}.values())  # overloads call alike
@@ -664,7 +664,7 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     return list(edges.values())[::-1]
 
 
-def _dispatched(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
+def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
     known = {edge.source for edge in callers(index, lookup)}
     return [
