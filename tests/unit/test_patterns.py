@@ -507,6 +507,20 @@ def test_a_detectors_words_hide_no_use() -> None:
         assert any(word in detector.example for word in detector.words), detector.name
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "name", "lines"),
+    [
+        ("php", "<?php\nnamespace App\\Http\\Requests\\API;\nclass Cart extends Request {}\n", "form requests", [2]),
+        ("php", "<?php\nnamespace App\\Bus;\nclass SendRequest extends Request {}\n", "form requests", []),
+        ("python", "class Sender(Thread):\n    pass\n", "threads", [1]),
+    ],
+)  # fmt: skip
+def test_what_extends_the_usual_base_counts(language: str, text: str, name: str, lines: list[int]) -> None:
+    detectors = [detector for detector in BUILT_IN if detector.name == name and detector.language == language]
+    found = Matcher(detectors).uses(text, language, "a", PRODUCT)
+    assert [line for _, line in found] == lines
+
+
 def test_a_match_that_goes_on_to_another_line_is_found_near_its_word() -> None:
     text = "x = 1\n" * 400 + "try:\n    f()\nexcept OSError:\n    pass\n" + "y = 2\n" * 400
     detectors = [detector for detector in BUILT_IN if detector.name == "except: pass"]
