@@ -649,6 +649,17 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             ["app/src/main/kotlin/org/tea/Tea.kt", "app/src/main/kotlin/org/tea/ui/Pot.kt"],
         ),
         (
+            {  # the packages of a site are not offered to anyone
+                "pyproject.toml": '[project]\nname = "tea-shop"\n',
+                "src/manage.py": 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\n',
+                "src/shop/__init__.py": "",
+                "src/shop/urls.py": "from cart import views\n",
+                "src/cart/__init__.py": "",
+                "src/cart/views.py": "x = 1\n",
+            },
+            ["src/manage.py", "src/shop/urls.py"],
+        ),
+        (
             {  # the program of a workspace before its libraries, the largest of them first
                 "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n',
                 "crates/leaf/Cargo.toml": '[package]\nname = "leaf"\n',

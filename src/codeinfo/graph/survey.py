@@ -269,11 +269,13 @@ def _pyproject(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
 
 
 def _python_packages(index: CodeIndex, folder: str, name: str = "") -> list[str]:
-    """The package with the project's name, otherwise every one directly below the folder or its `src`."""
+    """The package with the project's name, otherwise every one directly below the folder or its `src`; none beside the
+    command of a Django project."""
     own = [_join_path(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
     if name and (named := [path for path in own if path in index.graph.files]):
         return named
     starts = [_join_path(folder, top) for top in ("", "src")]
+    starts = [start for start in starts if _join_path(start, "manage.py") not in index.graph.files]  # parts of a site
     return [
         path
         for path in sorted(index.graph.files)
