@@ -671,7 +671,7 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "crates/tea/src/lib.rs": "pub fn brew() { leaf::pick() }\n",
                 "crates/tea/src/main.rs": "fn main() { tea::brew() }\n",
             },
-            ["crates/tea/src/main.rs", "crates/pot/src/lib.rs", "crates/leaf/src/lib.rs", "crates/tea/src/lib.rs"],
+            ["crates/tea/src/main.rs", "crates/tea/src/lib.rs", "crates/pot/src/lib.rs", "crates/leaf/src/lib.rs"],
         ),
         (
             {  # pages of the applications before what they use of a private package, in turn
@@ -691,9 +691,9 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             [
                 "apps/shop/app/page.tsx",
                 "apps/till/src/server.ts",
+                "apps/shop/app/cart/page.tsx",
                 "packages/cli/run.ts",
                 "packages/ui/a.ts",
-                "apps/shop/app/cart/page.tsx",
             ],
         ),
     ],

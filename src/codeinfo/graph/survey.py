@@ -145,8 +145,8 @@ class _Package(Struct):
 
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     """What the manifests offer to users and the files that start something; `graph` is that of the index or a part of
-    it. The top folder comes first, then the packages in turn: applications, libraries, and last the private packages
-    that others use; of each kind the larger ones first."""
+    it. The top folder comes first, then the packages in turn, larger ones first: applications, up to half of the places
+    if there are other packages, libraries, and last the private packages that others use."""
     packages, programs = _packages(index, graph), _programs(index)
     started = _starting_files(index, graph, programs, packages)
     home = {path: _nearest(packages, path) for path in graph.files}
@@ -156,16 +156,23 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     sizes = Counter(home[path] for path, facts in graph.files.items() if is_source(facts))
     used = {home[edge.target] for edge in graph.edges if home[edge.source] != home[edge.target]}
 
-    def order(folder: str) -> tuple[int, int, str]:
+    def rank(folder: str) -> int:
+        """Applications, then libraries, then what is private and others use."""
         package = packages[folder]
         starts = not package.manifests.isdisjoint(_APPLICATIONS) or not programs.isdisjoint(found[folder])
-        is_application = starts or package.is_private or not set(started).isdisjoint(found[folder])
-        kind = 2 if package.is_private and folder in used else 0 if is_application else 1
-        return kind, -sizes[folder], folder
+        if starts or not set(started).isdisjoint(found[folder]):
+            return 0
+        return 1 if not package.is_private else 2 if folder in used else 0
 
-    others = [found[folder] for folder in sorted(packages.keys() - {""}, key=order)]
-    in_turn = (path for row in zip_longest(*others) for path in row if path)
-    return list(dict.fromkeys((*found[""], *in_turn)))[:limit]
+    ranked = sorted((rank(folder), -sizes[folder], folder) for folder in packages.keys() - {""})
+    applications = _take_turns(found[folder] for kind, _, folder in ranked if not kind)
+    others = _take_turns(found[folder] for kind, _, folder in ranked if kind)
+    room = limit // 2 if others else limit
+    return list(dict.fromkeys((*found[""], *applications[:room], *others, *applications)))[:limit]
+
+
+def _take_turns(rows: Iterable[Sequence[str]]) -> list[str]:
+    return [path for turn in zip_longest(*rows) for path in turn if path]
 
 
 def _nearest(packages: Collection[str], path: str) -> str:
