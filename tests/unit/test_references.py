@@ -306,6 +306,7 @@ def test_what_is_passed_as_a_whole_renamed_or_set_for_others_is_not_unused(tmp_p
         "web/kit.ts": "export function one() {}\nexport function two() {}\n",
         "web/db.ts": "import * as schema from './schema'\nimport * as kit from './kit'\n"
         "export const db = connect({ schema })\nkit.one()\n",
+        "web/kit.test.ts": "import * as kit from './kit'\nspyOn(kit, 'one')\n",
         "web/store.ts": "const made = make()\nconst lost = make()\nexport { made as store, lost as nothing }\n",
         "web/use.ts": "import { db } from './db'\nimport { store } from './store'\ndb(store)\n",
         "index.php": "<?php\n$kernel = make();\n$kernel->run();\nfunction lost_step() {}\n",
