@@ -28,6 +28,7 @@ from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
+_MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MODULES = 4  # that re-export macros, nested
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
@@ -401,7 +402,31 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """What a member overrides or implements in the types of this codebase that its own type extends."""
     owner, name = symbol.owner, symbol.qualified.rpartition(".")[2]
     above = (base for base in lineage(index, owner) if base.qualified != owner.qualified)
-    return [found for base in above for found in find_own_member(index, base, name)] if owner.qualified else []
+    found = [found for base in above for found in find_own_member(index, base, name)] if owner.qualified else []
+    return [*found, *(one for one in _find_satisfied(index, symbol) if one not in found)]
+
+
+def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
+    """In Go a type implements every interface all of whose methods it has; a name that very many files define is not
+    followed."""
+    owner, name, own = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
+    defining = index.defining(name) if own.rules.names.structural and owner.qualified else ()
+    if len(defining) > _MOST_DEFINING:
+        return []
+    units = (index.unit(path) for path in sorted(defining) if index.graph.files[path].language == own.language)
+    return [
+        SymbolId(unit.facts.path, f"{interface}.{name}")
+        for unit in units
+        if unit is not None
+        for interface, one in unit.by_qualified.items()
+        if one.kind == "interface" and interface != owner.qualified and f"{interface}.{name}" in unit.by_qualified
+        if all(find_own_member(index, owner, method) for method in _methods(unit, interface))
+    ]
+
+
+def _methods(unit: Unit, owner: str) -> list[str]:
+    inside = f"{owner}."
+    return [name.removeprefix(inside) for name in unit.by_qualified if name.startswith(inside)]
 
 
 def lineage(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]:

@@ -188,6 +188,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     outside: Literal["", "types", "all"] = ""  # outside names that no variable shadows unseen
     # types and values (`find_member`, `evaluate`)
     open_types: bool = False  # members of a type may be in other files than the type itself
+    structural: bool = False  # a type implements an interface without naming it
     open_traits: bool = False  # a trait uses what its classes have
     inherited: frozenset[str] = frozenset()  # keywords for the base class; elsewhere variables
     decorators: bool = False  # a decorator may turn a function into something else

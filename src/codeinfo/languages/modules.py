@@ -86,7 +86,7 @@ GO = model.language(
         manifest=_GO_MANIFEST,
         nested_manifest=_nested_go_manifest,
     ),
-    names=model.NameRules(explicit=True, open_types=True, imports_show=True, outside="all"),
+    names=model.NameRules(explicit=True, open_types=True, structural=True, imports_show=True, outside="all"),
 )
 
 
