@@ -381,6 +381,7 @@ SETTING = "trust.private_hosts"
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
 _NAT64 = 0x64FF9B << 96  # 64:ff9b::/96 carries an IPv4 address in its last 32 bits, as ::/96 does
 _LOCAL_NAT64 = 0x64FF9B0001  # 64:ff9b:1::/48, of a network's own
+_TRANSLATED = 0xFFFF << 48  # ::ffff:0:0:0/96, the same of stateless translators
 
 
 class AddressRefused(UsageError):
@@ -441,7 +442,7 @@ def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]
     if isinstance(address, IPv4Address):
         return []
     inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if int(address) >> 32 in (_NAT64 >> 32, 0) or int(address) >> 80 == _LOCAL_NAT64:
+    if int(address) >> 32 in (_NAT64 >> 32, _TRANSLATED >> 32, 0) or int(address) >> 80 == _LOCAL_NAT64:
         inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
     return [one for one in inside if one is not None]
 

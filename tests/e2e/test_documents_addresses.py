@@ -257,6 +257,7 @@ def test_a_manifest_cannot_name_other_private_hosts(web: Web) -> None:
         ("64:ff9b::7f00:1", False),
         ("64:ff9b:1::7f00:1", False),
         ("::127.0.0.1", False),
+        ("::ffff:0:127.0.0.1", False),
         ("fec0::1", False),
         ("2002:7f00:1::", False),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import time
 import tracemalloc
@@ -20,7 +21,7 @@ from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
 from codeinfo.operations.documents import DocsSyncRequest
-from codeinfo.sources.documents import Refused, open_office_file
+from codeinfo.sources.documents import Refused, convert, open_office_file
 
 GOOD = "# Good\n\nThe lantern is lit at dusk.\n"
 
@@ -128,9 +129,22 @@ def test_an_archive_with_too_many_parts_is_refused() -> None:
         open_office_file(zipped({f"{number}.txt": b"" for number in range(20_001)}))
 
 
-def test_entities_hidden_by_utf16_are_seen() -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("before", ["", f"<!-- {'x' * 5000} -->"], ids=["at once", "late"])
+def test_entities_are_seen_wherever_they_are(encoding: str, before: str) -> None:
     with pytest.raises(Refused, match="entities"):
-        open_office_file(zipped({"word/document.xml": '<!DOCTYPE x [<!ENTITY a "b">]>'.encode("utf-16")}))
+        open_office_file(zipped({"word/document.xml": f'{before}<!DOCTYPE x [<!ENTITY a "b">]>'.encode(encoding)}))
+
+
+def test_a_row_that_no_workbook_can_have_is_refused() -> None:
+    """All rows before it would be read as empty ones."""
+    with zipfile.ZipFile(FIXTURES / "tariffs.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = next(name for name in parts if "worksheets/sheet" in name)
+    row = b'<row r="3000000"><c r="A3000000"><v>1</v></c></row></sheetData>'
+    parts[sheet] = re.sub(rb"</sheetData>|<sheetData\s*/>", row, parts[sheet])
+    with pytest.raises(Refused, match="rows"):
+        convert("tariffs.xlsx", zipped(parts))
 
 
 # --- packages ------------------------------------------------------------------------------------------------------

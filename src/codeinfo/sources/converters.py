@@ -389,6 +389,9 @@ def _shape_blocks(shape: Any) -> Iterator[Block]:
 # --- Excel ---------------------------------------------------------------------------------------------------------
 
 
+MAX_ROWS = 1 << 20  # a row with a larger number would be preceded by as many empty ones
+
+
 def convert_xlsx(data: bytes, path: str) -> Document:
     import warnings
 
@@ -402,7 +405,9 @@ def convert_xlsx(data: bytes, path: str) -> Document:
         for sheet in book.worksheets:
             sheet.reset_dimensions()  # a file may declare a million empty columns
             rows = []
-            for row in sheet.iter_rows(values_only=True):
+            for number, row in enumerate(sheet.iter_rows(values_only=True)):
+                if number >= MAX_ROWS:
+                    raise Refused(f"more than {MAX_ROWS:,} rows, which Excel cannot have")
                 cells += len(row)
                 if cells > MAX_CELLS:
                     raise Refused(f"more than {MAX_CELLS:,} cells: a data set, not a document")
