@@ -16,7 +16,7 @@ import pytest
 from document_tools import FIXTURES, add, ask, engine
 
 from codeinfo.collections import pack, read_manifest, safe_path, unpack
-from codeinfo.errors import UsageError
+from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
@@ -251,6 +251,21 @@ def test_a_broken_archive_is_refused() -> None:
 def test_bad_manifests_are_refused(manifest: str) -> None:
     with pytest.raises(UsageError):
         read_manifest(manifest)
+
+
+@pytest.mark.parametrize("manifest", ["huge", "link"])
+def test_a_manifest_in_a_folder_is_a_file_of_bounded_size(tmp_path: Path, manifest: str) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "a.md").write_text(GOOD)
+    if manifest == "huge":
+        with (package / "manifest.json").open("wb") as file:
+            file.truncate(60_000_000)
+    else:
+        (tmp_path / "elsewhere.json").write_text('{"name": "a", "version": "1", "sources": {"glob": []}}')
+        (package / "manifest.json").symlink_to(tmp_path / "elsewhere.json")
+    with engine() as facade, pytest.raises(CodeInfoError, match="cannot be read"):
+        add(facade, str(package))
 
 
 def test_a_manifest_is_read_in_full() -> None:

@@ -51,6 +51,7 @@ from codeinfo.files import (
     check_root,
     open_private,
     private_folder,
+    read_regular,
     read_user_file,
     replace_file,
     wait_for_lock,
@@ -252,7 +253,7 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
 
 def read_package(root: Path) -> Manifest:
     try:
-        return read_manifest((root / MANIFEST).read_text("utf-8-sig"))
+        return read_manifest(read_regular(str(root), MANIFEST, MAX_DOCUMENT_BYTES).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
 
