@@ -336,6 +336,16 @@ def test_a_push_during_a_job_does_not_keep_it_from_being_rescued(team: Team, ser
     assert team.digest(project)
 
 
+def test_a_worker_whose_clock_is_ahead_does_not_put_off_a_retry(team: Team, server: GitServer) -> None:
+    project = team.add(server, "shop")
+    with team.database.transaction() as db:
+        db.execute("UPDATE procrastinate_jobs SET scheduled_at = now() + interval '1 day', attempts = 1")
+    assert rescue_jobs(team.database, 30) == 0
+    team.work()
+    assert (jobs(team).waiting, jobs(team).runs[0].state) == (0, "done")
+    assert team.digest(project)
+
+
 def test_a_push_during_a_job_that_fails_does_not_keep_it_from_being_retried(
     team: Team, server: GitServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

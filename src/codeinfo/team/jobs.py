@@ -251,7 +251,11 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
               LEFT JOIN procrastinate_workers w ON w.id = j.worker_id
               WHERE j.status = 'doing' AND (w.id IS NULL OR w.last_heartbeat < now() - %s * interval '1 second')
               FOR UPDATE OF j SKIP LOCKED"""
+    # A worker sets the time of a retry by its own clock, which may be ahead of the database's.
+    too_late = """UPDATE procrastinate_jobs SET scheduled_at = now()
+                  WHERE status = 'todo' AND scheduled_at > now() + %s * interval '1 second'"""
     with database.transaction() as db:
+        db.execute(too_late, (2**ATTEMPTS,))
         found = db.execute(lost, (lost_after_s,)).fetchall()
         for job, attempts in found:
             if attempts >= MOST_LOSSES:
