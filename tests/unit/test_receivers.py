@@ -49,10 +49,11 @@ CASES = {
     "a line that rebinds its receiver": (
         {
             "walk.py": "class Leaf:\n    def next(self) -> 'Leaf': ...\n\n\nclass Node:\n"
-            "    def next(self) -> Leaf: ...\n\n\ndef walk():\n    x = Node()\n    x = x.next()\n    x.next()\n",
+            "    def next(self) -> Leaf: ...\n\n\ndef walk():\n    x = Node()\n    x = x.next()\n    x.next()\n"
+            "\n\ndef pass_on():\n    x = Node()\n    x = print(x.next())\n",
         },
         "Node.next",
-        {"walk.py:11"},
+        {"walk.py:11", "walk.py:17"},
         0,
     ),
     "types that extend each other": (

@@ -314,7 +314,9 @@ def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: R
     """The value of a local variable comes first, since it hides the rest."""
     rows = find_local(index, unit, name, use, before=True)
     if rows:
-        return _called_or_indexed(index, _evaluate_rows(index, unit, rows, use.line), called)
+        is_old = any(row.line == use.line and _reads_itself(row) for row in rows)
+        valid = [row for row in rows if row.line < use.line] if is_old else rows
+        return _called_or_indexed(index, _evaluate_rows(index, unit, valid, use.line), called)
     if made := _evaluate_argument(index, unit, name, called, use):
         return made
     found = resolve_bare(index, unit, name, use.within)
@@ -483,9 +485,14 @@ def _evaluate_rows(index: CodeIndex, unit: Unit, rows: list[Row], line: int) -> 
     if typed:
         return _evaluate_row(index, unit, above[-1] if above else typed[0])
     for row in reversed(above or rows[:1]):
-        if row.text and not (row.line == line and row.text.startswith(f"{row.name}.")):  # `x = x.next()`
+        if row.text:
             return _evaluate_row(index, unit, row)
     return []
+
+
+def _reads_itself(row: Row) -> bool:
+    """Whether a line binds a name to what is made from its old value: `x = f(x.next())`."""
+    return row.mark != ":" and re.search(rf"(?<![\w$.]){re.escape(row.name)}\.", row.text) is not None
 
 
 def _evaluate_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
