@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -112,7 +113,7 @@ def _tree_files(db: apsw.Connection, tree: int) -> tuple[NDArray[np.int32], list
     if ids is None:
         return np.zeros(0, np.int32), [], [], []
     paths, languages, kinds = (text.split("\0") for text in texts)
-    return np.fromstring(ids, np.int32, sep=","), paths, languages, kinds
+    return np.fromstring(ids, np.int32, sep=","), paths, list(map(sys.intern, languages)), list(map(sys.intern, kinds))
 
 
 def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, complete: bool) -> Arrays:
