@@ -103,7 +103,7 @@ import subprocess, sys
 from pathlib import Path
 sys.path[:0] = {tests!r}
 cache = Path({cache!r})
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(cache)], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "none", str(cache)], check=True)
 from codeinfo.errors import OutOfSpace
 from codeinfo.operations.documents import DocsSyncRequest
 from document_tools import add, ask, engine

@@ -244,7 +244,7 @@ def test_a_disk_that_is_full_here_leaves_the_team_whole(
 def test_the_cache_stays_within_its_bound(engine: MakeEngine, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two", "three")]
     for folder in folders:
-        write(folder, {f"{at}.py": functions(f"{folder.name}_{at}", 40) for at in range(20)})
+        write(folder, {f"{at}.py": functions(f"{folder.name}_{at}", 60) for at in range(20)})
         engine().index(IndexRequest((str(folder),)))
     server = engine("server", store__cache_mb="1")
     for _ in range(2):
