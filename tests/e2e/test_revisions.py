@@ -16,6 +16,7 @@ from codeinfo import Config, Engine, GrepRequest, SearchRequest
 from codeinfo.engine import index_manager
 from codeinfo.operations.code import RefsRequest
 from codeinfo.sources import git
+from codeinfo.store.sqlite import SqliteStore
 
 RULES = {
     "src/app.ts": 'import { greet } from "@lib/greet";\nexport function start() {\n  return greet("you");\n}\n',
@@ -61,6 +62,24 @@ def revision_files(root: Path, at: str) -> set[str]:
         store, _ = engine.indexes.open(engine.indexes.find(root, at=at).index)
         with store.snapshot() as view:
             return set(view.paths)
+
+
+def test_an_index_that_is_closed_during_its_refresh_answers_all_the_same(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server closes the copy of a team's tree while another thread pulls it."""
+    with Engine(Config.load(cwd=repository.folder)) as engine:
+        index = engine.indexes.find(repository.folder, at="v1").index
+        index.refresh()
+        is_settled = index.is_settled
+
+        def close_and_look(store: SqliteStore) -> bool:
+            index.close()
+            return is_settled(store)
+
+        monkeypatch.setattr(index, "is_settled", close_and_look)
+        with index.refresh().store.snapshot() as view:
+            assert "src/lib/greet.ts" in view.paths
 
 
 def test_a_revision_answers_as_its_checkout_does(

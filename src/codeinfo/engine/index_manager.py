@@ -442,10 +442,11 @@ class _Refresh(Struct, frozen=True):
             )
         if index.team is not None and not (self.full and not index.source.fixed):  # everything is to be stored again
             self._pull()
-        before = _state(index.live_store())  # before the walk: the state must not be newer than what was seen
-        if index.source.fixed and index.open_store is not None and index.is_settled(index.open_store) and not self.full:
-            index.open_store.check_vector_files()
-            return self._fresh(index.open_store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
+        store = index.live_store()  # which another thread may close meanwhile: it opens again on its own
+        before = _state(store)  # before the walk: the state must not be newer than what was seen
+        if index.source.fixed and store is not None and index.is_settled(store) and not self.full:
+            store.check_vector_files()
+            return self._fresh(store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
         if isinstance(index.source, TeamSource):
             raise NotFound(
                 f"{index.source.name} of {index.source.identity} is not indexed any more",
