@@ -284,6 +284,7 @@ def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], comman
     [
         ({"package.json": '{"scripts": {"test": "vitest"}, "packageManager": "pnpm@10.1.0"}'}, "pnpm test (vitest)"),
         ({"package.json": '{"scripts": {"test": "vitest"}, "packageManager": "bun@1.1"}'}, "bun run test (vitest)"),
+        ({"package.json": r'{"scripts": {"test": "jest \"a\\b\" \q"}}'}, r'npm test (jest "a\b" \q)'),
         ({"package.json": '{"scripts": {"test": "vp"}}', "pyproject.toml": "[tool.pytest.ini_options]\n"},
          "npm test (vp) and pytest"),
         ({"package.json": '{"scripts": {"test": "vp"}}', "requirements.txt": "pytest\n", "manage.py": "import os\n"},
@@ -304,12 +305,14 @@ def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:
         "tests/test_mock.py": "from unittest import mock\n",
         "Tests/CartTests.swift": "import XCTest\n",
         "cart_test.go": 'package shop\n\nimport "testing"\n',
+        "Tests/CartTests.cs": "using NUnit.Framework;\n\nclass CartTests { }\n",
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests
         assert dict(zip(found.frameworks, found.evidence, strict=True)) == {
+            "NUnit": "Tests/CartTests.cs:1",
             "XCTest": "Tests/CartTests.swift:1",
             "testing": "cart_test.go:3",
             "unittest": "tests/test_cart.py:1",

@@ -52,9 +52,8 @@ _NUGET = re.compile(
     r"|<Project\s+Sdk=\"(?P<sdk>[^\"/]+)(?:/(?P<release>[^\"]+))?\""
 )
 _CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .NET refer to
-_FROM_CATALOG = (
-    "catalog:"  # and the name of a workspace's list of versions: the version of a package that takes it there
-)
+_ESCAPED = re.compile(r"\\([\"\\/])")  # in a text of JSON
+_FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
 _GEM = re.compile(
     r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
@@ -133,6 +132,7 @@ _TEST_MODULES = {
     ("go", "testing"): "testing", ("swift", "XCTest"): "XCTest", ("swift", "Testing"): "Swift Testing",
     ("javascript", "node:test"): "node:test", ("typescript", "node:test"): "node:test",
     ("javascript", "bun:test"): "Bun", ("typescript", "bun:test"): "Bun",
+    ("csharp", "NUnit.Framework"): "NUnit", ("csharp", "Xunit"): "xUnit",
     ("ruby", "test/unit"): "test-unit", ("ruby", "minitest/autorun"): "Minitest",
 }  # fmt: skip
 _BUILT_ON = {"unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"testify", "Ginkgo"})}
@@ -313,7 +313,8 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
         command: re.search(r"\"test\"\s*:\s*\"((?:[^\"\\]|\\.)+)\"", at_top.get(path, ""))
         for path, command in scripts.items()
     }
-    named = [f"{c} ({script[1]})" for c, script in found.items() if script and "no test specified" not in script[1]]
+    written = {command: _ESCAPED.sub(r"\1", script[1]) for command, script in found.items() if script}
+    named = [f"{command} ({script})" for command, script in written.items() if "no test specified" not in script]
     kinds = [kind for kind in _MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [_PYTEST, *(kind for kind in kinds if kind.family != _PYTEST.family)]
