@@ -31,6 +31,10 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from store_digest import digest_of
+
 import codeinfo.index.line  # both imported before the first fork, so that a kill hits the run and not its imports
 import codeinfo.store.sqlite
 from codeinfo.config import Config
@@ -97,7 +101,7 @@ def index(root: Path, cache: Path, flags: dict[str, Any]) -> str:
         opened.index(IndexRequest((str(root),)))
         store = opened.indexes.of(root).live_store()
         assert store is not None
-        return store.digest()
+        return digest_of(store)
 
 
 def killed_run(root: Path, cache: Path, flags: dict[str, Any], kill_at: int, log: Path, ready: Connection) -> None:

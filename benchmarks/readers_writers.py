@@ -21,6 +21,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from store_digest import digest_of
+
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import Busy
@@ -81,17 +85,17 @@ def read_on(number: int, root: Path, cache: Path, until: float, results: Any) ->
     results.put(counts)
 
 
-def digest_of(root: Path, cache: Path, results: Any) -> None:
+def put_digest(root: Path, cache: Path, results: Any) -> None:
     with engine(cache) as opened:
         opened.index(IndexRequest((str(root),)))
         store = opened.indexes.of(root).live_store()
         assert store is not None
-        results.put(store.digest())
+        results.put(digest_of(store))
 
 
 def digest(root: Path, cache: Path) -> str:
     results = FORK.SimpleQueue()
-    process = FORK.Process(target=digest_of, args=(root, cache, results))
+    process = FORK.Process(target=put_digest, args=(root, cache, results))
     process.start()
     process.join()
     return str(results.get()) if process.exitcode == 0 else f"failed with {process.exitcode}"

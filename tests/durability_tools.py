@@ -15,6 +15,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from store_digest import digest_of
+
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import CodeSource, walk_settings
@@ -94,7 +96,7 @@ def open_store(project: Path) -> SqliteStore:
 def digest(project: Path) -> str:
     store = open_store(project)
     try:
-        return store.digest()
+        return digest_of(store)
     finally:
         store.close()
 

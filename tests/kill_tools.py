@@ -22,6 +22,7 @@ from failover_tools import free_port
 from git_server import serving
 from msgspec import Struct, field
 from repository_tools import Repository
+from store_digest import digest_of
 from worker_tools import Team, clean_digest
 
 from codeinfo.config import Config
@@ -335,7 +336,7 @@ def _compare(team: Team, project: str, upstream: Repository, server: _Server, pl
         for ref, wanted in ((MAIN, clean), ("work/ann/shop", pushed)):
             store = engine.indexes.find(f"//{project}", at=ref).index.refresh().store
             store.verify()
-            if store.digest() != wanted:
+            if digest_of(store) != wanted:
                 outcome.problems.append(f"the killed server's copy of {ref} differs")
 
 

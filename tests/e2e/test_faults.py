@@ -18,6 +18,7 @@ import apsw
 import durability_tools as tools
 import pytest
 from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, open_store, scene
+from store_digest import digest_of
 
 from codeinfo.store.database import SCHEMA_VERSION
 from codeinfo.store.sqlite import SqliteStore
@@ -148,7 +149,7 @@ def digest_of_copy(project: Path, tmp_path: Path) -> str:
     name = (copy / "current").read_text()
     store = SqliteStore(copy / name, index_folder(project).tree)
     try:
-        return store.digest()
+        return digest_of(store)
     finally:
         store.close()
 

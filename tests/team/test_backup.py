@@ -8,6 +8,7 @@ from pathlib import Path
 
 from failover_tools import Node, indexed
 from postgres_tools import caller_of, drop_database, new_database, run_program, team_store
+from store_digest import digest_of
 
 from codeinfo.store.conversations import ConversationStore
 from codeinfo.team.access import create_token, create_user
@@ -23,7 +24,7 @@ class Content:
             store = team_store(database, folder)
             store.apply([indexed(f"src/{at}.py", f"apple {at}") for at in range(20)], ["src/3.py"], ())
             store.finish({"model_id": "m"})
-            self.digest = store.digest()
+            self.digest = digest_of(store)
             create_user(database, "ann")
             self.token = create_token(database, "ann")
             conversations = ConversationStore(TeamUserData(database))
@@ -37,7 +38,7 @@ class Content:
         with closing(TeamDatabase(url)) as database:
             store = team_store(database, folder)
             assert store.pull()
-            assert store.digest() == self.digest
+            assert digest_of(store) == self.digest
             caller = caller_of(database, self.token)
             assert caller is not None
             assert caller.name == "ann"
@@ -59,7 +60,7 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
         with closing(TeamDatabase(restored)) as database:
             copy = team_store(database, tmp_path / "before")
             assert copy.pull()  # a cache that is newer than the database
-            assert copy.digest() == content.digest
+            assert digest_of(copy) == content.digest
     finally:
         drop_database(restored)
 

@@ -18,6 +18,7 @@ import pytest
 from failover_tools import Node
 from postgres_tools import alone, indexed, team_database, team_store, wait_until
 from repository_tools import write
+from store_digest import digest_of
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -97,7 +98,7 @@ def engine(tmp_path: Path, url: str) -> Iterator[MakeEngine]:
 def digest(engine: Engine, name: str) -> str:
     store = engine.indexes.find(name).index.live_store()
     assert store is not None
-    return store.digest()
+    return digest_of(store)
 
 
 def test_searches_go_on_without_the_database_and_say_so(node: Node, engine: MakeEngine, project: Path) -> None:
@@ -319,5 +320,5 @@ def test_writers_killed_at_any_moment_leave_what_a_clean_build_has(tmp_path: Pat
                     store = team_store(database, tmp_path / folder)
                     store.pull()
                     store.verify()
-                    assert store.digest() == expected
+                    assert digest_of(store) == expected
                     store.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from postgres_tools import alone, indexed, team_database, team_store
+from store_digest import digest_of
 
 from codeinfo.errors import Busy
 from codeinfo.model import FileKind, IndexedFile, SourceFile
@@ -56,7 +57,7 @@ def test_another_server_sees_what_was_written_and_only_fetches_what_changed(
     writer.finish({"model_id": "m"})
     assert reader.pull()
     assert not reader.pull()
-    assert reader.digest() == writer.digest() == alone(tmp_path / "alone", FILES)
+    assert digest_of(reader) == digest_of(writer) == alone(tmp_path / "alone", FILES)
     assert reader.meta()["model_id"] == "m"
     assert reader.meta()["complete"] == "1"
 
@@ -74,7 +75,7 @@ def test_another_server_sees_what_was_written_and_only_fetches_what_changed(
     assert reader.pull()
     assert len(fetched) == 1
     assert reader.manifest()["src/1.py"].mtime_ns == 99
-    assert reader.digest() == writer.digest()
+    assert digest_of(reader) == digest_of(writer)
     assert set(reader.manifest()) == {f"src/{at}.py" for at in range(5)}
 
 
@@ -92,9 +93,9 @@ def test_a_crash_after_the_commit_is_healed_by_a_pull(
     with pytest.raises(Busy):  # it does not build on what it does not have
         again.apply(FILES[:1], (), ())
     assert again.pull()
-    assert again.digest() == alone(tmp_path / "alone", FILES[1:])
+    assert digest_of(again) == alone(tmp_path / "alone", FILES[1:])
     again.apply(FILES[:1], (), ())
-    assert again.digest() == alone(tmp_path / "whole", FILES)
+    assert digest_of(again) == alone(tmp_path / "whole", FILES)
 
 
 def test_a_pull_that_was_cut_short_goes_on(
@@ -120,20 +121,20 @@ def test_a_pull_that_was_cut_short_goes_on(
     assert len(reader.manifest()) == 4
     assert "complete" not in reader.meta()
     assert reader.pull()
-    assert reader.digest() == writer.digest()
+    assert digest_of(reader) == digest_of(writer)
 
 
 def test_a_lost_cache_is_refilled(database: TeamDatabase, tmp_path: Path) -> None:
     store = team_store(database, tmp_path / "one")
     store.apply(FILES, (), ())
     store.finish({"model_id": "m"})
-    digest = store.digest()
+    digest = digest_of(store)
     store.close()
     shutil.rmtree(tmp_path / "one")
     again = team_store(database, tmp_path / "one")
     assert again.manifest() == {}
     assert again.pull()
-    assert again.digest() == digest
+    assert digest_of(again) == digest
     assert again.meta()["complete"] == "1"
 
 
@@ -147,7 +148,7 @@ def test_what_the_team_has_is_reused_although_this_machine_has_not(database: Tea
     placed = [(file.source, known[file.source.path, file.sha256][0].file_id) for file in FILES]
     ours.apply([indexed("new.py", "new")], (), (), placed)
     ours.finish({})
-    assert ours.digest() == alone(tmp_path / "alone", [*FILES, indexed("new.py", "new")])
+    assert digest_of(ours) == alone(tmp_path / "alone", [*FILES, indexed("new.py", "new")])
     assert ours.stored(["src/0.py"]) == {}
     assert count(database, "files") == len(FILES) + 2
     vectors = ours.vectors_by_hash("hash of odd")
@@ -183,7 +184,7 @@ def test_a_damaged_file_is_named_and_stored_again(database: TeamDatabase, tmp_pa
     store.apply([FILES[3]], (), ())
     store.finish({})
     assert reader.pull()
-    assert reader.digest() == store.digest() == alone(tmp_path / "alone", FILES)
+    assert digest_of(reader) == digest_of(store) == alone(tmp_path / "alone", FILES)
 
 
 def test_a_database_that_went_back_in_time_is_compared_as_a_whole(database: TeamDatabase, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_database_that_went_back_in_time_is_compared_as_a_whole(database: Team
     third.pull()
     third.apply([FILES[3]], ("src/0.py",), ())
     assert reader.pull()
-    assert reader.digest() == third.digest() == alone(tmp_path / "alone", FILES[1:4])
+    assert digest_of(reader) == digest_of(third) == alone(tmp_path / "alone", FILES[1:4])
 
 
 def test_a_tree_that_the_team_dropped_is_stored_again(database: TeamDatabase, tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_a_tree_that_the_team_dropped_is_stored_again(database: TeamDatabase, tm
     store.finish({})
     reader = team_store(database, tmp_path / "two")
     reader.pull()
-    assert reader.digest() == store.digest()
+    assert digest_of(reader) == digest_of(store)
 
 
 def test_a_server_that_is_far_behind_forgets_what_was_removed(
@@ -235,7 +236,7 @@ def test_a_server_that_is_far_behind_forgets_what_was_removed(
         store.finish({}, Retention(1, 1))
     assert count(database, "entries WHERE file IS NULL") == 0
     reader.pull()
-    assert reader.digest() == store.digest()
+    assert digest_of(reader) == digest_of(store)
 
 
 def test_a_tree_is_opened_by_name_branch_tag_and_commit(database: TeamDatabase, tmp_path: Path) -> None:

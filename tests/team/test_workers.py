@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from git_server import GitServer, serving
+from msgspec.structs import replace
 from postgres_tools import wait_until
 from repository_tools import Repository
 from worker_tools import Team, clean_digest
@@ -255,15 +256,14 @@ def test_a_project_that_is_removed_while_it_is_indexed_does_not_come_back(
     project = team.add(server, "shop")
     tools = team.engine.team.tools()
 
-    class Removing(Indexing):
-        def _list_files(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
-            team.engine.team.remove_project(TeamProjectRequest(project))
-            return super()._list_files(mirror, commit)
+    def remove_and_walk(mirror: Path, commit: str) -> tuple[Files, Walk]:
+        team.engine.team.remove_project(TeamProjectRequest(project))
+        return tools.walk(mirror, commit)
 
     with team.database.transaction() as db:
         number = project_id(db, project)
     with pytest.raises(NotFound, match="was removed from the team"):
-        Removing(tools, defer).plan(number, MAIN)
+        Indexing(replace(tools, walk=remove_and_walk), defer).plan(number, MAIN)
     assert Indexing(tools, defer).plan(number, MAIN) == "the project was removed"
     project = team.add(server, "shop")
     with team.database.transaction() as db:
@@ -274,6 +274,24 @@ def test_a_project_that_is_removed_while_it_is_indexed_does_not_come_back(
     assert jobs(team).failed == ()
     for table in ("projects", "trees", "files", "index_runs", "index_files"):
         assert counted(team, f"SELECT count(*) FROM {table}") == 0
+
+
+@pytest.mark.parametrize("broken", ["walk", "commits"])  # in a batch, and when the run is finished
+def test_a_job_that_keeps_failing_gives_its_run_up(
+    team: Team, server: GitServer, upstream: Repository, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise NotFound("the history is gone")
+
+    monkeypatch.setattr("codeinfo.team.jobs.ATTEMPTS", 1)
+    project = team.add(server, "shop")
+    tools = team.engine.team.tools()
+    with team.database.transaction() as db:
+        number = project_id(db, project)
+    Indexing(tools, defer).plan(number, MAIN)
+    monkeypatch.setattr(team.engine.team, "tools", lambda: replace(tools, **{broken: fail}))
+    team.work()
+    assert [(run.state, run.problem) for run in jobs(team).runs] == [("failed", "the history is gone")]
 
 
 def test_a_job_that_fails_is_tried_again_and_shown(

@@ -95,11 +95,11 @@ class Toolbox(Struct):
             self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
             return "You made this call before; its result is above."
         try:
-            reply, outcome, items = self._perform(call)
+            reply, outcome, passages = self._perform(call)
         except CodeInfoError as error:
             self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
             return f"error: {error.what}"
-        self.uses.append(ToolUse(call.name, asked, outcome, items=list_graded(items)))
+        self.uses.append(ToolUse(call.name, asked, outcome, items=list_graded(passages)))
         return reply
 
     def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Passage]]:
@@ -110,9 +110,9 @@ class Toolbox(Struct):
             case "search":
                 return self._search(str(values["query"]))
             case "read_file":
-                item = self.functions.read_file(str(values["path"]), int(values["start_line"]), int(values["end_line"]))
-                numbered = self.evidence.show((item,))
-                return format_passages(numbered), item.place, numbered
+                path, first, last = str(values["path"]), int(values["start_line"]), int(values["end_line"])
+                numbered = self.evidence.show((self.functions.read_file(path, first, last),))
+                return format_passages(numbered), numbered[0].place, numbered
             case _:
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))

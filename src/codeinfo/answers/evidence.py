@@ -58,45 +58,45 @@ def cite(passage: Passage, problem: str = "") -> Citation:
 
 
 class Evidence(Struct):
-    """The passages of one run: `kept` during the search, `items` by number once they are shown to the model."""
+    """The passages of one run: `kept` during the search, `shown` by number once they are shown to the model."""
 
     kept: list[Passage] = field(default_factory=list)
-    items: dict[int, Passage] = field(default_factory=dict)
+    shown: dict[int, Passage] = field(default_factory=dict)
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
     def fresh(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
         """The passages that no earlier search found."""
-        new = tuple(item for item in found if _key(item) not in self._seen)
+        new = tuple(passage for passage in found if _key(passage) not in self._seen)
         self._seen.update(map(_key, new))
         return new
 
     def show(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
         """Number the passages that go to the model. One that it has already seen keeps its number."""
-        numbers = {_key(item): item.number for item in self.items.values()}
+        numbers = {_key(passage): passage.number for passage in self.shown.values()}
         shown_now = []
-        for item in found:
-            number = numbers.setdefault(_key(item), len(self.items) + 1)
-            self.items.setdefault(number, replace(item, number=number))
-            shown_now.append(self.items[number])
+        for passage in found:
+            number = numbers.setdefault(_key(passage), len(self.shown) + 1)
+            self.shown.setdefault(number, replace(passage, number=number))
+            shown_now.append(self.shown[number])
         return tuple(dict.fromkeys(shown_now))
 
 
-def _key(item: Passage) -> tuple[str, str, int, int]:
-    return item.root, item.path, item.start_line, item.end_line
+def _key(passage: Passage) -> tuple[str, str, int, int]:
+    return passage.root, passage.path, passage.start_line, passage.end_line
 
 
 def payload(evidence: Evidence, settings: RetrievalSettings, max_chars: int) -> PolicyResult:
     """The passages the answer is written from: everything kept over all rounds, best first. The policy's other limits
     are applied again, since two rounds together may exceed the chunks per file or the total size."""
-    best = sorted(evidence.kept, key=lambda item: -(1.0 if item.grade is None else item.grade))
+    best = sorted(evidence.kept, key=lambda passage: -(1.0 if passage.grade is None else passage.grade))
     limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
     return apply_policy(best, limits)
 
 
-def format_passages(items: Sequence[Passage]) -> str:
+def format_passages(passages: Sequence[Passage], called: str = "source") -> str:
     """The passages as data: each with its number and source."""
-    mark = fence(item.text for item in items)
-    return "\n\n".join(enclose(f"source {item.number} {item.place}", item.text, mark) for item in items)
+    mark = fence(passage.text for passage in passages)
+    return "\n\n".join(enclose(f"{called} {one.number} {one.place}", one.text, mark) for one in passages)
 
 
 def enclose(header: str, text: str, mark: str) -> str:
@@ -158,12 +158,12 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
     return Finder({stem(word): weight for word, weight in weights.items()})
 
 
-def focus_passage(item: Passage, finder: Finder, chars: int) -> Passage:
+def focus_passage(passage: Passage, finder: Finder, chars: int) -> Passage:
     """The lines of a passage that match best; all of them where they fit."""
-    shown = focus(item.text, finder, chars)
+    shown = focus(passage.text, finder, chars)
     # A part of a table repeats the header above its own lines, so the text may have more lines than the passage.
-    start, end = (min(item.end_line, item.start_line + offset) for offset in (shown.first, shown.last))
-    return replace(item, start_line=start, end_line=end, text=shown.text, chunk_id="")
+    start, end = (min(passage.end_line, passage.start_line + offset) for offset in (shown.first, shown.last))
+    return replace(passage, start_line=start, end_line=end, text=shown.text, chunk_id="")
 
 
 # Instruction words ("explain", "show me") are not what a question is about.
@@ -204,35 +204,35 @@ class Support(Struct, frozen=True):
         return self.value + quality.confidence >= LEAST_SUPPORT
 
 
-def extract(question: str, found: Found, items: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
-    """`items` are the passages that may be shown; `weights` are the question's words by rarity."""
+def extract(question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
+    """`passages` may be shown; `weights` are the question's words by rarity."""
     support = support_of(found.passages[:JUDGED], weights)
-    if not items or not support.enough(found.quality):
-        return _build_refusal(question, items, support, found.quality)
+    if not passages or not support.enough(found.quality):
+        return _build_refusal(question, passages, support, found.quality)
     finder = finder_of(weights)
-    quoted = _put_named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
-    chosen = Evidence().show(focus_passage(item, finder, PASSAGE_CHARS) for item in quoted)
+    quoted = _put_named_first(passages, frozenset(name.lower() for name in read_query(question).names), weights)
+    chosen = Evidence().show(focus_passage(passage, finder, PASSAGE_CHARS) for passage in quoted)
     return Answer(
         question=question,
         text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
         kind="extractive",
         status="ok",
         citations=tuple(map(cite, chosen)),
-        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(item.text for item in chosen))),
+        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in chosen))),
     )
 
 
-def _put_named_first(items: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:
+def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:
     """The passages to quote: definitions that the question names come first; passages with far fewer of its words than
     the best are dropped."""
 
-    def is_named(item: Passage) -> bool:
-        return bool(names) and not names.isdisjoint((item.symbol.lower(), item.symbol.rpartition(".")[2].lower()))
+    def is_named(passage: Passage) -> bool:
+        return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
 
-    first = sorted(items, key=is_named, reverse=True)[:PASSAGES]
+    first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
     had = [sum(map(weights.__getitem__, _words_in(f"{i.path} {i.symbol} {i.text}", weights))) for i in first]
     least = LEAST_QUOTED * max(had, default=0.0)
-    return [item for item, words in zip(first, had, strict=True) if words >= least or is_named(item)]
+    return [passage for passage, words in zip(first, had, strict=True) if words >= least or is_named(passage)]
 
 
 def spellings(word: str) -> frozenset[str]:
@@ -240,12 +240,12 @@ def spellings(word: str) -> frozenset[str]:
     return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
 
 
-def support_of(items: Sequence[Passage], weights: Mapping[str, float]) -> Support:
+def support_of(passages: Sequence[Passage], weights: Mapping[str, float]) -> Support:
     whole = sum(weights.values())
     if not whole:
         return Support(0.0, ())
-    in_text = [_words_in(f"{item.path} {item.symbol} {item.text}", weights) for item in items]
-    in_name = [_words_in(f"{item.path.rpartition('/')[2]} {item.symbol}", weights) for item in items]
+    in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", weights) for passage in passages]
+    in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", weights) for passage in passages]
     value = (_largest(in_text, weights) + NAME_WEIGHT * _largest(in_name, weights)) / whole
     absent = sorted(weights.keys() - set().union(*in_text), key=lambda word: -weights[word])
     return Support(value, tuple(absent))
@@ -260,40 +260,40 @@ def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in one) for one in found), default=0.0)
 
 
-def halve(items: Sequence[Passage]) -> tuple[Passage, ...]:
+def halve(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """The first half of the passages, or the first lines of a single one."""
-    room = sum(len(item.text) for item in items) // 2
+    room = sum(len(passage.text) for passage in passages) // 2
     kept: list[Passage] = []
-    for item in items:
-        room -= len(item.text)
+    for passage in passages:
+        room -= len(passage.text)
         if kept and room < 0:
             break
-        kept.append(item)
-    if len(kept) < len(items):
+        kept.append(passage)
+    if len(kept) < len(passages):
         return tuple(kept)
     lines = kept[0].text.split("\n")
     half = lines[: max(1, len(lines) // 2)]
     return (replace(kept[0], text="\n".join(half), end_line=kept[0].start_line + len(half) - 1),)
 
 
-def quote_passages(items: Sequence[Passage]) -> str:
+def quote_passages(passages: Sequence[Passage]) -> str:
     """Passages as Markdown, each with its number and place. The fence is longer than any in the text."""
     blocks = []
-    for item in items:
+    for passage in passages:
         fence = "```"
-        while fence in item.text:
+        while fence in passage.text:
             fence += "`"
-        blocks.append(f"[{item.number}] {item.place}\n{fence}\n{item.text}\n{fence}")
+        blocks.append(f"[{passage.number}] {passage.place}\n{fence}\n{passage.text}\n{fence}")
     return "\n\n".join(blocks)
 
 
-def _build_refusal(question: str, items: Sequence[Passage], support: Support, quality: Quality) -> Answer:
+def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
     text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if support.absent:
-        text += f" Not found{' near the rest' if items else ''}: {', '.join(support.absent[:5])}."
-    if items:
-        text += "\n\nThe nearest places:\n" + "\n".join(f"- {item.place}" for item in items[:PASSAGES])
+        text += f" Not found{' near the rest' if passages else ''}: {', '.join(support.absent[:5])}."
+    if passages:
+        text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
 
 

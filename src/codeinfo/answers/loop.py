@@ -15,10 +15,9 @@ from codeinfo.answers.evidence import (
     Evidence,
     PassageFilter,
     cite,
-    enclose,
-    fence,
     finder_of,
     focus_passage,
+    format_passages,
     halve,
     list_graded,
     payload,
@@ -77,7 +76,7 @@ class Research(Struct):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(item for item in self.missing if item))
+        return tuple(dict.fromkeys(gap for gap in self.missing if gap))
 
 
 def answer(
@@ -131,14 +130,14 @@ def _research(
     for number in range(1, resources.settings.rounds + 1):
         listener.step("search", query)
         admitted = resources.filter.admit(resources.tools.search(query))
-        items = found.evidence.fresh(admitted.kept)
-        found.rounds.append(Round(query, list_graded(items), admitted.dropped, None, NOT_GRADED, admitted.score_source))
-        listener.step("grade", f"{len(items)} passages")
-        graded = grade(question, items, resources.model, resources.filter.weigh(question))
-        kept = [item for item in graded if item.grade != 0]
+        fresh = found.evidence.fresh(admitted.kept)
+        found.rounds.append(Round(query, list_graded(fresh), admitted.dropped, None, NOT_GRADED, admitted.score_source))
+        listener.step("grade", f"{len(fresh)} passages")
+        graded = grade(question, fresh, resources.model, resources.filter.weigh(question))
+        kept = [passage for passage in graded if passage.grade != 0]
         found.evidence.kept += kept
         average, verdict = decide(graded, kept, number, resources.settings.rounds)
-        if any(item.grade is None for item in graded) and len(graded) > UNGRADED_UP_TO:
+        if any(passage.grade is None for passage in graded) and len(graded) > UNGRADED_UP_TO:
             found.notes.append("the model could not grade every passage: ungraded ones are used as they are")
         found.rounds[-1] = replace(found.rounds[-1], items=list_graded(graded), average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
@@ -165,7 +164,7 @@ def decide(graded: Sequence[Passage], kept: Sequence[Passage], number: int, roun
     """The average grade of what is kept, and the verdict on what to do next."""
     if 0 < len(graded) <= UNGRADED_UP_TO:
         return None, "answer"
-    scores = [item.grade for item in kept if item.grade is not None]
+    scores = [passage.grade for passage in kept if passage.grade is not None]
     if kept and not scores:
         return None, "answer"
     average = sum(scores) / len(scores) if scores else 0.0
@@ -188,7 +187,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
             wish=wish,
             question=json.dumps(question),
             queries=json.dumps([entry.query for entry in found.rounds]),
-            found="\n".join(f"- {item.path}:{item.start_line}-{item.end_line} ({item.score})" for item in last) or "-",
+            found="\n".join(f"- {one.path}:{one.start_line}-{one.end_line} ({one.score})" for one in last) or "-",
         ),
         _QUERY_SCHEMA,
         max_tokens=QUERY_TOKENS,
@@ -202,7 +201,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
 
 def _check_reserve(evidence: Evidence, resources: Resources) -> None:
     """Another search must leave enough tokens to write the answer."""
-    chars = min(resources.filter.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    chars = min(resources.filter.policy.max_chars, sum(len(passage.text) for passage in evidence.kept))
     reply = resources.settings.reply_tokens + QUERY_TOKENS
     resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
 
@@ -231,14 +230,14 @@ def _write_what_fits(
             raise
         first = error
     fewer = halve(sources)
-    found.evidence.items = {item.number: item for item in fewer}
+    found.evidence.shown = {passage.number: passage for passage in fewer}
     try:
         written = write_from(fewer)
     except ProviderError as error:
         if error.code != CONTEXT_OVERFLOW:
             raise first from error
         found.limits.append("the evidence is too large for the model: it is quoted instead")
-        return Written("", CitationChecker(found.evidence.items))
+        return Written("", CitationChecker(found.evidence.shown))
     found.limits.append("the evidence was too large for the model: the answer is written from half of it")
     return written
 
@@ -268,7 +267,7 @@ def _build_refusal(question: str, found: Research, resources: Resources) -> Answ
 def _build_answer(question: str, written: Written, found: Research, resources: Resources, emit: Emit) -> Answer:
     text, gaps = written.text, found.gaps or ("passages that answer the question",)
     if not text:
-        text = quote_passages(tuple(found.evidence.items.values()))
+        text = quote_passages(tuple(found.evidence.shown.values()))
         emit(text)
     if not found.enough:
         closing = written.checker.check(f"\n\nThe evidence is thin. Missing: {gaps[-1]}")
@@ -281,8 +280,8 @@ def _build_answer(question: str, written: Written, found: Research, resources: R
         emit(UNVERIFIED)
     if not written.text:
         notes.append("the model wrote no answer: these are the passages it was shown")
-        citations = tuple(map(cite, found.evidence.items.values()))
-    sources = "".join(item.text for item in found.evidence.items.values())
+        citations = tuple(map(cite, found.evidence.shown.values()))
+    sources = "".join(passage.text for passage in found.evidence.shown.values())
     return Answer(
         question=question,
         text=text.strip(),
@@ -324,42 +323,36 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def grade(question: str, items: Sequence[Passage], model: Model, weights: Mapping[str, float]) -> tuple[Passage, ...]:
-    """The items with their scores. A batch that the model could not grade keeps `grade=None`.
+def grade(
+    question: str, passages: Sequence[Passage], model: Model, weights: Mapping[str, float]
+) -> tuple[Passage, ...]:
+    """The passages with their scores. A batch that the model could not grade keeps `grade=None`.
 
     `weights` are the question's words by rarity: they choose the lines that are shown.
     """
-    if len(items) <= UNGRADED_UP_TO:
-        return tuple(items)
+    if len(passages) <= UNGRADED_UP_TO:
+        return tuple(passages)
     finder = finder_of(weights)
-    batches = (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+    batches = (passages[start : start + BATCH] for start in range(0, len(passages), BATCH))
     return tuple(graded for batch in batches for graded in _grade_batch(question, batch, model, finder))
 
 
-def _grade_batch(question: str, items: Sequence[Passage], model: Model, finder: Finder) -> list[Passage]:
-    wanted = list(range(1, len(items) + 1))
+def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finder: Finder) -> list[Passage]:
+    wanted = list(range(1, len(passages) + 1))
+    focused = (focus_passage(passage, finder, GRADED_CHARS) for passage in passages)
+    shown = format_passages([replace(one, number=number) for number, one in enumerate(focused, 1)], "passage")
 
     def complete(reply: dict[str, Any]) -> Sequence[str]:
         found = sorted(entry["passage"] for entry in reply["grades"])
         return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
 
     reply = model.json(
-        fill_prompt(
-            "grade", question=json.dumps(question), passages=_format_for_grading(items, finder), count=str(len(items))
-        ),
+        fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages))),
         _SCHEMA,
         complete,
         max_tokens=REPLY_TOKENS,
     )
     if reply is None:
-        return list(items)
+        return list(passages)
     scores = {entry["passage"]: float(entry["score"]) for entry in reply["grades"]}
-    return [replace(item, grade=scores[number]) for number, item in enumerate(items, 1)]
-
-
-def _format_for_grading(items: Sequence[Passage], finder: Finder) -> str:
-    parts = [focus_passage(item, finder, GRADED_CHARS) for item in items]
-    mark = fence(part.text for part in parts)
-    return "\n\n".join(
-        enclose(f"passage {number} {part.place}", part.text, mark) for number, part in enumerate(parts, 1)
-    )
+    return [replace(passage, grade=scores[number]) for number, passage in enumerate(passages, 1)]

@@ -60,10 +60,10 @@ class Facts(Struct, frozen=True):
 
 
 class CitationChecker:
-    """Checks an answer piece by piece, whole sentences or lines at a time. `items` may grow meanwhile."""
+    """Checks an answer piece by piece, whole sentences or lines at a time. `sources` may grow meanwhile."""
 
-    def __init__(self, items: Mapping[int, Passage]) -> None:
-        self._items = items
+    def __init__(self, sources: Mapping[int, Passage]) -> None:
+        self._sources = sources
         self._fenced = False
         self._problems: dict[int, str] = {}  # by number, in the order of the answer
         self.faults: list[CitationFault] = []
@@ -80,24 +80,24 @@ class CitationChecker:
         return "\n".join(lines)
 
     def citations(self) -> tuple[Citation, ...]:
-        return tuple(cite(self._items[number], problem) for number, problem in sorted(self._problems.items()))
+        return tuple(cite(self._sources[number], problem) for number, problem in sorted(self._problems.items()))
 
     def _claim(self, claim: str) -> str:
         groups = list(_NUMBERS.finditer(_mask_code(claim)))
         if not groups:
             return claim
         numbers = [number for group in groups for number in _numbers(group)]
-        cited = [self._items[number] for number in numbers if number in self._items]
+        cited = [self._sources[number] for number in numbers if number in self._sources]
         bare = claim
         for group in reversed(groups):
             bare = bare[: group.start()] + bare[group.end() :]
         facts = facts_of(bare)
         kept: dict[int, str] = {}
         for number in dict.fromkeys(numbers):
-            if number not in self._items:
+            if number not in self._sources:
                 self._fault(number, bare, "nothing with this number was retrieved", "removed")
                 continue
-            problem = problem_with(facts, self._items[number], cited, self._items)
+            problem = problem_with(facts, self._sources[number], cited, self._sources)
             kept[number] = f"{number}: {UNVERIFIED}" if problem else str(number)
             self._problems[number] = problem or self._problems.get(number, "")
             if problem:
@@ -152,43 +152,43 @@ def _content(text: str) -> frozenset[str]:
 # --- comparing it with the source ------------------------------------------------------------------------------------
 
 
-def problem_with(facts: Facts, item: Passage, cited: Sequence[Passage], items: Mapping[int, Passage]) -> str:
+def problem_with(facts: Facts, source: Passage, cited: Sequence[Passage], sources: Mapping[int, Passage]) -> str:
     """Why this source does not support the claim, or "". With several sources, any one may contain what the claim
     names."""
     for path, first, last in facts.files:
         if not any(_same_file(path, one.path) for one in cited):
-            return f"it names {path}, the source is {item.path}"
+            return f"it names {path}, the source is {source.path}"
         if first and not any(_same_file(path, one.path) and _within(first, last, one) for one in cited):
-            return f"it names line {first}, the source has lines {item.start_line}-{item.end_line}"
+            return f"it names line {first}, the source has lines {source.start_line}-{source.end_line}"
     for first, last in facts.lines:
         if not any(_within(first, last, one) for one in cited):
-            return f"it names line {first}, the source has lines {item.start_line}-{item.end_line}"
+            return f"it names line {first}, the source has lines {source.start_line}-{source.end_line}"
     for words in facts.words:
         if not any(_contains(one, words) for one in cited):
             return f"the source does not contain {words!r}"
-    return _about_something_else(facts, item, items)
+    return _about_something_else(facts, source, sources)
 
 
-def _about_something_else(facts: Facts, item: Passage, items: Mapping[int, Passage]) -> str:
+def _about_something_else(facts: Facts, source: Passage, sources: Mapping[int, Passage]) -> str:
     if len(facts.terms) < _FEW_TERMS:
         return ""
-    own = _measure_overlap(facts.terms, item)
+    own = _measure_overlap(facts.terms, source)
     if own < _LEAST_SHARED:
         return "the source has hardly any of its words"
     if own < _GOOD_SHARE:
-        for other in items.values():
-            if other.number != item.number and _measure_overlap(facts.terms, other) > own + _BETTER_BY:
+        for other in sources.values():
+            if other.number != source.number and _measure_overlap(facts.terms, other) > own + _BETTER_BY:
                 return f"source {other.number} has far more of its words"
     return ""
 
 
-def _measure_overlap(wanted: frozenset[str], item: Passage) -> float:
-    return len(wanted & _terms_of(item)) / len(wanted)
+def _measure_overlap(wanted: frozenset[str], source: Passage) -> float:
+    return len(wanted & _terms_of(source)) / len(wanted)
 
 
 @lru_cache(maxsize=256)
-def _terms_of(item: Passage) -> frozenset[str]:
-    return _content(f"{item.path} {item.symbol} {item.text}")
+def _terms_of(source: Passage) -> frozenset[str]:
+    return _content(f"{source.path} {source.symbol} {source.text}")
 
 
 def _same_file(named: str, path: str) -> bool:
@@ -196,14 +196,14 @@ def _same_file(named: str, path: str) -> bool:
     return path == named or path.endswith(f"/{named}") or named.endswith(f"/{path}")
 
 
-def _within(first: int, last: int, item: Passage) -> bool:
-    return item.start_line <= first and last <= item.end_line
+def _within(first: int, last: int, source: Passage) -> bool:
+    return source.start_line <= first and last <= source.end_line
 
 
-def _contains(item: Passage, words: str) -> bool:
+def _contains(source: Passage, words: str) -> bool:
     """Whether the words occur, ignoring spacing; a dotted name matches by its parts, since code rarely spells it
     all."""
-    text = f"{item.path}\n{item.symbol}\n{item.text}"
+    text = f"{source.path}\n{source.symbol}\n{source.text}"
     wanted = words.strip().removesuffix("()").strip()
     if _squeeze(wanted) in _squeeze(text):
         return True
@@ -353,7 +353,7 @@ def write(
         thin=prompt("thin") + "\n\n" if thin else "",
     )
     messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", asked)]
-    checker = CitationChecker(toolbox.evidence.items)
+    checker = CitationChecker(toolbox.evidence.shown)
     live = LiveAnswer(checker, emit)
     written = Written("", checker)
     try:

@@ -67,7 +67,7 @@ from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations
-    from codeinfo.ports import Llm, Message
+    from codeinfo.ports import Message
     from codeinfo.team.user_data import SharedAnswers
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
@@ -111,9 +111,9 @@ class Lookup(ABC):
     def functions(self) -> ToolFunctions:
         """The tools for the model."""
 
-    @abstractmethod
     def locate(self, citation: Citation) -> Citation:
         """The citation with a link to open it, if one is known."""
+        return citation
 
     @abstractmethod
     def _search(self, query: str) -> Found: ...
@@ -211,9 +211,6 @@ class CodeLookup(Lookup):
 
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
-
-    def locate(self, citation: Citation) -> Citation:
-        return citation
 
     def _search(self, query: str) -> Found:
         request = SearchRequest(
@@ -460,8 +457,15 @@ class AnswerOperations:
             reply = self._quote(question, lookup, chosen, history)
             listener.text(reply.text)
             return reply
+        settings = self._config.answers
+        resources = Resources(
+            model=Model(chosen.llm, Budget(settings.max_tokens, settings.timeout_s), listener.follow),
+            tools=lookup.functions(),
+            filter=self._passage_filter(lookup),
+            settings=settings,
+            allowed_tools=agent.tools if agent else ALL_TOOLS,
+        )
         system = agent.system_prompt if agent else ""
-        resources = self._resources(chosen.llm, lookup, agent, listener)
         # Models that call no tools need the card as well.
         look_up_card = resources.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
@@ -471,16 +475,6 @@ class AnswerOperations:
         raise UsageError(
             "chat is for people at a terminal",
             next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID")),
-        )
-
-    def _resources(self, llm: Llm, lookup: Lookup, agent: Profile | None, listener: Listener) -> Resources:
-        settings = self._config.answers
-        return Resources(
-            model=Model(llm, Budget(settings.max_tokens, settings.timeout_s), listener.follow),
-            tools=lookup.functions(),
-            filter=self._passage_filter(lookup),
-            settings=settings,
-            allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:

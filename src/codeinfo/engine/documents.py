@@ -39,7 +39,7 @@ from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, rerank
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
-from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
+from codeinfo.model import CRUMB, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import ChunkRow, Embedder
@@ -313,7 +313,10 @@ def document_lines(store: SqliteStore, path: str) -> list[str]:
 
 def headings(store: SqliteStore, path: str) -> list[operations.OutlineEntry]:
     found = store.symbols(path)
-    return [_entry(definition) for definition in found.definitions] if found else []
+    return [
+        operations.OutlineEntry(one.name, int(one.signature.removeprefix("level ") or 1), one.start_line, one.end_line)
+        for one in (found.definitions if found else ())
+    ]
 
 
 def _document(store: SqliteStore, name: str) -> str:
@@ -327,11 +330,6 @@ def _document(store: SqliteStore, name: str) -> str:
     listed = NextStep(to_run("docs list", "COLLECTION"), " shows them")
     hint = f"Did you mean {', '.join(near[:3])}?" if near else listed
     raise NotFound(f"there is no document {name!r}", next_step=hint)
-
-
-def _entry(definition: Definition) -> operations.OutlineEntry:
-    level = int(definition.signature.removeprefix("level ") or 1)
-    return operations.OutlineEntry(definition.name, level, definition.start_line, definition.end_line)
 
 
 def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:

@@ -28,7 +28,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
-from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, to_run
+from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, to_run
 from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
@@ -326,17 +326,17 @@ def _git() -> Check:
 
 def _embedder(config: Config, models: Models, seconds: float) -> Check:
     provider = config.embedding.provider
-    return _run_check("embedding", provider, lambda: _embedding_detail(provider, models, seconds))
 
+    def look() -> str:
+        embedder = models.embedder_within(seconds)
+        if embedder is None:
+            return "keyword search only"
+        if isinstance(embedder, BuiltinEmbedder):
+            embedder.verify()
+        length = len(embedder.embed_query("a connection pool"))
+        return f"{provider}: {embedder.model_id}, {length} dimensions"
 
-def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
-    embedder = models.embedder_within(seconds)
-    if embedder is None:
-        return "keyword search only"
-    if isinstance(embedder, BuiltinEmbedder):
-        embedder.verify()
-    length = len(embedder.embed_query("a connection pool"))
-    return f"{provider}: {embedder.model_id}, {length} dimensions"
+    return _run_check("embedding", provider, look)
 
 
 def _reranker(config: Config, models: Models) -> Check:
@@ -410,12 +410,9 @@ class Savings:
         days: dict[str, list[ToolSavings]] = {}
         total = Tally()
         for day, tool, tally in self._store.since(first):
-            days.setdefault(day, []).append(
-                ToolSavings(tool, tally.calls, tally.returned, tally.files, _count_saved(tally))
-            )
+            days.setdefault(day, []).append(fill(ToolSavings, tally, tool=tool))
             total = total.plus(tally)
-        listed = tuple(DaySavings(day, tuple(tools)) for day, tools in days.items())
-        return SavingsReport(listed, total.calls, total.returned, total.files, _count_saved(total))
+        return fill(SavingsReport, total, days=tuple(DaySavings(day, tuple(tools)) for day, tools in days.items()))
 
     def close(self) -> None:
         with self._lock:
@@ -439,7 +436,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def _count_saved(tally: Tally) -> int:
-    return max(tally.files - tally.returned, 0)

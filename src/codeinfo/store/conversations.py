@@ -298,7 +298,8 @@ def _find_conversation(db: Transaction, given: str) -> Conversation:
 
 def _read_conversation(db: Transaction, row: tuple[Any, ...]) -> Conversation:
     ((counted,),) = db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", row[0])
-    return conversation_of(row, turns=int(counted), running=db.is_locked(_lock_of(row[0])))
+    *plain, paths = row
+    return Conversation(*(*plain, int(counted), db.is_locked(_lock_of(row[0])), tuple(json.loads(paths))))
 
 
 def _json(value: object) -> str | None:
@@ -319,11 +320,6 @@ def _cursor_parts(cursor: str) -> list[str]:
 
 
 # --- rows as values ------------------------------------------------------------------------------------------------
-
-
-def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conversation:
-    *plain, paths = row
-    return Conversation(*(*plain, turns, running, tuple(json.loads(paths))))
 
 
 def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:

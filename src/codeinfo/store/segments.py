@@ -153,10 +153,6 @@ def move_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row:
     return posting._replace(rows=posting.rows + np.int32(first_row)) if first_row else posting
 
 
-def join_postings(parts: Sequence[Posting]) -> Posting:
-    return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True)))
-
-
 def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
     """The lists end to end, and where each of them ends. Many lists, as in an index with many segments or in many
     indexes, are concatenated as stored and decoded at once."""
@@ -174,7 +170,8 @@ def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
             counts.append(len(decoded[at].rows))
     ends = list(itertools.accumulate(counts))
     if len(decoded) == len(lists):
-        return join_postings(list(decoded.values())), ends
+        parts = list(decoded.values())
+        return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True))), ends
     rows, tenths, fields = np.zeros(ends[-1], np.int32), np.zeros(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
     firsts = np.zeros(len(lists), np.int32)
     is_short = np.zeros(len(lists), np.bool_)
@@ -495,15 +492,15 @@ def drop_tree(db: apsw.Connection, name: str) -> None:
 _VERSIONS_KEPT = 3  # of one path: a file being edited leaves one with each save
 
 
-def collect(db: apsw.Connection, keep: Retention) -> bool:
+def collect(db: apsw.Connection, keep: Retention) -> None:
     """Delete released files that are too old, too many for one path, or more than a share of what is in use; the
-    oldest first. Returns whether there were any."""
+    oldest first."""
     query = """SELECT r.file_id, r.at, f.chunk_count,
                row_number() OVER (PARTITION BY f.path ORDER BY r.at DESC, r.file_id DESC)
                FROM released r LEFT JOIN files f ON f.id = r.file_id ORDER BY r.at DESC, r.file_id DESC"""
     released: list[Any] = db.execute(query).fetchall()
     if not released:
-        return False
+        return
     stored = one(db, "SELECT total(row_count) FROM segments")[0]
     room = keep.share * (stored - sum(chunks or 0 for _, _, chunks, _ in released))
     oldest = time.time() - keep.days * 86_400
@@ -517,7 +514,6 @@ def collect(db: apsw.Connection, keep: Retention) -> bool:
         db.executemany(f"DELETE FROM {table} WHERE file_id = ?", expired)
     spans = ((chunk_id(file_id, 0), chunk_id(file_id + 1, 0)) for (file_id,) in expired)
     db.executemany("DELETE FROM chunks WHERE id >= ? AND id < ?", spans)
-    return bool(expired)
 
 
 def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> int:

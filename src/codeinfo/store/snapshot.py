@@ -3,7 +3,6 @@ transaction. Segments hold the rows of a whole family; those of files that the t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import threading
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple, cast
 import apsw
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind
@@ -452,10 +450,7 @@ def _multiply_rows(vectors: NDArray[np.int8], query: NDArray[np.float32], result
             own *= scales_of(rows)
 
 
-# --- reading an index as a whole: whether it is sound, and what it contains -------------------------------------------
-
-
-_TERMS_AT_ONCE = 500
+# --- whether an index is sound ---------------------------------------------------------------------------------------
 
 
 def problem(db: apsw.Connection, folder: Path) -> str:
@@ -530,58 +525,3 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
         rows = decode_posting(data).rows
         if len(rows) and int(rows[-1]) >= rows_of[segment]:
             raise Damage(f"postings of segment {segment} have too many rows")
-
-
-# --- content -------------------------------------------------------------------------------------------------------
-
-_OF_TREE = "JOIN entries e ON e.file_id = f.id AND e.tree = ?"
-_CONTENT = (
-    f"""SELECT f.path, e.size, f.sha256, f.language, f.kind, f.chunk_count, f.skip, u.data
-       FROM files f {_OF_TREE} LEFT JOIN uses u ON u.file_id = f.id ORDER BY f.path""",
-    f"""SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported,
-       d.bases FROM definitions d JOIN files f ON f.id = d.file_id {_OF_TREE} ORDER BY f.path, d.ordinal""",
-    f"""SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
-       FROM imports i JOIN files f ON f.id = i.file_id {_OF_TREE} ORDER BY f.path, i.ordinal""",
-)
-
-
-def content_digest(db: apsw.Connection, arrays: Arrays) -> str:
-    """SHA-256 over a tree's rows, postings and vectors, files sorted by path: independent of how the index was built
-    and of other trees."""
-    total = hashlib.sha256()
-    for query in _CONTENT:
-        for row in db.execute(query, (arrays.tree,)):
-            total.update(repr(row).encode("utf-8", "surrogatepass"))
-    for file_id, path in db.execute(f"SELECT f.id, f.path FROM files f {_OF_TREE} ORDER BY f.path", (arrays.tree,)):
-        total.update(repr((path, *map(astuple, read_chunks(db, file_id, path)))).encode("utf-8", "surrogatepass"))
-    for part in _array_content(db, arrays):
-        total.update(part)
-    return total.hexdigest()
-
-
-def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
-    by_path = sorted(range(len(arrays.paths)), key=arrays.paths.__getitem__)
-    spans = [np.arange(arrays.file_rows[file]) + arrays.file_first[file] for file in by_path]
-    order = np.concatenate(spans).astype(np.int64) if spans else np.zeros(0, np.int64)
-    place = np.zeros(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    yield repr([(arrays.paths[file], int(arrays.file_rows[file])) for file in by_path]).encode()
-    yield arrays.row_length[order].tobytes()
-    yield _vectors(arrays)[order].tobytes()
-    view = SqliteSnapshot(db, arrays)
-    terms = [row[0] for row in db.execute("SELECT DISTINCT term FROM postings ORDER BY term")]
-    for at in range(0, len(terms), _TERMS_AT_ONCE):
-        for term, posting in sorted(view.postings(terms[at : at + _TERMS_AT_ONCE]).items()):
-            sorted_rows = np.argsort(place[posting.rows])
-            columns = (place[posting.rows], *posting[1:])
-            yield term.encode() + b"".join(column[sorted_rows].tobytes() for column in columns)
-
-
-def _vectors(arrays: Arrays) -> NDArray[np.int8]:
-    """One row per chunk, as stored; empty if the index is keyword-only."""
-    blocks = []
-    for segment in (segment for segment in arrays.segments if segment.live_rows):
-        if segment.vectors is None:
-            return np.zeros((len(arrays.row_file), 0), np.int8)
-        blocks.append(segment.vectors if segment.row_map is None else segment.vectors[segment.row_map >= 0])
-    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.int8)

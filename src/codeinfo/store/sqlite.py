@@ -314,12 +314,6 @@ class SqliteStore:
                     return read_chunks(db, file_id, path), vectors
         return None
 
-    def digest(self) -> str:
-        from codeinfo.store.snapshot import content_digest
-
-        with self._connections.reading() as db:
-            return content_digest(db, self._arrays_of(db))
-
     def check_vector_files(self) -> None:
         """Whether each vector file exists in its size, without reading any; raises IndexDamaged."""
         query = "SELECT vector_file, row_count, dimension FROM segments WHERE vector_file != '' AND row_count > 0"

@@ -218,6 +218,10 @@ class Tally(Struct, frozen=True):
     returned: int = 0
     files: int = 0
 
+    @property
+    def saved(self) -> int:
+        return max(self.files - self.returned, 0)
+
     def plus(self, other: Tally) -> Tally:
         return Tally(self.calls + other.calls, self.returned + other.returned, self.files + other.files)
 

@@ -479,7 +479,7 @@ def note_use(database: TeamDatabase, identity: str) -> None:
 
 _SCP = re.compile(r"(?:[^@/:]+@)?([^/:@]+):(?!//)(.+)\Z")  # git@host:owner/name.git
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?\Z")
-_PART = re.compile(r"[\w.~+-]+\Z")
+_PART = re.compile(r"(?!\.{1,2}\Z)[\w.~+-]+\Z")  # neither . nor ..
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
 
@@ -506,13 +506,9 @@ def identity_of(remote: str) -> str:
     names = [name for name in path.split("/") if name]
     if names:
         names[-1] = names[-1].removesuffix(".git")
-    if not _HOST.match(host.partition(":")[0]) or not names or not all(map(_is_name, names)):
+    if not _HOST.match(host.partition(":")[0]) or not names or not all(map(_PART.match, names)):
         raise _refusal(remote)
     return "/".join((host, *names))
-
-
-def _is_name(part: str) -> bool:
-    return bool(_PART.match(part)) and part not in (".", "..")
 
 
 def _refusal(remote: str) -> UsageError:

@@ -174,8 +174,11 @@ class TeamDatabase:
 
     @property
     def address(self) -> str:
-        """For messages: the URL without user and password."""
-        return _hide_secrets(self.url)
+        """For messages: the URL without user and password. There may be several hosts, each with its port."""
+        parts = {name: str(value or "") for name, value in conninfo_to_dict(self.url).items()}
+        hosts, ports = parts.get("host", "localhost").split(","), parts.get("port", "").split(",")
+        named = [f"{host}:{port}" if port else host for host, port in zip_longest(hosts, ports, fillvalue=ports[-1])]
+        return f"{','.join(named)}/{parts.get('dbname', '')}"
 
     def open(self) -> None:
         with self._opening:
@@ -470,17 +473,6 @@ def _configure(db: Connection) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def _hide_secrets(url: str) -> str:
-    """There may be several hosts, each with its port."""
-    try:
-        parts = {name: str(value or "") for name, value in conninfo_to_dict(url).items()}
-    except psycopg.Error:
-        return "store.url"
-    hosts, ports = parts.get("host", "localhost").split(","), parts.get("port", "").split(",")
-    named = [f"{host}:{port}" if port else host for host, port in zip_longest(hosts, ports, fillvalue=ports[-1])]
-    return f"{','.join(named)}/{parts.get('dbname', '')}"
 
 
 _DATABASE = "codeinfo"

@@ -15,11 +15,10 @@ import logging
 import os
 import signal
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,9 +172,7 @@ class _Worker:
     def _app(self, connector: procrastinate.PsycopgConnector) -> procrastinate.App:
         app = procrastinate.App(connector=connector)
 
-        def add(name: str, perform: Callable[..., str], **failed: str) -> None:
-            """`failed` names the argument that identifies the run to give up together with the job."""
-
+        def add(name: str, perform: Callable[..., str]) -> None:
             @app.task(name=name, retry=_Retry(), pass_context=True)
             def job(context: procrastinate.JobContext, /, **arguments: Any) -> None:
                 try:
@@ -191,13 +188,14 @@ class _Worker:
                     if not isinstance(error, exceptions.JobAborted):
                         log.warning("%s %s: %s", name, arguments, text)
                         note_problem(self._tools.database, context.job.id, text)
-                    if context.job.attempts + 1 >= ATTEMPTS and failed:
-                        self._indexing.fail(text, **{key: arguments[value] for key, value in failed.items()})
+                    if context.job.attempts + 1 >= ATTEMPTS:
+                        with self._tools.database.transaction() as db:
+                            db.execute(_GIVE_UP, (text[:1000], context.job.id))
                     raise
 
         add(INDEX, self._indexing.plan)
-        add(BATCH, self._indexing.index_batch, batch="batch")
-        add(FINISH, self._indexing.finish, run="run")
+        add(BATCH, self._indexing.index_batch)
+        add(FINISH, self._indexing.finish)
         return app
 
     async def _look_after_jobs(self) -> None:
@@ -274,6 +272,7 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
 # For a job that has begun: the next one with its key may already be waiting, and a retry must not collide with it.
 _RELEASE = "UPDATE procrastinate_jobs SET queueing_lock = NULL WHERE id = %s"
 
+# The run that a job is of; the next push starts another one.
 _GIVE_UP = """UPDATE index_runs r SET state = 'failed', problem = %s, finished_at = now() FROM procrastinate_jobs j
               WHERE j.id = %s AND r.state = 'active' AND (r.id = (j.args->>'run')::bigint
               OR r.id = (SELECT run FROM index_batches b WHERE b.id = (j.args->>'batch')::bigint))"""
@@ -387,17 +386,17 @@ class Indexing:
         self._tools = tools
         self._defer_own = defer_own
         self._database = tools.database
-        self._revisions: OrderedDict[tuple[Path, str], tuple[Files, Walk]] = OrderedDict()
+        self._list_files = lru_cache(_OPEN_REVISIONS)(tools.walk)  # the batches of a run share them
 
     # --- planning ---
 
     def plan(self, project: int, ref: str) -> str:
         """Fetch, and list what the commit of a ref changes in its tree; returns what was found. A ref of "" means
         everything the project follows."""
-        row = self._project(project)
-        if row is None:
+        found = self._database.rows("SELECT identity, clone_url FROM projects WHERE id = %s", (project,))
+        if not found:
             return "the project was removed"
-        identity, clone_url = row
+        ((identity, clone_url),) = found
         mirror = self._tools.mirrors.of(clone_url)
         with mirror.in_use():
             mirror.fetch()
@@ -409,7 +408,9 @@ class Indexing:
     def _plan_ref(self, project: int, identity: str, mirror: Mirror, ref: str) -> str:
         commit = mirror.refs().get(ref)
         if commit is None:
-            self._drop(project, ref)
+            with self._database.transaction() as db:  # the branch or tag was deleted
+                for (tree,) in db.execute("SELECT id FROM trees WHERE project = %s AND name = %s", (project, ref)):
+                    team_store.drop_tree(db, tree)
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
             tree = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
@@ -442,11 +443,6 @@ class Indexing:
             for ref in changed:
                 defer_index(db, project, ref)
         return f"{identity}: branches and tags that changed: {len(changed)}"
-
-    def _project(self, project: int) -> tuple[str, str] | None:
-        query = "SELECT identity, clone_url FROM projects WHERE id = %s"
-        found = self._database.rows(query, (project,))
-        return found[0] if found else None
 
     def _reason_to_skip(self, db: Connection, tree: team_store.TreeRow, commit: str) -> str:
         """Why there is nothing to plan; "" if there is something."""
@@ -493,22 +489,6 @@ class Indexing:
         batch = db.execute(insert, (run, len(paths))).fetchall()[0][0]
         db.execute("UPDATE index_files SET batch = %s WHERE run = %s AND path = ANY(%s)", (batch, run, list(paths)))
         self._defer_own(db, BATCH, {"batch": batch})
-
-    def _list_files(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
-        """Cached: the batches of a run share it."""
-        key = (mirror, commit)
-        if key not in self._revisions:
-            self._revisions[key] = self._tools.walk(mirror, commit)
-        self._revisions.move_to_end(key)
-        while len(self._revisions) > _OPEN_REVISIONS:
-            self._revisions.popitem(last=False)
-        return self._revisions[key]
-
-    def _drop(self, project: int, ref: str) -> None:
-        """Drop the tree of a deleted branch or tag."""
-        with self._database.transaction() as db:
-            for (tree,) in db.execute("SELECT id FROM trees WHERE project = %s AND name = %s", (project, ref)):
-                team_store.drop_tree(db, tree)
 
     # --- batches ---
 
@@ -616,13 +596,6 @@ class Indexing:
         with mirror.in_use():
             mirror.ensure(found.revision)
             return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
-
-    def fail(self, problem: str, *, run: int = 0, batch: int = 0) -> None:
-        """Give up a run; the next push starts another one."""
-        query = """UPDATE index_runs SET state = 'failed', problem = %s, finished_at = now() WHERE state = 'active'
-                   AND (id = %s OR id = (SELECT run FROM index_batches WHERE id = %s))"""
-        with self._database.transaction() as db:
-            db.execute(query, (problem[:1000], run, batch))
 
 
 class _Target(IndexTarget):
