@@ -39,6 +39,10 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("src/services/order_controller.py", ("controller", "api")),  # its own name says more than the folder
         ("src/order.py", ("", "")),
         ("latest/contest.py", ("", "")),
+        ("shop/settings.py", ("configuration", "configuration")),
+        ("config/initializers/mail.rb", ("configuration", "configuration")),
+        ("UserSettings/Profile.cs", ("", "")),  # a user's, not the program's
+        ("src/pages/settings/profile.vue", ("view", "presentation")),
     ],
 )
 def test_a_path_tells_type_and_layer(path: str, expected: tuple[str, str]) -> None:

@@ -26,6 +26,7 @@ from codeinfo.operations.code import (
     ImpactRequest,
     ImportsRequest,
     MapRequest,
+    SymbolsRequest,
 )
 
 SOURCES = {
@@ -325,6 +326,37 @@ def test_key_types_are_those_that_others_implement(tmp_path: Path) -> None:
     root = written(tmp_path, sources)
     with opened(root) as engine:
         assert [one.name for one in engine.code.map(MapRequest(str(root))).interfaces] == ["Sink"]
+
+
+def test_key_types_that_name_no_base_are_those_that_many_files_declare(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module example.org/tea\n",
+        "model/cup.go": "package model\n\ntype Cup struct{ Size int }\n\ntype Spoon struct{}\n",
+        "shop/sell.go": 'package shop\n\nimport "example.org/tea/model"\n\nfunc Sell(cup *model.Cup) {}\n',
+        "shop/wash.go": 'package shop\n\nimport "example.org/tea/model"\n\nvar dirty []model.Cup\n',
+        "pot.c": "struct pot { int size; };\nstatic int fill(struct pot *p) { return p->size; }\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = engine.code.map(MapRequest(str(root))).interfaces
+    assert [one.name for one in found] == ["Cup", "pot"]
+
+
+def test_a_file_lists_what_a_condition_chooses_once(tmp_path: Path) -> None:
+    sources = {
+        "pot.c": "static int fill(void);\nint pour(void);\n#ifdef BIG\nstatic int fill(void) { return 2; }\n"
+        "#else\nstatic int fill(void) { return 1; }\n#endif\n",
+        "tea.py": "try:\n    import fast\n    HAS_FAST = True\nexcept ImportError:\n    HAS_FAST = False\n\n\n"
+        "class Tea:\n    @property\n    def hot(self): ...\n\n    @hot.setter\n    def hot(self, value): ...\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = [engine.code.symbols(SymbolsRequest(str(root / path))).symbols for path in sources]
+    assert [(one.kind, one.name, one.start_line) for one in found[0]] == [
+        ("prototype", "pour", 2),
+        ("function", "fill", 4),
+    ]
+    assert [(one.name, one.start_line) for one in found[1]] == [("HAS_FAST", 3), ("Tea", 8), ("hot", 10), ("hot", 13)]
 
 
 def test_equal_ranks_do_not_follow_the_order_of_indexing(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ CASES = {
             "ns/part/two.py": "",
             "tests/helper.py": "",
             "tests/test_a.py": "import helper\nfrom app import Engine, core\n",
+            "src/app/urls.py": "urlpatterns = [\n    path('a', include('app.sub.tool')),\n"
+            "    path('b', include(\n        ('app.json', 'data'))),\n    path('c', include('other.urls')),\n]\n"
+            "plugin = import_module('.core', 'app')\n",
         },
         {
             "src/app/__init__.py": ({"src/app/core.py"}, set()),
@@ -32,6 +35,10 @@ CASES = {
             ),
             "ns/part/one.py": ({"ns/part/two.py"}, set()),
             "tests/test_a.py": ({"tests/helper.py", "src/app/__init__.py", "src/app/core.py"}, set()),
+            "src/app/urls.py": (
+                {"src/app/sub/tool.py", "src/app/json.py", "src/app/core.py"},
+                {"external:other.urls"},
+            ),
         },
     ),
     "typescript": (

@@ -120,6 +120,14 @@ def test_tests_by_convention(path: str) -> None:
         ("src/main/java/org/acme/test/web/Client.java", FileKind.CODE),  # a package of what ships may help tests
         ("lib/web/test/conn_test.ex", FileKind.CODE),  # tests of Elixir are scripts
         ("apps/shop/lib/test/case.ex", FileKind.CODE),
+        ("lib/shop/test_helpers.rb", FileKind.CODE),  # Ruby loads `lib`
+        ("spec/lib/shop/cart.rb", FileKind.TEST),
+        ("lib/shop/cart_spec.rb", FileKind.TEST),
+        ("django/test/client.py", FileKind.CODE),  # helps others to test
+        ("django/test/test_client.py", FileKind.TEST),
+        ("test/helper.py", FileKind.TEST),
+        ("src/test/helper.py", FileKind.TEST),
+        ("tests/django/test/client.py", FileKind.TEST),
         ("README.md", FileKind.DOCS),
         ("tests/README.md", FileKind.DOCS),
         ("pyproject.toml", FileKind.CONFIG),
@@ -164,6 +172,13 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("app/alembic/versions/2021_ab12.py", False),
         ("src/hash_benchmark.cc", False),
         ("src/benchmark.py", True),
+        ("piptools/scripts/compile.py", True),  # commands of a package
+        ("js/asteroid/scripts/NoiseBlob.ts", True),
+        ("numpy/testing/decorators.py", True),
+        ("scripts/release.py", False),
+        ("backend/scripts/seed.py", False),
+        ("packages/browser/scripts/build.js", False),
+        ("docs/src/scripts/page.ts", False),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

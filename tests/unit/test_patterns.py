@@ -123,6 +123,7 @@ def test_every_language_speaks_of_every_category() -> None:
         ("csharp", "global using Ardalis.Result;\ncontext.Result = found;\n"),
         ("typescript", 'import { Request } from "express"\n'),  # a type of it declares no route
         ("rust", '/* println!("a") */'),
+        ("ruby", "# puts name\nname = 'puts name' # rescue => e\nkind = found ? one : two\n"),
         ("php", "<?php declare(strict_types=0);\n# var_dump($a)\n// error_log('a')\n$a = 'two\nvar_dump($b)';\n"),
     ],
 )
@@ -132,7 +133,7 @@ def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
 
 def test_hostile_text_is_read_once() -> None:
     started = time.perf_counter()
-    for family in ("python", "javascript", "go", "java", "csharp", "rust", "php"):
+    for family in ("python", "javascript", "go", "java", "csharp", "rust", "php", "ruby"):
         for text in ("/*" * 50_000, '"""' + "\\" * 99_999, "`" + "\\" * 100_001, '@"' * 50_000, '"\\' * 50_000):
             CodeText(text, family).is_code(5)
     assert time.perf_counter() - started < 20
@@ -463,12 +464,12 @@ def test_a_language_of_which_no_pattern_is_known_is_named(tmp_path: Path) -> Non
     for number in range(3):
         (tmp_path / f"pot{number}.kt").write_text(f"class Pot{number}\n")
     (tmp_path / "a.py").write_text("print(1)\n")
-    (tmp_path / "tea.rb").write_text("class Tea\nend\n")
+    (tmp_path / "tea.lua").write_text("local tea = 1\n")
     (tmp_path / "Gemfile").write_text("gem 'rack'\n")  # no product
-    (tmp_path / "setup.rb").write_text("class Setup\nend\n")
+    (tmp_path / "pot.lua").write_text("local pot = 1\n")
     with engine_of(tmp_path) as engine:
         notes = report_of(engine, tmp_path).notes
-    assert notes[-1] == "no patterns are built in for kotlin, ruby: .codeinfo.toml may define some"
+    assert notes[-1] == "no patterns are built in for kotlin, lua: .codeinfo.toml may define some"
 
 
 # --- a project's own patterns --------------------------------------------------------------------------------------

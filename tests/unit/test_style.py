@@ -344,6 +344,42 @@ def test_versions_come_from_the_catalog_of_the_workspace(lists: dict[str, str]) 
     }
 
 
+def test_versions_come_from_the_workspace_of_cargo_and_the_lock_of_bundler() -> None:
+    texts = {
+        "Cargo.toml": '[workspace.dependencies]\nserde = { version = "1.2", features = ["derive"] }\n',
+        "crates/a/Cargo.toml": "[dependencies]\nserde.workspace = true\nlost = { workspace = true }\n"
+        "[target.'cfg(unix)'.dependencies]\nnix = \"0.3\"\n",
+        "Gemfile": "gem 'rails'\ngem 'puma', '~> 6'\ngem 'lost'\n",
+        "Gemfile.lock": "GEM\n  specs:\n    puma (6.4.2)\n      nio4r (~> 2.0)\n    rails (8.0.1)\n",
+    }
+    assert [(one.name, one.version, one.source) for one in dependencies(texts)[0]] == [
+        ("serde", "1.2", "Cargo.toml:2"),
+        ("rails", "8.0.1", "Gemfile:1"),
+        ("puma", "~> 6", "Gemfile:2"),
+        ("lost", "", "Gemfile:3"),
+        ("serde", "1.2", "crates/a/Cargo.toml:2"),
+        ("lost", "", "crates/a/Cargo.toml:3"),
+        ("nix", "0.3", "crates/a/Cargo.toml:5"),
+    ]
+
+
+def test_metadata_reads_the_lock_and_counts_tests_beside_the_code(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n',
+        "src/lib.rs": "pub fn brew() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn brews() {}\n}\n",
+        "src/cup.rs": "pub fn fill() {}\n",
+        "Gemfile": "gem 'rails'\n",
+        "Gemfile.lock": "GEM\n  specs:\n    rails (8.0.1)\n",
+    }
+    (tmp_path / "src").mkdir()
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with engine_of(tmp_path) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+    assert (found.tests.files, found.tests.inline) == (0, 1)
+    assert [(one.name, one.version) for one in found.dependencies] == [("rails", "8.0.1")]
+
+
 def test_dependencies_of_gems_haskell_and_dart() -> None:
     texts = {
         "Gemfile": "gem 'puma'\n\ngroup :test, :development do\n  gem 'vcr'\nend\ngem 'json'\n",

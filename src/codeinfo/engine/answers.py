@@ -38,6 +38,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import Scope
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
+from codeinfo.graph.references import without_alternatives
 from codeinfo.model import (
     CRUMB,
     Distance,
@@ -233,7 +234,7 @@ class CodeLookup(Lookup):
         found = self._store(index).symbols(path)
         return [
             f"{one.start_line}-{one.end_line} {one.kind} {one.signature or one.qualified}"
-            for one in (found.definitions if found else ())
+            for one in (without_alternatives(found.definitions) if found else ())
         ]
 
     def references(self, name: str) -> str:

@@ -39,7 +39,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, language_named
-from codeinfo.languages.model import is_inline_test
+from codeinfo.languages.model import in_test_module, is_inline_test, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
@@ -168,10 +168,12 @@ class KnowledgeOperations:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
         rows = store.manifest()
-        texts = project.texts(path for path in rows if is_manifest(path) or path == "Makefile")
+        locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
+        texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path == "Makefile")])
         tests = sum(row.kind is FileKind.TEST for row in rows.values())
         tested_with = _collect_test_imports(store)
-        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with)
+        inline = _count_inline_tests(store)
+        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with, inline)
 
     def style(self, request: operations.StyleRequest, progress: ProgressSink = None) -> operations.StyleReport:
         project = self._project(request.path)
@@ -288,6 +290,15 @@ def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
             if written.names != ("mock",):
                 found.setdefault((file.language, written.module), f"{file.path}:{written.line}")
         return found
+
+
+def _count_inline_tests(store: SqliteStore) -> int:
+    """The files of the product with a module of tests."""
+    with code_facts(store) as facts:
+        files = {file.file_id: file for file in facts.files() if file.kind == FileKind.CODE}
+        able = [one.file_id for one in files.values() if may_have_inline_tests(one.language)]
+        outlines = facts.outlines(able) if able else ()
+        return len({file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)})
 
 
 def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:

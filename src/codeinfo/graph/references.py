@@ -48,13 +48,24 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
     found = [
         symbol_info(file.path, definition)
         for file in files
-        for definition in facts.definitions(file.file_id)
+        for definition in without_alternatives(facts.definitions(file.file_id))
         if not request.kinds or definition.kind in request.kinds
     ]
     unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     complete = len(found) <= request.limit and not unparsed
     return code.SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
+
+
+def without_alternatives(definitions: Sequence[Definition]) -> list[Definition]:
+    """Each definition of a file once: the first of those that a condition chooses from (`#ifdef`, `try`), and no
+    declaration of a function that the file defines. Functions with other parameters are not the same."""
+    defined = {one.qualified for one in definitions if one.kind != "prototype"}
+    once: dict[tuple[str, str, str], Definition] = {}
+    for one in definitions:
+        if one.kind != "prototype" or one.qualified not in defined:
+            once.setdefault((one.qualified, one.kind, one.signature if one.is_function else ""), one)
+    return list(once.values())
 
 
 # --- definitions ---------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, components, cycles, part_of
 from codeinfo.graph.reach import ROUTE
 from codeinfo.graph.references import INTERFACES, symbol_info
+from codeinfo.graph.uses import declared_types
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.model import FileFacts, get_language, language_family
 from codeinfo.languages.modules import go_module
@@ -32,6 +33,7 @@ from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, Symb
 _STARTS = re.compile(
     r"^(?:__main__|main|init|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$"
 )
+_TYPE_NAME = re.compile(r"\b[^\W\d]\w+\b(?!\.)")  # without the package before it
 LARGEST_SHARE = 0.25  # of the files in one area…
 SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes make no readable picture
@@ -91,8 +93,8 @@ def _picture(name: str, graph: Graph, cut: list[tuple[MapArea, list[str]]], form
 
 
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
-    """The types that most others extend or implement."""
-    subtypes: Counter[str] = Counter()
+    """The types that most others extend or implement; where types name no base, those most files declare values of."""
+    subtypes = _count_declaring(index, graph)
     implemented: set[str] = set()  # by an `impl`, which only takes what is made for it
     paths: set[str] = set()  # bases as written
     types: dict[str, list[tuple[int, Definition]]] = {}
@@ -122,6 +124,19 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
                 found.append((-count, index.by_id[file_id].path, definition))
     found.sort(key=lambda one: (*one[:2], one[2].start_line))
     return tuple(symbol_info(path, definition) for _, path, definition in found[:limit])
+
+
+def _count_declaring(index: CodeIndex, graph: Graph) -> Counter[str]:
+    """By type, the files that declare variables, parameters, fields or results of it, in languages like Go and C."""
+    without_bases = [
+        file.file_id
+        for path, file in graph.files.items()
+        if file.rules.syntax is not None and file.rules.syntax.bases is None and is_source(index.graph.files[path])
+    ]
+    found: Counter[str] = Counter()
+    for _, packed in index.facts.references(without_bases) if without_bases else ():
+        found.update({name for written in declared_types(packed) for name in _TYPE_NAME.findall(written)})
+    return found
 
 
 def is_source(facts: FileFacts) -> bool:

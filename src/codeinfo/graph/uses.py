@@ -99,6 +99,11 @@ def unpack(packed: bytes) -> tuple[str, str]:
     return f"{header}\n{rows.removesuffix(chr(10))}" if rows else header, bound
 
 
+def declared_types(packed: bytes) -> Iterator[str]:
+    """The types of variables, parameters, fields and results, as written."""
+    return (row.rpartition("\t:")[2] for row in unpack(packed)[1].split("\n") if "\t:" in row)
+
+
 def import_timing(packed: bytes) -> dict[int, str]:
     """When the imports on some lines take effect: `lazy`, or for `types` only. All others do when the file is
     loaded."""

@@ -105,8 +105,18 @@ def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
-    words = (word for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1])
-    return next((_ROLE_OF[word] for word in words if word in _ROLE_OF), ("", ""))
+    words = (
+        (name, word) for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1]
+    )
+    roles = [_ROLE_OF[word] for name, word in words if word in _ROLE_OF and not _only_shown(name, word)]
+    shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
+    # `pages/settings/profile.vue` shows settings.
+    return (shown if roles[0][0] == "configuration" and shown else roles[0]) if roles else ("", "")
+
+
+def _only_shown(name: str, word: str) -> bool:
+    """Whether something is about a user's settings, not the program's: `UserSettings`, but not `settings`."""
+    return word == "settings" and name.lower() != word
 
 
 def add_context(

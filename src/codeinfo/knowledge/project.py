@@ -54,6 +54,8 @@ _NUGET = re.compile(
 _CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .NET refer to
 _ESCAPED = re.compile(r"\\([\"\\/])")  # in a text of JSON
 _FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
+_CRATES, _GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
+_LOCKED_GEM = re.compile(r"^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s]+)\)$", re.MULTILINE)
 _GEM = re.compile(
     r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
@@ -148,9 +150,11 @@ def describe_project(
     test_files: int,
     imported: Mapping[str, str],
     tested_with: Mapping[tuple[str, str], str] | None = None,
+    inline_tests: int = 0,
 ) -> MetadataReport:
     """`texts` maps manifests to their text, `sizes` gives the index size by language, `imported` the modules that
-    product code imports, each with a place, and `tested_with` those that tests import, by language."""
+    product code imports, each with a place, `tested_with` those that tests import, by language, and `inline_tests` the
+    number of files with tests beside the code."""
     declared, notes = dependencies(texts)
     return MetadataReport(
         name=_name(texts) or root.name,
@@ -160,7 +164,7 @@ def describe_project(
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
         frameworks=frameworks(declared, imported, set(project_names(texts).values())),
         dependencies=declared,
-        tests=test_setup(declared, texts, test_files, sizes, tested_with or {}),
+        tests=test_setup(declared, texts, test_files, sizes, tested_with or {}, inline_tests),
         notes=notes,
     )
 
@@ -226,7 +230,7 @@ def _insert(version: str, properties: Mapping[str, str]) -> str:
 
 
 def _is_central(one: Dependency) -> bool:
-    """Whether it is no dependency, but the version for those that refer to it."""
+    """Whether it is no dependency, but the version for those that refer to it or state none."""
     return _CENTRAL in one.source or one.group.startswith(_FROM_CATALOG)
 
 
@@ -237,10 +241,11 @@ def _list_of(written: str) -> str:
 
 
 def _central_version(one: Dependency, central: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
-    """The version in the nearest file of versions above a project."""
-    above = [folder for folder in central if one.source.startswith(folder)]
-    known = central[max(above, key=len)] if above else {}
-    return known.get((_list_of(one.version), one.name.lower()), one.version)
+    """The version in the nearest list above a project that has the name."""
+    key = _list_of(one.version), one.name.lower()
+    above = [folder for folder, versions in central.items() if one.source.startswith(folder) and key in versions]
+    written = "" if key[0] in (_CRATES, _GEMS) else one.version
+    return central[max(above, key=len)][key] if above else written
 
 
 def frameworks(
@@ -283,6 +288,7 @@ def test_setup(
     test_files: int,
     sizes: Mapping[str, LanguageSize],
     tested_with: Mapping[tuple[str, str], str],
+    inline: int,
 ) -> TestSetup:
     tools: dict[str, str] = {}
     for item in declared:
@@ -298,8 +304,8 @@ def test_setup(
     # In a project of another language, `npm test` covers only its pages.
     script_lines = sum(size.lines for name, size in sizes.items() if language_family(name) == "ecmascript")
     of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
-    has_tests = bool(test_files or tools)
-    return TestSetup(test_files, tuple(tools), _command(texts, tools, of_scripts and has_tests), tuple(tools.values()))
+    command = _command(texts, tools, of_scripts and bool(test_files or tools))
+    return TestSetup(test_files, tuple(tools), command, tuple(tools.values()), inline)
 
 
 def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool) -> str:
@@ -402,15 +408,20 @@ def _versions(path: str, table: Mapping[str, Any]) -> Iterator[Dependency]:
 
 def _cargo(path: str, text: str) -> Iterator[Dependency]:
     parsed = parse_toml(text, Path(path))
-    for table in (parsed, parsed.get("workspace", {})):
+    workspace = parsed.get("workspace", {})
+    for table in (parsed, workspace, *parsed.get("target", {}).values()):
         for key, group in (("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build")):
             for name, value in table.get(key, {}).items():
-                yield Dependency(name, _version(value), f"{path}:{_cargo_line(text, key, name)}", group)
+                inherited = isinstance(value, Mapping) and value.get("workspace") is True
+                version = f"{_FROM_CATALOG}{_CRATES}" if inherited else _version(value)
+                yield Dependency(name, version, f"{path}:{_cargo_line(text, key, name)}", group)
+    for name, value in workspace.get("dependencies", {}).items():
+        yield Dependency(name, _version(value), f"{path}:1", f"{_FROM_CATALOG}{_CRATES}")
 
 
 def _cargo_line(text: str, table: str, name: str) -> int:
     """The line of `name = …` in a table, or of a table of its own."""
-    own = rf"^[ \t]*\[(?:workspace\.)?{re.escape(table)}"
+    own = rf"^[ \t]*\[(?:workspace\.|target\.[^\n]+\.)?{re.escape(table)}"
     place = re.search(rf"{own}\](?:\n(?!\s*\[).*)*?\n\s*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
     place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
     return text.count("\n", 0, place.end()) + 1 if place else 1
@@ -451,7 +462,13 @@ def _gemfile(path: str, text: str) -> Iterator[Dependency]:
     for one in _gems(path, text):
         line = int(one.source.rpartition(":")[2]) - 1
         around = [names for first, last, names in lines if first < line <= last]
-        yield replace(one, group=", ".join(re.findall(r"\w+", around[0]))) if around else one
+        group = ", ".join(re.findall(r"\w+", around[0])) if around else one.group
+        yield replace(one, group=group, version=one.version or f"{_FROM_CATALOG}{_GEMS}")
+
+
+def _gemfile_lock(path: str, text: str) -> Iterator[Dependency]:
+    for found in _LOCKED_GEM.finditer(text):
+        yield Dependency(found["name"], found["version"], f"{path}:1", f"{_FROM_CATALOG}{_GEMS}")
 
 
 def _cabal(path: str, text: str) -> Iterator[Dependency]:
@@ -533,8 +550,9 @@ _MANIFESTS = (
     Manifest(r".*\.fsproj|Directory\.(?:Packages|Build)\.props", _nuget),
     Manifest(r"composer\.json", _json_tables({"require": "", "require-dev": "dev"}), _PROJECT_NAME, "php"),
     Manifest(r"mix\.exs", _mix, re.compile(r"\bapp:\s*:(\w+)"), command="mix test"),
-    Manifest(r"Gemfile", _gemfile),
-    Manifest(r".*\.gemspec", _gems, _GEM_NAME),
+    Manifest(r"Gemfile", _gemfile, family="ruby"),
+    Manifest(r"Gemfile\.lock", _gemfile_lock),
+    Manifest(r".*\.gemspec", _gems, _GEM_NAME, "ruby"),
     Manifest(r"Package\.swift", _expression(_SWIFT), _SWIFT_NAME, command="swift test"),
     Manifest(r"build\.sbt", _sbt, command="sbt test"),
     Manifest(r".*\.cabal", _cabal, re.compile(r"^name:\s*(\S+)", re.MULTILINE), command="cabal test"),

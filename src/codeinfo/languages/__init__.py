@@ -193,7 +193,12 @@ _TEST_NAME = (
     r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|py)|.*\.(?:bats|phpt|t)"
 )
 _TEST_HELPER = r"(?:test|spec)[_-]?(?:helpers?|utils?|support|case)\.\w+|conftest\.py"
-_NO_TEST = re.compile(r"(?:.*/)?lib/.*\.ex")  # Elixir compiles it; tests are scripts
+# Elixir and Ruby load what is in `lib`, whatever its name: tests are in folders beside it.
+_LOADED = re.compile(r"(?P<before>(?:.*?/)?)lib/.*(?:\.ex|(?<!_spec|_test)\.rb)")
+# May be a part of a package: `django/test` and `numpy/testing` help others to test, `piptools/scripts` has commands.
+_MAYBE_PART = re.compile(r"(?P<before>.+?)/(?P<part>test|testing|scripts?)/.*")
+_SOURCES = frozenset("app assets js resources source sources src".split())
+_APPLICATION_PARTS = frozenset("api backend client frontend server web".split())  # no packages
 _TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest"
     r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:Test|Tests|Specs)"
@@ -219,6 +224,25 @@ def is_test_name(path: str) -> bool:
     return re.fullmatch(_TEST_NAME, name) is not None and not re.fullmatch(_TEST_HELPER, name)
 
 
+def _is_loaded(path: str) -> bool:
+    found = _LOADED.fullmatch(path)
+    return found is not None and not _in_tests(found["before"].rstrip("/"))
+
+
+@lru_cache(maxsize=20_000)
+def _is_in_package(path: str) -> bool:
+    """Whether `test`, `testing` or `scripts` in a path names a part of a package: below the sources, and in Python
+    below any other folder, unless the file is named like a test."""
+    found = _MAYBE_PART.fullmatch(path)
+    if found is None or not is_shipped_folder(found["before"]):
+        return False
+    around = found["before"].split("/")
+    if path.endswith((".py", ".pyi")):
+        is_test = re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None
+        return not is_test and around[-1] not in _APPLICATION_PARTS | _SOURCES
+    return found["part"].startswith("script") and not _SOURCES.isdisjoint(around)
+
+
 def is_test_helper(path: str) -> bool:
     return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None
 
@@ -239,7 +263,7 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     folder, _, name = path.rpartition("/")
     unknown = FileKind.CONFIG if name.startswith(".") else FileKind.DOCS
     kind = language.kind if language else unknown
-    if kind is FileKind.DOCS or _NO_TEST.fullmatch(path):
+    if kind is FileKind.DOCS or _is_loaded(path) or _is_in_package(path):
         return kind
     if _in_tests(telling_folders(folder)) or (kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name)):
         return FileKind.TEST
@@ -295,8 +319,8 @@ def is_migration(path: str) -> bool:
 def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
-    is_around = _is_around(folder) or re.fullmatch(_AROUND_NAME, name) or is_migration(path)
-    return kind is FileKind.CODE and not is_around and not is_generated(path)
+    is_around = re.fullmatch(_AROUND_NAME, name) or is_migration(path) or is_generated(path)
+    return kind is FileKind.CODE and not is_around and (not _is_around(folder) or _is_in_package(path))
 
 
 def is_generated(path: str) -> bool:

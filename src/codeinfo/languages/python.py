@@ -139,7 +139,13 @@ PYTHON = model.language(
     shebangs="python pypy",
     syntax=model.Syntax(grammar="python", exported=model.without_underscore, bases=bases),
     imports=model.ImportRules(
-        read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names
+        read=read_import,
+        calls=r"\b(?:include\(\s*\(?|import_module\()\s*[\"'](?P<module>\.*[^\W\d][\w.]*)[\"']",  # URLs of a site
+        call_words=("include(", "import_module("),
+        timed=True,
+        types_block="TYPE_CHECKING",
+        resolver=PythonImports,
+        bound=bound_names,
     ),
     names=model.NameRules(
         explicit=True, imports_show=True, outside="all", dotted_modules=True, decorators=True, overloads="marked"

@@ -239,6 +239,7 @@ class TestSetup(Struct, frozen=True):
     frameworks: tuple[str, ...]
     command: str  # how they are run, "" where nothing says so
     evidence: tuple[str, ...] = ()
+    inline: int = 0  # further files, with tests beside the code
 
 
 class MetadataReport(Struct, frozen=True):

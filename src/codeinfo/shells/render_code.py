@@ -371,11 +371,11 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     frameworks = [(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks]
     out.table(frameworks, title="Frameworks")
     tests = report.tests
-    tools = ", ".join(tests.frameworks) or "no framework named"
-    out.line(
-        ("Tests", "bold"),
-        f"  {quantity(tests.files, 'file')}, {tools}" + (f", run with {tests.command}" if tests.command else ""),
-    )
+    files = quantity(tests.files, "file")
+    files += f" and tests inside {quantity(tests.inline, 'other')}" if tests.inline else ""
+    tools = ", ".join(tests.frameworks) or ("" if tests.inline else "no framework named")
+    command = f"run with {tests.command}" if tests.command else ""
+    out.line(("Tests", "bold"), f"  {', '.join(filter(None, (files, tools, command)))}")
     shown = report.dependencies[:DEPENDENCIES_SHOWN]
     rows = [(item.name, item.version or "-", item.group or "-", (item.source, "dim")) for item in shown]
     out.table(rows, title="Dependencies")

@@ -36,7 +36,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
-_FILES = tuple("python javascript angular go java csharp rust php".split())  # the order in golden files
+_FILES = tuple("python javascript angular go java csharp rust php ruby".split())  # the order in golden files
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
@@ -47,6 +47,7 @@ _IMPORT = {
     "java": r"^\s*import\s+(?:static\s+)?{}\b",
     "csharp": r"^\s*(?:global\s+)?using\s+(?:static\s+)?{}\b",
     "php": r"^use\s+(?:function\s+)?\\?{}\b",
+    "ruby": r"^\s*require\s+[\"']{}[\"'/]",
 }
 
 
@@ -229,6 +230,7 @@ _TEXT = {
     "java": rf"{_SLASHES}|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
     "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*(?:\"|\Z)|{_LINE_STRINGS}",
     "php": rf"#(?!\[)[^\n]*+|{_SLASHES}|{_LONG_STRINGS}",
+    "ruby": rf"#(?!\{{)[^\n]*+|{_LINE_STRINGS}",
     # A quote may begin a lifetime: only a closed character literal counts.
     "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
 }
