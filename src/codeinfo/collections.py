@@ -188,20 +188,14 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
         url = entry.get("url") if isinstance(entry, Mapping) else None
         if not isinstance(url, str) or not url:
             raise UsageError(f"collection {alias!r} in {where} has no url", next_step=_CORRECT_FILE)
+        plain = url.removeprefix("pkg:").removeprefix("file:")
         try:
-            collection = _in_project(str(alias), url, str(entry.get("ref", "")), folder)
+            collection = collection_of([plain], name=str(alias), ref=str(entry.get("ref", "")), base=folder)
+            url_in_project(collection, url, folder)
+            found.append(replace(collection, origin="project"))
         except UsageError as error:
             notes.append(NextStep(f"{CONTEXT_FILE}: {alias} is not used: {error.what}. ", error.next_step))
-        else:
-            found.append(collection)
     return found, notes
-
-
-def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
-    plain = url.removeprefix("pkg:").removeprefix("file:")
-    collection = collection_of([plain], name=alias, ref=ref, base=folder)
-    url_in_project(collection, url, folder)
-    return replace(collection, globs=(), origin="project")
 
 
 def url_in_project(collection: Collection, written: str, folder: str) -> str:

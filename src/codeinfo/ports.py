@@ -288,6 +288,17 @@ class StoredFile(Struct, frozen=True):
     brought_back: bool
 
 
+Placed = Sequence[tuple[SourceFile, int]]  # places in a tree, each with the id of the stored file that goes there
+
+
+def group_stored(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], list[StoredFile]]:
+    """Stored files by path and hash, from rows that begin with these."""
+    found: dict[tuple[str, str], list[StoredFile]] = {}
+    for path, sha256, file_id, skip, brought_back in rows:
+        found.setdefault((path, sha256), []).append(StoredFile(file_id, skip, bool(brought_back)))
+    return found
+
+
 class IndexTarget(Protocol):
     """What the index pipeline writes to: one tree of an index. Everything about a file is replaced in one
     transaction, so that readers never see half of it. A file, which is a path with a content, is stored once for all
@@ -306,11 +317,7 @@ class IndexTarget(Protocol):
         return {}
 
     def apply(
-        self,
-        files: Sequence[IndexedFile],
-        removed: Sequence[str],
-        touched: Sequence[SourceFile],
-        reused: Sequence[tuple[SourceFile, int]] = (),
+        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`, and
         replace `reused` by files that are `stored`."""

@@ -22,21 +22,10 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
+from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
-from codeinfo.graph.references import (
-    ReadBudget,
-    UnknownName,
-    call_graph,
-    callers,
-    dispatched_callers,
-    find_definitions,
-    find_references,
-    list_symbols,
-    look_up,
-    near_callers,
-)
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.card import MOST_LISTED, file_context
@@ -96,12 +85,12 @@ class CodeOperations:
             index.start_question(facts)
             try:
                 yield index
-            except UnknownName as error:
+            except refs.UnknownName as error:
                 if error.near:
                     raise
                 with store.snapshot() as view:
                     near = near_names(error.name.replace("::", ".").rpartition(".")[2].removesuffix("()"), view)
-                raise UnknownName(error.name, error.what, near) from None
+                raise refs.UnknownName(error.name, error.what, near) from None
 
     @contextmanager
     def _open(self, request: CodeRequest, progress: ProgressSink, at: str = "") -> Iterator[tuple[CodeIndex, str]]:
@@ -127,10 +116,10 @@ class CodeOperations:
         the current index."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
-            budget = ReadBudget(index)
+            budget = refs.ReadBudget(index)
             asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
-                (path, symbol): [str(one) for one in near_callers(index, path, symbol, budget)]
+                (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol, budget)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
             return files, callers
@@ -147,10 +136,10 @@ class CodeOperations:
             files, tests = index.graph.files, index.graph.tests
             found = {}
             for path, symbol in targets:
-                lookup = look_up(index, f"{path}::{symbol}")
+                lookup = refs.look_up(index, f"{path}::{symbol}")
                 found[path, symbol] = [
                     (edge.path, edge.line)
-                    for edge in (*callers(index, lookup), *dispatched_callers(index, lookup))
+                    for edge in (*refs.callers(index, lookup), *refs.dispatched_callers(index, lookup))
                     if edge.path not in tests
                     and not is_inline_test(files[edge.path].language, edge.source.rpartition("::")[2])
                 ]
@@ -162,24 +151,24 @@ class CodeOperations:
         if store is None:
             return []
         with self.open(project, store) as index:
-            found = dispatched_callers(index, look_up(index, f"{path}::{symbol}"))
+            found = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
             return [(edge.path, edge.line) for edge in found]
 
     # --- symbols and references ---
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):
-            return list_symbols(index.facts, path, request)
+            return refs.list_symbols(index.facts, path, request)
 
     def definitions(self, request: ops.DefsRequest, progress: ProgressSink = None) -> ops.DefinitionList:
         with self._open(request, progress, request.at) as (index, below):
-            return find_definitions(index, request, below)
+            return refs.find_definitions(index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
-        return self._with_proofs(request, progress, lambda index, below: find_references(index, request, below))
+        return self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
 
     def calls(self, request: ops.CallsRequest, progress: ProgressSink = None) -> ops.CallGraph:
-        return self._with_proofs(request, progress, lambda index, below: call_graph(index, request, below))
+        return self._with_proofs(request, progress, lambda index, below: refs.call_graph(index, request, below))
 
     def _with_proofs(
         self,

@@ -139,10 +139,6 @@ class Found:
         self._limit = request.limit
         self._kinds = frozenset(request.symbol_kinds)
 
-    @property
-    def has_room(self) -> bool:
-        return len(self.matches) < self._limit
-
     def add(self, root: str, file: File, data: bytes, lines: list[literal.Line], facts: CodeFacts) -> None:
         room = self._limit - len(self.matches)
         if not room and not self._kinds:
@@ -224,7 +220,7 @@ class GrepOperations:
                 for done, (file, pages) in enumerate(candidates):
                     if progress is not None and done % REPORT_EVERY == 0:
                         progress(Progress("search", done, len(candidates)))
-                    data, lines = scan.lines(file, pages, shown=found.has_room)
+                    data, lines = scan.lines(file, pages, shown=len(found.matches) < request.limit)
                     if lines:
                         found.add(str(index.root), file, data, lines, facts)
                 if scan.unread:

@@ -117,21 +117,21 @@ class ProjectKnowledge:
 
     def own_memories(self) -> tuple[Memory, ...]:
         """From the project's file, or from the team if the project is not checked out."""
-        if not isinstance(self.index.source, TeamSource):
+        team = self.index.team
+        if team is None or not isinstance(self.index.source, TeamSource):
             return read_memories(self.root)
         from codeinfo.team import user_data as memories
 
-        assert self.index.team is not None
-        return memories.read_memories(self.index.team.database, self.index.source.identity)
+        return memories.read_memories(team.database, team.identity)
 
     def change_memories(self, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> None:
-        if not isinstance(self.index.source, TeamSource):
+        team = self.index.team
+        if team is None or not isinstance(self.index.source, TeamSource):
             change_memories(self.root, edit)
-            return
-        from codeinfo.team import user_data as memories
+        else:
+            from codeinfo.team import user_data as memories
 
-        assert self.index.team is not None
-        memories.change_memories(self.index.team.database, self.index.source.identity, edit)
+            memories.change_memories(team.database, team.identity, edit)
 
     def memory_notes(self) -> tuple[str, ...]:
         note = read_foreign(self.root)[1]

@@ -27,14 +27,14 @@ from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import ProgressSink
-from codeinfo.ports import IndexTarget, Retention
+from codeinfo.ports import IndexTarget, Placed, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import access
 from codeinfo.team.access import identity_of
-from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree
-from codeinfo.team.store import encode_file
+from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree, receive_upload
+from codeinfo.team.store import drop_project, encode_file
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
@@ -269,8 +269,6 @@ class TeamOperations:
             return project_row(db, project)
 
     def remove_project(self, request: ops.TeamProjectRequest) -> ops.RemovedTeamProject:
-        from codeinfo.team.store import drop_project
-
         with self.database.transaction() as db:
             identity, trees, files = drop_project(db, access.project_id(db, request.project))
             access.audit(db, "project removed", detail={"project": identity, "trees": trees, "files": files})
@@ -294,10 +292,8 @@ class TeamOperations:
 
     def receive_push(self, step: str, body: bytes) -> bytes:
         """One step of an upload by the current caller."""
-        from codeinfo.team.push import receive
-
         meta = model_meta(self._indexes.models.embedder())
-        return receive(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
+        return receive_upload(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
         from codeinfo.team.jobs import queue_state
@@ -452,11 +448,7 @@ class _Target(IndexTarget):
         return self._local.earlier_version(path) if self._local is not None else None
 
     def apply(
-        self,
-        files: Sequence[IndexedFile],
-        removed: Sequence[str],
-        touched: Sequence[SourceFile],
-        reused: Sequence[tuple[SourceFile, int]] = (),
+        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         for payloads in batches(map(encode_file, files), len, BODY_BYTES):
             self._server.ask("files", PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))

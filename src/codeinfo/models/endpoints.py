@@ -371,7 +371,9 @@ class Connection:
             if not piece and (response.length or self._expired or self._aborted):
                 raise http.client.IncompleteRead(b"", response.length)
         if not piece:
-            self._end_reply()
+            self._stop_watchdog()
+            if response.will_close:
+                self.close()
         return piece
 
     def read_json(self, largest: int) -> Any:
@@ -508,11 +510,6 @@ class Connection:
         if self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None
-
-    def _end_reply(self) -> None:
-        self._stop_watchdog()
-        if self._response is not None and self._response.will_close:
-            self.close()
 
 
 def with_retries(attempt: Callable[[], _Result], limits: Limits, cancelled: threading.Event | None = None) -> _Result:

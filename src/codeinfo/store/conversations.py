@@ -22,17 +22,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import Dropped, NextStep, to_run
-from codeinfo.operations.answers import (
-    AnswerUsage,
-    Citation,
-    Conversation,
-    ConversationMatch,
-    ConversationPage,
-    GradedItem,
-    Round,
-    ToolUse,
-    Turn,
-)
+from codeinfo.operations import answers as ops
 from codeinfo.store.user_data import Transaction, UserData, UserFile, timestamp, utc_now
 
 UNFINISHED = "the run did not finish"
@@ -162,7 +152,7 @@ class ConversationStore:
         usage: object = None,
         took_ms: float | None = None,
         error: str = "",
-        rounds: Sequence[Round] = (),
+        rounds: Sequence[ops.Round] = (),
         notes: Sequence[str] = (),
     ) -> None:
         now = self._stamp()
@@ -192,13 +182,13 @@ class ConversationStore:
 
     # --- looking ---
 
-    def get(self, given: str) -> Conversation:
+    def get(self, given: str) -> ops.Conversation:
         """The conversation with this id, or with the only id that has this prefix of at least `LEAST_PREFIX`
         characters."""
         with self._data.reading() as db:
             return _find_conversation(db, given)
 
-    def page(self, *, state: str, limit: int, cursor: str, agent_name: str = "") -> ConversationPage:
+    def page(self, *, state: str, limit: int, cursor: str, agent_name: str = "") -> ops.ConversationPage:
         where, values = ["TRUE"], []
         if state != "all":
             where.append("archived_at IS NULL" if state == "active" else "archived_at IS NOT NULL")
@@ -214,16 +204,16 @@ class ConversationStore:
             rows = db.execute(query, *values, limit + 1)
             found = tuple(_read_conversation(db, row) for row in rows[:limit])
         last = found[-1] if len(rows) > limit else None
-        return ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
+        return ops.ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
 
-    def turns(self, identity: str) -> tuple[Turn, ...]:
+    def turns(self, identity: str) -> tuple[ops.Turn, ...]:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
                           tool_calls, citations, usage, took_ms, error, rounds, notes
                    FROM turns WHERE conversation_id = ? ORDER BY id"""
         with self._data.reading() as db:
             return tuple(turn_of(row) for row in db.execute(query, identity))
 
-    def search(self, text: str, limit: int) -> tuple[ConversationMatch, ...]:
+    def search(self, text: str, limit: int) -> tuple[ops.ConversationMatch, ...]:
         """Conversations that contain every word, the latest first."""
         words = list(dict.fromkeys(text.split()))
         if not words:
@@ -238,7 +228,7 @@ class ConversationStore:
         values = [pattern for pattern in patterns for _ in range(2)]
         with self._data.reading() as db:
             found = [_read_conversation(db, row) for row in db.execute(query, *values, limit)]
-        return tuple(ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
+        return tuple(ops.ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
 
     # --- changing ---
 
@@ -276,7 +266,7 @@ def _lock_of(identity: str) -> str:
     return f"runs/{identity}"
 
 
-def _find_conversation(db: Transaction, given: str) -> Conversation:
+def _find_conversation(db: Transaction, given: str) -> ops.Conversation:
     query = f"SELECT {_CONVERSATION} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
     rows = db.execute(query, given, len(given), given, _MOST_NAMED + 1) if given else []
     exact = [row for row in rows if row[0] == given]
@@ -296,10 +286,10 @@ def _find_conversation(db: Transaction, given: str) -> Conversation:
     return _read_conversation(db, (exact or rows)[0])
 
 
-def _read_conversation(db: Transaction, row: tuple[Any, ...]) -> Conversation:
+def _read_conversation(db: Transaction, row: tuple[Any, ...]) -> ops.Conversation:
     ((counted,),) = db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", row[0])
     *plain, paths = row
-    return Conversation(*(*plain, int(counted), db.is_locked(_lock_of(row[0])), tuple(json.loads(paths))))
+    return ops.Conversation(*(*plain, int(counted), db.is_locked(_lock_of(row[0])), tuple(json.loads(paths))))
 
 
 def _json(value: object) -> str | None:
@@ -322,7 +312,7 @@ def _cursor_parts(cursor: str) -> list[str]:
 # --- rows as values ------------------------------------------------------------------------------------------------
 
 
-def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:
+def excerpt_around(words: Sequence[str], title: str, turns: Sequence[ops.Turn]) -> str:
     """The surroundings of the first word found in a turn, otherwise the title."""
     for turn in turns:
         folded = turn.content.casefold()
@@ -349,23 +339,24 @@ def encode_bounded(details: object) -> str:
     return "[]"
 
 
-def turn_of(row: tuple[Any, ...]) -> Turn:
+def turn_of(row: tuple[Any, ...]) -> ops.Turn:
     """A row as a turn. A conversation is worth more than its details: an entry written by another version or by hand
     is shown as unreadable, and everything else as it is."""
     *plain, tool_calls, citations, usage, took_ms, error, rounds, notes = row
     searches, odd_searches = _read(rounds, _round)
     calls, odd_calls = _read(tool_calls, _tool_use)
-    odd = (ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd_calls + odd_searches)
+    odd = odd_calls + odd_searches
+    unread = (ops.ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd)
     details: dict[str, Any] = {
-        "tool_calls": (*calls, *odd),
-        "citations": _read(citations, partial(_convert, Citation))[0],
-        "usage": next(iter(_read(f"[{usage or ''}]", partial(_convert, AnswerUsage))[0]), None),
+        "tool_calls": (*calls, *unread),
+        "citations": _read(citations, partial(_convert, ops.Citation))[0],
+        "usage": next(iter(_read(f"[{usage or ''}]", partial(_convert, ops.AnswerUsage))[0]), None),
         "took_ms": took_ms,
         "error": error,
         "rounds": searches,
         "notes": _read(notes, partial(_convert, str))[0],
     }
-    return Turn(*plain, **details)
+    return ops.Turn(*plain, **details)
 
 
 def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
@@ -395,16 +386,16 @@ def _convert(kind: type[Value], entry: Any) -> Value:
     return convert(entry, kind)
 
 
-def _round(entry: Any) -> Round:
-    items, odd = _build_each(entry["items"], partial(_convert, GradedItem))
+def _round(entry: Any) -> ops.Round:
+    items, odd = _build_each(entry["items"], partial(_convert, ops.GradedItem))
     dropped, odd_drops = _build_each(entry["dropped"], partial(_convert, Dropped))
-    found = convert({**entry, "items": items, "dropped": dropped}, Round)
+    found = convert({**entry, "items": items, "dropped": dropped}, ops.Round)
     lost = len(odd) + len(odd_drops)
     if not lost:
         return found
     return replace(found, verdict=f"{found.verdict}, {lost} {MALFORMED if lost == 1 else 'malformed entries'}")
 
 
-def _tool_use(entry: Any) -> ToolUse:
-    items, _ = _build_each(entry.get("items", []), partial(_convert, GradedItem))
-    return convert({**entry, "items": items}, ToolUse)
+def _tool_use(entry: Any) -> ops.ToolUse:
+    items, _ = _build_each(entry.get("items", []), partial(_convert, ops.GradedItem))
+    return convert({**entry, "items": items}, ops.ToolUse)

@@ -198,17 +198,16 @@ _SHARED_BYTES = 65_536  # minimum that SQLite needs beside a database to open it
 class Connections:
     """One connection per transaction, so that threads never share one; a few idle ones are reused."""
 
-    def __init__(self, path: Path, schema_version: int, problem: Callable[[apsw.Connection, Path], str]) -> None:
+    def __init__(self, path: Path, problem: Callable[[apsw.Connection, Path], str]) -> None:
         self._path = path
         self._find_problem = problem
-        self._schema_version = schema_version
         self._lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self._written = False
         self.damaged = False
 
-    def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
+    def create(self, recipe: str) -> None:
         """Create the database unless it exists."""
         touch_private(self._path)
         db = self._open(apsw.SQLITE_OPEN_READWRITE)
@@ -216,9 +215,10 @@ class Connections:
             db.execute(f"PRAGMA page_size = {_PAGE_BYTES}; PRAGMA journal_mode = WAL")
             with transaction(db):
                 if not one(db, "PRAGMA user_version")[0]:
-                    db.execute(tables)
-                    db.execute(first_rows, values)
-                    db.execute(f"PRAGMA user_version = {self._schema_version}")
+                    db.execute(TABLES)
+                    first_rows = f"INSERT INTO meta VALUES({OF_BUILD}, 'layout', '0'), ({OF_BUILD}, 'recipe', ?)"
+                    db.execute(first_rows, (recipe,))
+                    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         finally:
             db.close()
 
@@ -324,8 +324,8 @@ class Connections:
     def _check(self, db: apsw.Connection) -> apsw.Connection:
         try:
             version = one(db, "PRAGMA user_version")[0]
-            if version != self._schema_version:
-                raise Damage(f"it has schema {version} instead of {self._schema_version}")
+            if version != SCHEMA_VERSION:
+                raise Damage(f"it has schema {version} instead of {SCHEMA_VERSION}")
             if self._is_cut():
                 raise Damage("its file is shorter than the pages it counts")
         except BaseException:

@@ -25,8 +25,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.files import open_private
-from codeinfo.model import IndexedFile, SourceFile
-from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, PostingList, Retention
+from codeinfo.model import IndexedFile
+from codeinfo.ports import IN_FOLDER, IN_STEM, Placed, Posting, PostingList, Retention
 from codeinfo.store.database import (
     SCALE_BYTES,
     Damage,
@@ -467,7 +467,7 @@ def _release(db: apsw.Connection, file_ids: Iterable[int], now: int) -> None:
     db.executemany(orphan, ((file_id, now) for file_id in file_ids))
 
 
-def reuse_files(db: apsw.Connection, tree: int, reused: Sequence[tuple[SourceFile, int]]) -> None:
+def reuse_files(db: apsw.Connection, tree: int, reused: Placed) -> None:
     """Put already stored files into a tree."""
     rows = ((tree, source.path, file_id, source.size, source.mtime_ns) for source, file_id in reused)
     db.executemany("INSERT INTO entries VALUES(?, ?, ?, ?, ?)", rows)

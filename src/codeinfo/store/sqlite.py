@@ -27,14 +27,22 @@ from codeinfo.errors import OutOfSpace
 from codeinfo.files import private_folder, try_lock, write_private
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
-from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
+from codeinfo.ports import (
+    NOTHING_KEPT,
+    CodeFile,
+    Extent,
+    FileLines,
+    FileSymbols,
+    Placed,
+    Retention,
+    StoredFile,
+    group_stored,
+)
 from codeinfo.store.database import (
     DEFINITION,
     IMPORT,
     OF_BUILD,
     REVISION,
-    SCHEMA_VERSION,
-    TABLES,
     Connections,
     Damage,
     Replaced,
@@ -96,7 +104,7 @@ class SqliteStore:
         self._loading = threading.Lock()
         self._arrays: Arrays | None = None
         self._known: dict[str, tuple[int, Any]] = {}  # by name, with the generation it was read from
-        self._connections = Connections(folder / "index.db", SCHEMA_VERSION, _problem)
+        self._connections = Connections(folder / "index.db", _problem)
         if recipe is not None:
             with translate_errors(folder):
                 private_folder(folder)
@@ -104,8 +112,7 @@ class SqliteStore:
         refuse_marked(folder)
         with translate_errors(folder):
             if recipe is not None:
-                first_rows = f"INSERT INTO meta VALUES({OF_BUILD}, 'layout', '0'), ({OF_BUILD}, 'recipe', ?)"
-                self._connections.create(TABLES, first_rows, (recipe,))
+                self._connections.create(recipe)
             self._connections.check()
         self._tree = self._tree_id(tree, create=recipe is not None)
 
@@ -203,12 +210,9 @@ class SqliteStore:
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM json_each(?) p
                    JOIN files f ON f.path = p.value WHERE f.id NOT IN (SELECT file_id FROM entries WHERE tree = ?)"""
-        found: dict[tuple[str, str], list[StoredFile]] = {}
         with self._connections.reading() as db:
-            if not is_whole(db, self._tree):
-                for path, sha256, file_id, skip, brought_back in db.execute(query, (json.dumps(paths), self._tree)):
-                    found.setdefault((path, sha256), []).append(StoredFile(file_id, skip, bool(brought_back)))
-        return found
+            is_alone = is_whole(db, self._tree)
+            return group_stored(() if is_alone else db.execute(query, (json.dumps(paths), self._tree)))
 
     def counts(self) -> Counts:
         with self._connections.reading() as db:
@@ -337,11 +341,7 @@ class SqliteStore:
         import codeinfo.store.segments  # noqa: F401
 
     def apply(
-        self,
-        files: Sequence[IndexedFile],
-        removed: Sequence[str],
-        touched: Sequence[SourceFile],
-        reused: Sequence[tuple[SourceFile, int]] = (),
+        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         from codeinfo.store.segments import insert_files, quantize, remove_entries, reuse_files, write_vectors
 

@@ -97,15 +97,11 @@ class UserFile:
                     self._db = _open(self._path, self._migrations)
             return self._db
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        with self._transaction("BEGIN") as found:
-            yield found
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self, owner: int | None = None) -> Iterator[Transaction]:
-        with self._transaction("BEGIN IMMEDIATE") as found:
-            yield found
+    def writing(self, owner: int | None = None) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN IMMEDIATE")
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:

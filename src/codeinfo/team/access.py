@@ -96,12 +96,10 @@ def require_scope(scope: str) -> None:
 def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bool = False) -> int:
     """A user with tokens only: no sign-in service uses such a subject."""
     check_name(name)
+    insert = """INSERT INTO users(subject, name, email, admin) VALUES (%s, %s, %s, %s)
+                ON CONFLICT DO NOTHING RETURNING id"""
     with database.transaction() as db:
-        found = db.execute(
-            "INSERT INTO users(subject, name, email, admin) VALUES (%s, %s, %s, %s) "
-            "ON CONFLICT DO NOTHING RETURNING id",
-            (f"local {name}", name, email, admin),
-        ).fetchone()
+        found = db.execute(insert, (f"local {name}", name, email, admin)).fetchone()
         if found is None:
             raise UsageError(f"the user {name} already exists", next_step="Choose another name", code="NAME_TAKEN")
         audit(db, "user added", detail={"user": name, "admin": admin})
@@ -140,26 +138,21 @@ def _id_of(db: Connection, query: str, kind: str, name: str, step: NextStep) -> 
 
 def set_disabled(database: TeamDatabase, name: str, disabled: bool) -> None:
     """Takes effect at once: tokens are refused, sessions end, running streams are cut off."""
+    update = "UPDATE users SET disabled = %s, sessions_after = clock_timestamp() WHERE id = %s"
     with database.transaction() as db:
-        identity = user_id(db, name)
-        db.execute(
-            "UPDATE users SET disabled = %s, sessions_after = clock_timestamp() WHERE id = %s", (disabled, identity)
-        )
+        db.execute(update, (disabled, user_id(db, name)))
         audit(db, "user disabled" if disabled else "user enabled", detail={"user": name})
 
 
 def add_members(database: TeamDatabase, group: str, users: Sequence[str]) -> None:
     """Creates the group if necessary."""
     check_name(group)
+    insert = """INSERT INTO members(group_id, user_id) VALUES (%s, %s)
+                ON CONFLICT (group_id, user_id) DO UPDATE SET claimed = false"""
     with database.transaction() as db:
         db.execute("INSERT INTO groups(name) VALUES (%s) ON CONFLICT DO NOTHING", (group,))
         for name in users:
-            row = (group_id(db, group), user_id(db, name))
-            db.execute(
-                "INSERT INTO members(group_id, user_id) VALUES (%s, %s) "
-                "ON CONFLICT (group_id, user_id) DO UPDATE SET claimed = false",
-                row,
-            )
+            db.execute(insert, (group_id(db, group), user_id(db, name)))
         audit(db, "members added", detail={"group": group, "users": list(users)})
 
 
@@ -180,11 +173,9 @@ def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
     wanted = [name for name in names if _NAME.match(name)]
     db.execute("DELETE FROM members WHERE user_id = %s AND claimed", (user,))
     db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (wanted,))
-    db.execute(
-        "INSERT INTO members(group_id, user_id, claimed) SELECT id, %s, true FROM groups WHERE name = ANY(%s) "
-        "ON CONFLICT DO NOTHING",
-        (user, wanted),
-    )
+    insert = """INSERT INTO members(group_id, user_id, claimed) SELECT id, %s, true FROM groups WHERE name = ANY(%s)
+                ON CONFLICT DO NOTHING"""
+    db.execute(insert, (user, wanted))
 
 
 def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> None:
@@ -198,12 +189,9 @@ def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> N
                 raise UsageError("everyone can only be granted read", next_step="Give a user or a @group")
             db.execute("UPDATE projects SET visibility = 'internal' WHERE id = %s", (identity,))
         else:
-            user, group = _grantee(db, to)
-            db.execute(
-                "INSERT INTO grants(project, user_id, group_id, level) VALUES (%s, %s, %s, %s) "
-                "ON CONFLICT (project, user_id, group_id) DO UPDATE SET level = excluded.level",
-                (identity, user, group, level),
-            )
+            insert = """INSERT INTO grants(project, user_id, group_id, level) VALUES (%s, %s, %s, %s)
+                        ON CONFLICT (project, user_id, group_id) DO UPDATE SET level = excluded.level"""
+            db.execute(insert, (identity, *_grantee(db, to), level))
         audit(db, "granted", project=identity, detail={"to": to, "level": level})
 
 
@@ -213,13 +201,9 @@ def revoke(database: TeamDatabase, project: str, to: str) -> None:
         if to == EVERYONE:
             db.execute("UPDATE projects SET visibility = 'private' WHERE id = %s", (identity,))
         else:
-            row = (identity, *_grantee(db, to))
-            done = db.execute(
-                "DELETE FROM grants WHERE project = %s AND user_id IS NOT DISTINCT FROM %s "
-                "AND group_id IS NOT DISTINCT FROM %s",
-                row,
-            )
-            if not done.rowcount:
+            delete = """DELETE FROM grants WHERE project = %s AND user_id IS NOT DISTINCT FROM %s
+                        AND group_id IS NOT DISTINCT FROM %s"""
+            if not db.execute(delete, (identity, *_grantee(db, to))).rowcount:
                 raise NotFound(
                     f"{to} has no grant for {project}", next_step=NextStep(to_run("team grant list"), " shows them")
                 )
@@ -271,34 +255,24 @@ def create_token(
         (is_admin,) = db.execute("SELECT admin FROM users WHERE id = %s", (identity,)).fetchall()[0]
         if ADMIN in scopes and not is_admin:
             raise UsageError(f"{user} is not an administrator", next_step="Leave the scope admin out")
-        (number,) = db.execute(
-            "INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) "
-            "VALUES (%(user)s, %(name)s, %(hash)s, %(scopes)s, least(now() + make_interval(days => %(days)s), "
-            "(SELECT expires_at FROM tokens WHERE id = %(with)s)), nullif(%(with)s, 0)) RETURNING id",
-            {
-                "user": identity,
-                "name": name[:_MOST_NAME],
-                "hash": hash_of(token),
-                "scopes": sorted(set(scopes)),
-                "days": days,
-                "with": made_with,
-            },
-        ).fetchall()[0]
+        insert = """INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) VALUES (%s, %s, %s, %s,
+                    least(now() + make_interval(days => %s), (SELECT expires_at FROM tokens WHERE id = %s)),
+                    nullif(%s, 0)) RETURNING id"""
+        values = (identity, name[:_MOST_NAME], hash_of(token), sorted(set(scopes)), days, made_with, made_with)
+        (number,) = db.execute(insert, values).fetchall()[0]
         audit(db, "token created", detail={"user": user, "token": number, "name": name, "scopes": list(scopes)})
     return token
 
 
 def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None) -> None:
     """Effective at once, also for tokens created with it; `user` limits it to their own."""
+    update = """WITH RECURSIVE made(id) AS (
+                  SELECT id FROM tokens WHERE id = %s AND revoked_at IS NULL AND user_id = coalesce(%s, user_id)
+                  UNION SELECT t.id FROM tokens t JOIN made ON t.made_with = made.id)
+                UPDATE tokens t SET revoked_at = now() FROM made WHERE t.id = made.id AND t.revoked_at IS NULL
+                RETURNING t.id"""
     with database.transaction() as db:
-        ended = db.execute(
-            """WITH RECURSIVE made(id) AS (
-                   SELECT id FROM tokens WHERE id = %s AND revoked_at IS NULL AND user_id = coalesce(%s, user_id)
-                   UNION SELECT t.id FROM tokens t JOIN made ON t.made_with = made.id)
-               UPDATE tokens t SET revoked_at = now() FROM made WHERE t.id = made.id AND t.revoked_at IS NULL
-               RETURNING t.id""",
-            (token, user),
-        ).fetchall()
+        ended = db.execute(update, (token, user)).fetchall()
         if not ended:
             raise NotFound(
                 f"there is no valid token {token}", next_step=NextStep(to_run("team token list"), " shows them")
@@ -360,14 +334,12 @@ def _caller(user: int, name: str, admin: bool, scopes: Iterable[str], token: int
 
 def add_subject(db: Connection, subject: str, name: str, email: str) -> None:
     """Create the user of a first sign-in; a name that is taken gets a number."""
+    insert = "INSERT INTO users(subject, name, email) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
     for number in range(1, 1000):
         own = name if number == 1 and _NAME.match(name) and name.casefold() != EVERYONE else f"{name}-{number}"
         if db.execute("SELECT 1 FROM users WHERE subject = %s", (subject,)).fetchone():
             return
-        added = db.execute(
-            "INSERT INTO users(subject, name, email) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (subject, own, email)
-        )
-        if added.rowcount:
+        if db.execute(insert, (subject, own, email)).rowcount:
             audit(db, "user added", detail={"user": own, "subject": subject})
             return
     raise UsageError(f"there are a thousand users called {name}", next_step="Give them other names")
@@ -432,10 +404,8 @@ def audit(
     """One line, in the transaction it belongs to; `user` is the current caller by default."""
     caller = current_user.get()
     who = user if user is not None else caller.user_id if caller is not None else None
-    db.execute(
-        "INSERT INTO audit(user_id, action, project, detail) VALUES (%s, %s, %s, %s)",
-        (who, action, project, json.dumps(detail or {})),
-    )
+    insert = "INSERT INTO audit(user_id, action, project, detail) VALUES (%s, %s, %s, %s)"
+    db.execute(insert, (who, action, project, json.dumps(detail or {})))
 
 
 class Use(Struct):
@@ -464,13 +434,11 @@ def note_use(database: TeamDatabase, identity: str) -> None:
         return
     use.noted.add(identity)
     detail = {"operation": use.operation} | ({"query": use.query} if use.query else {})
+    insert = """INSERT INTO audit(user_id, action, project, detail)
+                SELECT %s, 'search', id, %s FROM projects WHERE identity = %s"""
     with database.transaction() as db:
         db.execute("SET LOCAL synchronous_commit = off")
-        db.execute(
-            "INSERT INTO audit(user_id, action, project, detail) "
-            "SELECT %s, 'search', id, %s FROM projects WHERE identity = %s",
-            (caller.user_id, json.dumps(detail), identity),
-        )
+        db.execute(insert, (caller.user_id, json.dumps(detail), identity))
 
 
 # --- the identity of a project ---------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from codeinfo.index.pool import ParsePool
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk, iso_time
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
-from codeinfo.ports import Embedder, IndexTarget, Retention, StoredFile
+from codeinfo.ports import Embedder, IndexTarget, Placed, Retention, StoredFile, group_stored
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.layout import COMMITS_FILE
@@ -608,7 +608,7 @@ class _Target(IndexTarget):
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT path, sha256, id, skip, brought_back FROM files
                    WHERE family = %s AND recipe = %s AND path = ANY(%s)"""
-        return team_store.group_stored(self._database.rows(query, (*self._key, list(paths))))
+        return group_stored(self._database.rows(query, (*self._key, list(paths))))
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         query = (
@@ -626,11 +626,7 @@ class _Target(IndexTarget):
         return None
 
     def apply(
-        self,
-        files: Sequence[IndexedFile],
-        removed: Sequence[str],
-        touched: Sequence[SourceFile],
-        reused: Sequence[tuple[SourceFile, int]] = (),
+        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         if files:
             with self._database.transaction() as db:

@@ -81,13 +81,12 @@ class SignInService:
 
     def begin(self, back: str) -> Begun:
         state, browser, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
+        insert = """INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at)
+                    VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))"""
         with self._database.transaction() as db:
             db.execute("DELETE FROM sign_ins WHERE expires_at < now()")
-            db.execute(
-                "INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at) "
-                "VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))",
-                (access.hash_of(state), access.hash_of(browser), nonce, verifier, back, _BEGUN_MINUTES),
-            )
+            hashes = (access.hash_of(state), access.hash_of(browser))
+            db.execute(insert, (*hashes, nonce, verifier, back, _BEGUN_MINUTES))
         query = {
             "response_type": "code", "client_id": self._settings.client_id, "redirect_uri": self._redirect,
             "scope": self._settings.scope, "state": state, "nonce": nonce, "code_challenge_method": "S256",
@@ -99,11 +98,9 @@ class SignInService:
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
         """The user who returned from the service, and the page they wanted. Each sign-in can be finished once, by
         the browser that started it."""
+        delete = "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()"
         with self._database.transaction() as db:
-            begun = db.execute(
-                "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()",
-                (access.hash_of(given.get("state", "")),),
-            ).fetchone()
+            begun = db.execute(delete, (access.hash_of(given.get("state", "")),)).fetchone()
         if begun is None or not begun[4] or bytes(begun[0]) != access.hash_of(browser):
             raise _refusal("this sign-in was not started here, has expired, or was already finished")
         if "code" not in given:
@@ -118,7 +115,8 @@ class SignInService:
         headers = {}
         methods = self._describe_service("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         if self._secret and "client_secret_basic" in methods:
-            headers["Authorization"] = _basic(self._settings.client_id, self._secret)
+            pair = f"{quote(self._settings.client_id, safe='')}:{quote(self._secret, safe='')}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         elif self._secret:
             form["client_secret"] = self._secret
         return _fetch(str(self._describe_service("token_endpoint")), urlencode(form).encode(), headers)
@@ -226,10 +224,6 @@ def _refusal(what: str) -> Refused:
 def _plain(text: object) -> str:
     """Text from the service, made safe for a message."""
     return re.sub(r"[^\x20-\x7e]+", " ", str(text))[:200]
-
-
-def _basic(user: str, password: str) -> str:
-    return "Basic " + b64encode(f"{quote(user, safe='')}:{quote(password, safe='')}".encode()).decode()
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -19,7 +19,7 @@ from codeinfo.model import IndexedFile, SourceFile, iso_time
 from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.team.access import Caller, Refused, audit
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.store import create_tree, decode_file, finish_tree, set_entries, store_files
+from codeinfo.team.store import columns_of, create_tree, decode_file, finish_tree, set_entries, store_files
 
 MOST_FILES = 500_000
 MOST_CHUNKS = 20_000  # of one file
@@ -63,15 +63,14 @@ class Answer(Struct, frozen=True):
     tree: str = ""
 
 
-class Uploads:
+class Uploads(Struct, frozen=True):
     """What a server does for one caller. `recipe` is that of its own indexes, `meta` what they record about their
     vectors."""
 
-    def __init__(self, database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str]) -> None:
-        self._database = database
-        self._caller = caller
-        self._recipe = recipe
-        self._meta = meta
+    database: TeamDatabase
+    caller: Caller
+    recipe: str
+    meta: Mapping[str, str]
 
     def lacking(self, asked: PushedTree) -> Answer:
         self._check(asked)
@@ -81,7 +80,7 @@ class Uploads:
     def store(self, given: PushedFiles) -> Answer:
         family = self._allow(given.project, given.recipe)
         files = [self._decode_upload(payload) for payload in given.payloads]
-        with self._database.transaction() as db:
+        with self.database.transaction() as db:
             store_files(db, family, given.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
 
@@ -91,31 +90,31 @@ class Uploads:
         known = self._find_known(asked)
         if lacking := [file.path for file in asked.files if file.path not in known]:
             return Answer(tuple(lacking))
-        name = f"work/{self._caller.name}/{asked.name}"
+        name = f"work/{self.caller.name}/{asked.name}"
         listed = {file.path for file in asked.files}
-        with self._database.transaction() as db:
+        with self.database.transaction() as db:
             tree = create_tree(db, asked.project, name, asked.recipe, with_project=False)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (tree.id,)).fetchall())
             placed = [(_source(file), known[file.path]) for file in asked.files]
             changed = [(source, file) for source, file in placed if before.get(source.path) != file]
             set_entries(db, tree.id, changed, [path for path in before if path not in listed])
-            meta = {**self._meta, "indexed_at": iso_time(), "root": asked.project, "lacking": "0"}
+            meta = {**self.meta, "indexed_at": iso_time(), "root": asked.project, "lacking": "0"}
             finish_tree(db, tree.id, meta, asked.revision)
             query = "SELECT project FROM trees WHERE id = %s"
             project = db.execute(query, (tree.id,)).fetchall()[0][0]
-            audit(db, "pushed", user=self._caller.user_id, project=project, detail={"tree": name})
+            audit(db, "pushed", user=self.caller.user_id, project=project, detail={"tree": name})
         return Answer(tree=name)
 
     def _allow(self, project: str, recipe: str) -> str:
         """The family of a project the caller may push to. One they may not see does not exist for them."""
         query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
-        found = self._database.rows(query, (project,), self._caller.user_id)
+        found = self.database.rows(query, (project,), self.caller.user_id)
         if not found:
             raise NotFound(f"the team has no project {project}", next_step="Ask an administrator to add or grant it")
         if not found[0][1]:
             raise Refused(f"you may read {project}, but not push to it", next_step="Ask an administrator for that")
-        if recipe != self._recipe:
+        if recipe != self.recipe:
             raise UsageError(
                 "this server indexes in another way: its release, chunk settings or embedding model differ from yours",
                 next_step="Use its release and leave the settings under index and embedding as they are there",
@@ -136,22 +135,20 @@ class Uploads:
 
     def _find_known(self, asked: PushedTree) -> dict[str, int]:
         """The files of a list, by path, that the caller may read in this project, or has uploaded."""
-        columns = [
-            list(column) for column in zip(*((f.path, f.sha256, f.brings_back) for f in asked.files), strict=True)
-        ]
+        columns = columns_of(((file.path, file.sha256, file.brings_back) for file in asked.files), 3)
         wanted = """FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS n(path, sha256, brings_back)
                     JOIN files f ON f.recipe = %s AND f.path = n.path
                     AND (f.brought_back = n.brings_back OR NOT (f.brought_back OR f.skip = ANY(%s)))"""
-        values = (*(columns or [[], [], []]), asked.recipe, list(CONTENT_RULES))
+        values = (*columns, asked.recipe, list(CONTENT_RULES))
         # As the caller: row security leaves out what they may not read.
         visible = f"""SELECT DISTINCT ON (n.path) n.path, f.id {wanted} AND f.sha256 = n.sha256
                       JOIN entries e ON e.file = f.id JOIN trees t ON t.id = e.tree
                       JOIN projects p ON p.id = t.project AND p.identity = %s"""
         own = f"""SELECT n.path, f.id {wanted} AND f.sha256 = %s || n.sha256
                   JOIN projects p ON p.family = f.family AND p.identity = %s"""
-        prefix = _mark(self._caller)
-        uploaded = self._database.rows(own, (*values, prefix, asked.project))
-        seen = self._database.rows(visible, (*values, asked.project), self._caller.user_id)
+        prefix = _mark(self.caller)
+        uploaded = self.database.rows(own, (*values, prefix, asked.project))
+        seen = self.database.rows(visible, (*values, asked.project), self.caller.user_id)
         return dict(uploaded) | dict(seen)
 
     def _decode_upload(self, payload: bytes) -> IndexedFile:
@@ -163,7 +160,7 @@ class Uploads:
         _check_source(file.source, file.sha256)
         chunks, terms, vectors = file.parsed.chunks, file.parsed.terms, file.vectors
         weights = [weight for weighted in terms for weight in weighted.values()]
-        dimension = int(self._meta["dimension"])
+        dimension = int(self.meta["dimension"])
         is_sound = (
             len(chunks) <= MOST_CHUNKS
             and len(terms) == len(chunks)
@@ -176,10 +173,10 @@ class Uploads:
             raise UsageError(
                 f"{file.source.path} was not uploaded in the format of this server's release", next_step="Push again"
             )
-        return replace(file, sha256=f"{_mark(self._caller)}{file.sha256}")
+        return replace(file, sha256=f"{_mark(self.caller)}{file.sha256}")
 
 
-def receive(
+def receive_upload(
     database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str], step: str, body: bytes
 ) -> bytes:
     """The encoded answer to a step of an upload."""

@@ -24,7 +24,7 @@ from codeinfo.cache import batches
 from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.files import private_folder, replace_file
 from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
-from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
+from codeinfo.ports import NOTHING_KEPT, Placed, Retention, StoredFile, group_stored
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.store.sqlite import SqliteStore
@@ -188,11 +188,9 @@ def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_p
     the project must exist: one that was removed must not come back."""
     if with_project:
         db.execute("INSERT INTO projects(identity) VALUES (%s) ON CONFLICT (identity) DO NOTHING", (identity,))
-    db.execute(
-        """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
-           ON CONFLICT (project, name, recipe) DO NOTHING""",
-        (name, recipe, identity),
-    )
+    insert = """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
+                ON CONFLICT (project, name, recipe) DO NOTHING"""
+    db.execute(insert, (name, recipe, identity))
     query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
     found = db.execute(query, ([identity], name, recipe)).fetchall()
     if not found:
@@ -208,14 +206,12 @@ def store_files(
     known = _file_ids(db, family, recipe, files)
     new = [file for file in files if rewrite or _key(file) not in known]
     if new:
-        with db.cursor() as cursor:
-            cursor.executemany(
-                """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count, payload, checksum)
-                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
-                   ON CONFLICT (family, recipe, path, sha256, brought_back) DO UPDATE SET skip = excluded.skip,
-                   chunk_count = excluded.chunk_count, payload = excluded.payload, checksum = excluded.checksum""",
-                ((family, recipe, *_key(file), file.skip, *_columns_of(file)) for file in new),
-            )
+        insert = """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count, payload, checksum)
+                    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+                    ON CONFLICT (family, recipe, path, sha256, brought_back) DO UPDATE SET skip = excluded.skip,
+                    chunk_count = excluded.chunk_count, payload = excluded.payload, checksum = excluded.checksum"""
+        rows = ((family, recipe, *_key(file), file.skip, *_columns_of(file)) for file in new)
+        db.cursor().executemany(insert, rows)
         known |= _file_ids(db, family, recipe, new)
     return [known[_key(file)] for file in files]
 
@@ -236,22 +232,19 @@ def _file_ids(
                FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS k(path, sha256, brought_back)
                JOIN files f ON f.family = %s AND f.recipe = %s AND f.path = k.path AND f.sha256 = k.sha256
                AND f.brought_back = k.brought_back FOR KEY SHARE OF f"""
-    columns = [list(column) for column in zip(*map(_key, files), strict=True)] or [[], [], []]
-    return {(row[1], row[2], row[3]): row[0] for row in db.execute(query, (*columns, family, recipe))}
+    rows = db.execute(query, (*columns_of(map(_key, files), 3), family, recipe))
+    return {(path, sha256, brought_back): number for number, path, sha256, brought_back in rows}
 
 
-def group_stored(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], list[StoredFile]]:
-    """Stored files by path and hash, from rows that begin with these."""
-    found: dict[tuple[str, str], list[StoredFile]] = {}
-    for path, sha256, *stored in rows:
-        found.setdefault((path, sha256), []).append(StoredFile(*stored))
-    return found
+def columns_of(rows: Iterable[Iterable[Any]], count: int) -> list[list[Any]]:
+    """As arrays for `unnest`; `count` says how many, since there may be no row."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]
 
 
 def set_entries(
     db: Connection,
     tree: int,
-    placed: Sequence[tuple[SourceFile, int]],
+    placed: Placed,
     removed: Collection[str] = (),
     touched: Sequence[SourceFile] = (),
 ) -> tuple[int, str]:
@@ -265,31 +258,18 @@ def set_entries(
     query = "SELECT count(*) FROM (SELECT 1 FROM files WHERE id = ANY(%s) FOR KEY SHARE) f"
     if db.execute(query, (after,)).fetchall()[0][0] != len(set(after)):
         raise Busy("a stored file was removed just now", next_step="Try again; it will be indexed again")
-    db.execute(
-        """UPDATE entries SET file = NULL, size = 0, mtime_ns = 0, generation = %s
-           WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL""",
-        (generation, tree, list(removed)),
-    )
-    db.execute(
-        """INSERT INTO entries SELECT %s, n.*, %s
-           FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(path, file, size, mtime_ns)
-           ON CONFLICT (tree, path) DO UPDATE SET file = excluded.file, size = excluded.size,
-           mtime_ns = excluded.mtime_ns, generation = excluded.generation""",
-        (
-            tree,
-            generation,
-            [source.path for source, _ in placed],
-            after,
-            [source.size for source, _ in placed],
-            [source.mtime_ns for source, _ in placed],
-        ),
-    )
-    db.execute(
-        """UPDATE entries e SET size = n.size, mtime_ns = n.mtime_ns, generation = %s
-           FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns)
-           WHERE e.tree = %s AND e.path = n.path AND e.file IS NOT NULL""",
-        (generation, *([list(column) for column in zip(*touched, strict=True)] or [[], [], []]), tree),
-    )
+    remove = """UPDATE entries SET file = NULL, size = 0, mtime_ns = 0, generation = %s
+                WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"""
+    db.execute(remove, (generation, tree, list(removed)))
+    place = """INSERT INTO entries SELECT %s, n.path, n.file, n.size, n.mtime_ns, %s
+               FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns, file)
+               ON CONFLICT (tree, path) DO UPDATE SET file = excluded.file, size = excluded.size,
+               mtime_ns = excluded.mtime_ns, generation = excluded.generation"""
+    db.execute(place, (tree, generation, *columns_of((source for source, _ in placed), 3), after))
+    touch = """UPDATE entries e SET size = n.size, mtime_ns = n.mtime_ns, generation = %s
+               FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns)
+               WHERE e.tree = %s AND e.path = n.path AND e.file IS NOT NULL"""
+    db.execute(touch, (generation, *columns_of(touched, 3), tree))
     db.execute("UPDATE files SET released_at = NULL WHERE id = ANY(%s) AND released_at IS NOT NULL", (after,))
     _release(db, before)
     return generation, token
@@ -305,11 +285,9 @@ def _next_generation(db: Connection, tree: int) -> tuple[int, str]:
 
 
 def _release(db: Connection, files: Sequence[int]) -> None:
-    db.execute(
-        """UPDATE files SET released_at = now() WHERE id = ANY(%s) AND released_at IS NULL
-           AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = files.id)""",
-        (list(files),),
-    )
+    update = """UPDATE files SET released_at = now() WHERE id = ANY(%s) AND released_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = files.id)"""
+    db.execute(update, (list(files),))
 
 
 def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: str = "") -> tuple[int, str]:
@@ -331,12 +309,9 @@ def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: st
 
 def attach_commits(db: Connection, tree: int, data: bytes) -> None:
     """Store the commit index of a tree. Servers see it with its next generation."""
-
-    db.execute(
-        """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE
-           SET data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum""",
-        (tree, COMMITS_FILE, data, hashlib.sha256(data).digest()),
-    )
+    insert = """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE SET
+                data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum"""
+    db.execute(insert, (tree, COMMITS_FILE, data, hashlib.sha256(data).digest()))
 
 
 def drop_tree(db: Connection, tree: int) -> None:
@@ -590,7 +565,7 @@ class TeamStore(SqliteStore):
         asked = (reached.tree, reached.generation, reached.token)
         return bool(self.place.database.rows(query, asked, quick=True))
 
-    def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
+    def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[Sequence[IndexedFile], Placed]]:
         """The entries that the local copy lacks, in batches: files to insert, and ones that another tree has here."""
         query = (
             "SELECT e.path, f.sha256, f.brought_back FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"
@@ -606,18 +581,15 @@ class TeamStore(SqliteStore):
                 reused.append((entry.source, known.file_id))
             elif (entry.source.path, entry.sha256, entry.brought_back) not in here:
                 wanted.append(entry)
-        yield [], reused
+        yield (), reused
         wanted.sort(key=lambda entry: entry.file or 0)  # in the order they were stored
         for batch in batches(wanted, lambda entry: entry.chunks, _PULL_CHUNKS):
-            yield from self._read_batch(batch)
-
-    def _read_batch(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
-        found = self._fetch([entry.file for entry in entries if entry.file is not None])
-        files = [replace(found[entry.file], source=entry.source) for entry in entries if entry.file in found]
-        for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
-            part = [file for file in files if (file.vectors is not None or not file.parsed.chunks) == with_vectors]
-            if part:
-                yield part, []
+            found = self._fetch([entry.file for entry in batch if entry.file is not None])
+            files = [replace(found[entry.file], source=entry.source) for entry in batch if entry.file in found]
+            for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
+                part = [file for file in files if (file.vectors is not None or not file.parsed.chunks) == with_vectors]
+                if part:
+                    yield part, ()
 
     def _fetch_commits(self, tree: int) -> None:
         """A damaged commit index is left out: searches work without commit messages until it is rebuilt."""
@@ -645,11 +617,7 @@ class TeamStore(SqliteStore):
     # --- writing ---
 
     def apply(
-        self,
-        files: Sequence[IndexedFile],
-        removed: Sequence[str],
-        touched: Sequence[SourceFile],
-        reused: Sequence[tuple[SourceFile, int]] = (),
+        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         """The ids of `reused` are the team's."""
         if not (files or removed or touched or reused):

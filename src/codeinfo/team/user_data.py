@@ -61,7 +61,9 @@ class _TeamTransaction:
         self._db = db
 
     def execute(self, statement: str, *values: Any) -> list[Row]:
-        done = self._db.execute(statement.replace("?", "%s").encode(), [_storable(value) for value in values])
+        # PostgreSQL cannot store a NUL in text, which a model may well write.
+        storable = [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
+        done = self._db.execute(statement.replace("?", "%s").encode(), storable)
         return done.fetchall() if done.description is not None else []
 
     def is_locked(self, name: str) -> bool:
@@ -70,11 +72,6 @@ class _TeamTransaction:
                    AND classid = %s::oid AND objid = %s::oid
                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
         return bool(self._db.execute(query, (key >> 32, key & 0xFFFFFFFF)).fetchall())
-
-
-def _storable(value: Any) -> Any:
-    """PostgreSQL cannot store a NUL in text, which a model may well write."""
-    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
 # --- answers while they are written --------------------------------------------------------------------------------
@@ -109,10 +106,8 @@ class SharedAnswers:
     def begin(self, owner: int, identity: str, question: str, conversation: str, agent: str) -> None:
         with self._database.transaction(owner) as db:
             db.execute("DELETE FROM answers WHERE seen_at < now() - make_interval(days => %s)", (_DAYS_KEPT,))
-            db.execute(
-                "INSERT INTO answers(id, question, conversation, agent) VALUES(%s, %s, %s, %s)",
-                (identity, question.replace("\0", " "), conversation, agent),
-            )
+            insert = "INSERT INTO answers(id, question, conversation, agent) VALUES(%s, %s, %s, %s)"
+            db.execute(insert, (identity, question.replace("\0", " "), conversation, agent))
 
     def publish(
         self, owner: int, identity: str, first: int, events: Sequence[Event], result: str | None = None
@@ -120,10 +115,8 @@ class SharedAnswers:
         """Add events from number `first` on; returns whether a stop was requested. Idempotent."""
         with self._database.transaction(owner) as db:
             rows = [(identity, number, *event) for number, event in enumerate(events, first)]
-            with db.cursor() as cursor:
-                cursor.executemany(
-                    "INSERT INTO answer_events VALUES(%s, %s, %s, %s) ON CONFLICT (answer, number) DO NOTHING", rows
-                )
+            insert = "INSERT INTO answer_events VALUES(%s, %s, %s, %s) ON CONFLICT (answer, number) DO NOTHING"
+            db.cursor().executemany(insert, rows)
             update = "UPDATE answers SET seen_at = now(), result = %s WHERE id = %s RETURNING stop"
             return any(stop for (stop,) in db.execute(update, (result, identity)))
 
