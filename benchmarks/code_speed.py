@@ -122,9 +122,7 @@ def _context(engine: Engine, root: Path) -> None:
     keeper, graph = engine.indexes.of(root), _graph(engine, root)
     imported = [path for path in graph.files if graph.edges_to(path)]
     ten = random.Random(SEED).sample(imported, min(10, len(imported)))
-    print(
-        f"      relations of 10 files: {_told([_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20)])}"
-    )
+    print(f"      tests of 10 files: {_told([_timed(lambda: engine.code.tests_of(keeper, ten)) for _ in range(20)])}")
 
 
 def _told(times: Sequence[Spent]) -> str:

@@ -1,4 +1,4 @@
-"""Caches and batches of a bounded size, and a memo for questions that lead back to themselves."""
+"""Caches and batches of a bounded size, groups, and a memo for questions that lead back to themselves."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class Cache(Generic[Key, Content]):
             while self._total > self._most and len(self._known) > 1:
                 self._total -= self._size(self._known.popitem(last=False)[1])
         return content
+
+    def once(self, key: Key, make: Callable[[], Content]) -> Content:
+        known = self.get(key)
+        return known if known is not None else self.add(key, make())
 
     def discard(self, keys: AbstractSet[Key]) -> None:
         with self._lock:
@@ -105,6 +109,14 @@ def batches(
         total += size(item)
     if batch:
         yield batch
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The items of each key, in their order."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
-from codeinfo.graph.model import Relations
+from codeinfo.graph.model import Edge, Graph, Links
 from codeinfo.graph.references import ReadBudget, near_callers
 from codeinfo.knowledge.card import add_context, file_context, path_role, role
 from codeinfo.knowledge.patterns import FileHints
+from codeinfo.languages.model import FileFacts
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
 
 
-def known(imported_by: tuple[tuple[str, int], ...] = (), tests: tuple[str, ...] = ()) -> Relations:
-    used_by = tuple(one for one in imported_by if not one[0].startswith("test_"))
-    return Relations(imported_by, used_by, (), tests, 0.0)
+def graph_of(edges: Sequence[Edge]) -> Graph:
+    paths = dict.fromkeys(path for edge in edges for path in (edge.target, edge.source))
+    kinds = {path: "tests" if path.startswith("test_") else "code" for path in paths}
+    files = {path: FileFacts(number, path, "python", kinds[path]) for number, path in enumerate(paths)}
+    return Graph(1, files, {path: Links(tuple(edge for edge in edges if edge.source == path)) for path in paths})
 
 
 def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
@@ -55,13 +59,11 @@ def test_what_nothing_tells_is_its_kind_of_definition() -> None:
 
 
 def test_callers_consumers_and_tests_stop_at_three() -> None:
-    relations = {
-        "a.py": known((*((f"caller{n}.py", n) for n in range(5)), ("test_a.py", 1)), ("test_a.py",)),
-        "caller0.py": known((("one.py", 7), ("both.py", 8))),
-        "caller1.py": known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
-    }
+    edges = [Edge(f"caller{n}.py", "a.py", n) for n in range(5)] + [Edge("test_a.py", "a.py", 1)]
+    edges += [Edge("one.py", "caller0.py", 7), Edge("both.py", "caller0.py", 8), Edge("both.py", "caller1.py", 9)]
+    edges += [Edge(user, "caller1.py", 1) for user in ("caller2.py", "a.py", "test_b.py")]
     calls = [f"caller{n}.py:{n} run" for n in range(5)]
-    files, one = {"a.py": file_context("a.py", relations)}, hit("a.py")
+    files, one = {"a.py": file_context(graph_of(edges), "a.py")}, hit("a.py")
     hints = {"a.py": FileHints([], [(one.start_line, "old")])}
     found = add_context([one], files, hints, {("a.py", one.symbol): calls})[0].context
     assert found is not None
@@ -71,7 +73,7 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
     (without,) = add_context([one], files, {}, {})
     assert without.context is not None
     assert without.context.callers == ()  # to import is not to call
-    assert found.consumers == ("both.py:8", "one.py:7")  # what uses two callers comes first
+    assert found.consumers == ("both.py:9", "one.py:7")  # what uses two callers comes first
     assert found.tests == ("test_a.py",)
     assert (found.trend, found.pattern_warning) == ("Declining", "old")
 

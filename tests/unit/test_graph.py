@@ -238,9 +238,7 @@ def test_questions_about_files(tmp_path: Path) -> None:
             ("tests/test_db.py", 1),
             ("app/views.py", 2),
         }
-        relations = engine.code.relations(engine.indexes.of(root), ["app/db.py"])["app/db.py"]
-        assert relations.tests == ("tests/test_db.py",)
-        assert len(relations.imported_by) == 3
+        assert engine.code.tests_of(engine.indexes.of(root), ["app/db.py"]) == {"app/db.py": ("tests/test_db.py",)}
 
 
 def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path) -> None:
@@ -261,8 +259,8 @@ def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path
     with opened(root) as engine:
         impact = engine.code.impact(ImpactRequest("app/text/shape.py", root=str(root)))
         assert set(impact.tests) == {"tests/shapes/tests.py", "tests/a/test_all.py"}  # a helper is no test
-        found = engine.code.relations(engine.indexes.of(root), paths)
-        assert [found[path].tests for path in paths] == [
+        found = engine.code.tests_of(engine.indexes.of(root), paths)
+        assert [found[path] for path in paths] == [
             ("tests/admin/test_utils.py",),
             ("tests/forms_tests/test_utils.py",),
             ("tests/other/test_utils.py",),
@@ -283,8 +281,8 @@ def test_tests_that_reach_a_file_by_a_helper_are_those_called_after_it(tmp_path:
     with opened(root) as engine:
         impact = engine.code.impact(ImpactRequest("lib/tea/base.rb", root=str(root)))
         assert impact.tests == ("test/base_test.rb",)
-        found = engine.code.relations(engine.indexes.of(root), ["lib/tea/base.rb"])
-        assert found["lib/tea/base.rb"].tests == ("test/base_test.rb",)
+        found = engine.code.tests_of(engine.indexes.of(root), ["lib/tea/base.rb"])
+        assert found["lib/tea/base.rb"] == ("test/base_test.rb",)
 
 
 def test_a_change_of_c_reaches_who_includes_its_header(tmp_path: Path) -> None:

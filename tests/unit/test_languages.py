@@ -20,7 +20,7 @@ def test_the_table_is_wide_and_unambiguous() -> None:
     assert {language.syntax.grammar for language in LANGUAGES if language.syntax} == set(GRAMMARS.split())
     assert sum(not language.syntax for language in LANGUAGES) >= 30
     for field in ("extensions", "filenames", "shebangs"):
-        values = [value for language in LANGUAGES for value in getattr(language, field)]
+        values = [value for language in LANGUAGES for value in getattr(language, field).split()]
         assert len(values) == len(set(values)), field
     assert len({language.name for language in LANGUAGES}) == len(LANGUAGES)
 

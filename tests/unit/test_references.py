@@ -612,10 +612,10 @@ def test_packed_references_are_read_in_part() -> None:
 @pytest.mark.parametrize("language", ["python", "typescript", "ruby", "bash", "haskell"])
 @given(line=st.text(st.one_of(st.sampled_from("abIF_$10.( )?!=~'-\t"), st.characters(exclude_characters="\n"))))
 def test_the_tokens_of_a_line_have_the_uses_of_the_line(language: str, line: str) -> None:
-    tokens = blank_signs(line.replace("(", "( "), packed_uses._gaps(language)).split()
-    found = [use for token in tokens for use in packed_uses._token_uses(language)[token]]
-    ignored = packed_uses._ignored(language)
-    assert found == ["" if use in ignored else use for use in packed_uses._uses(language).findall(line)]
+    tokens = blank_signs(line.replace("(", "( "), packed_uses._words_of(language).gaps).split()
+    found = [use for token in tokens for use in packed_uses._words_of(language).of_token[token]]
+    ignored = packed_uses._words_of(language).ignored
+    assert found == ["" if use in ignored else use for use in packed_uses._words_of(language).uses.findall(line)]
 
 
 def test_a_heading_of_the_same_name_takes_no_uses_away(tmp_path: Path) -> None:

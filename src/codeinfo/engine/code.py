@@ -24,11 +24,11 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import FORMAT, Relations, dumps, loads, part_of, relations
+from codeinfo.graph.model import FORMAT, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
-from codeinfo.knowledge.card import MOST_LISTED, file_context
+from codeinfo.knowledge.card import file_context
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
 from codeinfo.languages.model import is_inline_test
@@ -100,14 +100,14 @@ class CodeOperations:
         with self.open(place.index, store) as index:
             yield index, place.below
 
-    def relations(self, project: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
-        """How files relate to others, from the current index."""
+    def tests_of(self, project: IndexManager, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The tests of files, from the current index."""
         store = project.live_store() if paths else None
         if store is None:
             return {}
         with self.open(project, store) as index:
             graph = index.graph
-            return {path: relations(graph, path) for path in paths if path in graph.files}
+            return {path: graph.tests_of(path) for path in paths if path in graph.files}
 
     def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
@@ -325,11 +325,7 @@ def _next_index(
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:
-    known: HitContext | None = index.answers.get(("file", path))
-    if known is None:
-        own = relations(index.graph, path)
-        users = {user: relations(index.graph, user) for user, _ in own.used_by[:MOST_LISTED]}
-        known = index.answers.add(("file", path), file_context(path, users | {path: own}))
+    known: HitContext = index.answers.once(("file", path), lambda: file_context(index.graph, path))
     return known
 
 

@@ -20,7 +20,6 @@ from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import relations
 from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
@@ -375,16 +374,16 @@ def _find_path(index: CodeIndex, written: str) -> str:
 
 
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
-    own = relations(index.graph, path)
+    graph = index.graph
     defined = (symbol_info(path, one) for one in index.facts.definitions(index.graph.files[path].file_id))
     return Exploration(
         request.target,
         "file",
         path,
         tuple(sorted(defined, key=lambda one: (one.qualified.count("."), one.start_line))),
-        callers=tuple(f"{user}:{line}" for user, line in own.used_by),
-        callees=tuple(dict.fromkeys(target for target, _ in own.imports)),
-        tests=own.tests,
+        callers=tuple(f"{edge.source}:{edge.line}" for edge in graph.users(path)),
+        callees=tuple(dict.fromkeys(edge.target for edge in graph.edges_from(path))),
+        tests=graph.tests_of(path),
         history=_commits(project.history, path),
     )
 
@@ -413,7 +412,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
                 edge.target for one, body in lookup.bodies if one == symbol for edge in callees(index, one, body)
             )
         ),
-        tests=tests or relations(index.graph, first.path).tests,
+        tests=tests or index.graph.tests_of(first.path),
         history=_commits(project.history, first.path, lines),
         notes=tuple(notes),
     )

@@ -236,8 +236,8 @@ class Change:
             if (language := language_of(one.path)) is not None and language.syntax is not None
             if any(map(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
         ]
-        relations = self._code.relations(self._project.index, paths)
-        return [path for path in paths if path in relations and not relations[path].tests]
+        tests = self._code.tests_of(self._project.index, paths)
+        return [path for path in paths if path in tests and not tests[path]]
 
     def unusual_patterns(self, now: float) -> list[str]:
         patterns = self._project.patterns

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.cache import grouped
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.metrics import (
     DEPTH,
@@ -37,6 +38,7 @@ from codeinfo.evals.metrics import (
 )
 from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
+from codeinfo.knowledge.memory import is_bot
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import answers as operations
@@ -63,12 +65,9 @@ class Run(Struct, frozen=True):
 
 def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink = None) -> Run:
     """Index each repository and ask its questions. Unless `whole`, only the dataset's folder and only code files."""
-    by_repo: dict[str, list[Query]] = {}
-    for query in dataset.queries:
-        by_repo.setdefault(query.repo, []).append(query)
     answers: list[Answer] = []
     reports = []
-    for repo, queries in by_repo.items():
+    for repo, queries in grouped((query.repo, query) for query in dataset.queries).items():
         folder = "" if whole else dataset.roots.get(repo, "")
         root = tree_of(repo, trees) / folder
         if not os.path.isdir(root):
@@ -250,10 +249,6 @@ MOST_FILES = 10  # a commit that changes more is a sweep, and ten results could 
 FEWEST_WORDS = 3  # "fix tests" gives nothing to search for
 LOG_TIMEOUT_S = 120.0  # thousands of commits of a large repository, with the files they changed
 
-_BOT = re.compile(
-    r"\[bot\]|\bbot\b|bot@|-bot|dependabot|renovate|greenkeeper|github-actions|pre-commit-ci|weblate|transifex|crowdin",
-    re.IGNORECASE,
-)
 # Subjects of housekeeping commits, which do not describe code.
 _CHORE = re.compile(
     r"(?:merge|revert|bump|release|prepare|version|update dependenc|fixup!|squash!|amend!|wip\b|v?\d+\.\d+)"
@@ -315,7 +310,7 @@ def reason_to_leave_out(commit: Commit, most_files: int = MOST_FILES) -> str:
     """The rule that excludes a commit, "" if it is a question."""
     if not commit.parent:
         return "first commit"
-    if _BOT.search(commit.author):
+    if is_bot(commit.author):
         return "bot"
     if _CHORE.match(commit.subject):
         return "chore"
@@ -446,17 +441,9 @@ def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.
 def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Group, ...]:
     """All, then each language, category and repository by name."""
     groups = [ops.Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
-    keys: dict[str, Callable[[Query], str]] = {
-        "language": lambda query: query.language,
-        "category": lambda query: query.category,
-        "repo": lambda query: query.repo,
-    }
-    for by, key in keys.items():
-        members: dict[str, list[ops.Score]] = {}
-        for query in dataset.queries:
-            if key(query):
-                members.setdefault(key(query), []).append(scores[query.id])
-        groups += [ops.Group(by, name, summarise(members[name])) for name in sorted(members)]
+    for by in ("language", "category", "repo"):
+        members = grouped((getattr(query, by), scores[query.id]) for query in dataset.queries)
+        groups += [ops.Group(by, name, summarise(members[name])) for name in sorted(members) if name]
     return tuple(groups)
 
 
@@ -484,15 +471,6 @@ def comparisons_of(
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-#
-# Questions in YAML with what their answers must cite, mention, leave out, or refuse:
-#
-# - question: How are redirects followed?
-#   must_cite: [src/requests/sessions.py]        # a file of the answer's verified citations; a glob works
-#   must_mention: [resolve_redirects]            # words of the answer or its citations' places, any case
-#   must_not_mention: [I think]
-# - question: How is the payment provider configured?
-#   must_abstain: true
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):

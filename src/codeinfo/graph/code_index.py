@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from codeinfo.cache import Cache, Memo
+from codeinfo.cache import Cache, Memo, grouped
 from codeinfo.files import read_regular
 from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
@@ -53,29 +53,23 @@ class ImportResolver:
         self.tree = tree
         self._languages: dict[Callable[[Tree], Resolver], Resolver] = {}
 
-    def _imports(self, language: str) -> Resolver | None:
-        make = get_language(language).imports.resolver
-        if make is None:
-            return None
+    def _imports(self, language: str) -> Resolver:
+        make = get_language(language).imports.resolver or Resolver
         if make not in self._languages:
             self._languages[make] = make(self.tree)
         return self._languages[make]
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        imports = self._imports(source.language)
-        return imports.resolve(source, written) if imports else Outcome()
+        return self._imports(source.language).resolve(source, written)
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         """Files whose names the source may use without an import."""
-        imports = self._imports(source.language)
-        return imports.visible(source) if imports else ()
+        return self._imports(source.language).visible(source)
 
     def links(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Links:
         """What the imports of a file resolve to. `packed` holds its references: what it uses of a package, what it
         uses without an import, and when imports take effect."""
-        language, rules = self._imports(source.language), source.rules.imports
-        if language is None:
-            return Links()
+        rules = source.rules.imports
         if rules.timed and (timing := import_timing(packed)):
             imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
         if rules.paths:
@@ -92,7 +86,7 @@ class ImportResolver:
             for edge in self._edges(source, written, outcome, open_names):
                 _merge_edge(edges, edge)
         implicit = (
-            _whole_name_edges(language, source, open_names)
+            self._whole_name_edges(source, open_names)
             if rules.whole_names
             else self._implicit_edges(source, open_names)
         )
@@ -126,6 +120,16 @@ class ImportResolver:
             for path, listed in self._used_names(source, visible, names.open).items()
         ]
 
+    def _whole_name_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        """Modules used by their full name, which needs no import."""
+        imports = self._imports(source.language)
+        return [
+            Edge(source.path, path, line, (name,), implicit=True)
+            for name, line in names.used.items()
+            if name in names.open
+            for path in imports.whole(source, name)
+        ]
+
     def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
         """What is used by its full path without an import, if that leads to a file here. A variable may share a
         crate's name: its members are lower-case and not defined in the crate's own file."""
@@ -139,26 +143,10 @@ class ImportResolver:
     def _used_names(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
         """What is used of each file. If several define a name, as two programs of one repository may, the nearest to
         the source are meant."""
-        definers: dict[str, list[str]] = {}
-        for path in paths:
-            for name in self.tree.files[path].exports:
-                if name in names:
-                    definers.setdefault(name, []).append(path)
-        taken: dict[str, list[str]] = {}
-        for name, files in definers.items():
-            for path in nearest_all(files, source.folder):
-                taken.setdefault(path, []).append(name)
+        exported = ((name, path) for path in paths for name in self.tree.files[path].exports)
+        definers = grouped(pair for pair in exported if pair[0] in names)
+        taken = grouped((path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder))
         return {path: tuple(listed) for path, listed in taken.items()}
-
-
-def _whole_name_edges(imports: Resolver, source: FileFacts, names: _OpenNames) -> list[Edge]:
-    """Modules used by their full name, which needs no import."""
-    return [
-        Edge(source.path, path, line, (name,), implicit=True)
-        for name, line in names.used.items()
-        if name in names.open
-        for path in imports.whole(source, name)
-    ]
 
 
 def _collect_used(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
@@ -281,9 +269,7 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
 def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
     """What the graph needs to know about some files."""
     wanted = {file.file_id: file for file in files}
-    outlines: dict[int, list[Definition]] = {}
-    for file_id, definition in facts.outlines(None if everything else list(wanted)):
-        outlines.setdefault(file_id, []).append(definition)
+    outlines = grouped(facts.outlines(None if everything else list(wanted)))
     return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
 
 
@@ -292,10 +278,8 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
     inside = {f"{package}." for package in packages}
     offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
-    spans: dict[str, list[range]] = {}
-    for d in offered:
-        if d.kind not in _EXTENDING:
-            spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
+    holding = (d for d in offered if d.kind not in _EXTENDING)
+    spans = grouped((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
     top = [d for d in offered if _is_top_level(d, inside, spans)]
     hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
@@ -347,10 +331,8 @@ def _stale_paths(known: Graph | None, files: Mapping[str, FileFacts], changed: S
 
 
 def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFacts) -> dict[str, Links]:
-    imports: dict[int, list[Import]] = {}
     everything = len(files) == len(resolver.tree.files)
-    for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
-        imports.setdefault(file_id, []).append(written)
+    imports = grouped(facts.imports(None if everything else [file.file_id for file in files]))
     rules = {file.file_id: file.rules.imports for file in files}
     read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
     packed = dict(facts.references(read))
@@ -486,8 +468,7 @@ class CodeIndex:
         return path in self.graph.files and self._files.units.get(self.graph.files[path].file_id) is not None
 
     def lines(self, file_id: int) -> FileLines:
-        known = self._files.lines.get(file_id)
-        return known if known is not None else self._files.lines.add(file_id, self.facts.lines(file_id))
+        return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))
 
     def uses(self, file_id: int) -> str:
         """The unpacked references of a file."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from codeinfo.cache import grouped
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import FileFacts, language_family
@@ -110,10 +111,7 @@ class Unit(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> dict[str, list[Definition]]:
-        known: dict[str, list[Definition]] = {}
-        for definition in self.definitions:
-            known.setdefault(definition.name, []).append(definition)
-        return known
+        return grouped((definition.name, definition) for definition in self.definitions)
 
     def taking(self, name: str) -> list[Import]:
         """The imports that may bring in a name: those that name it, and wildcard imports."""
@@ -139,13 +137,7 @@ class Unit(Struct, frozen=True, dict=True):
     @cached_property
     def by_shown(self) -> dict[str, list[Import]]:
         """Imports by the names written in them, also as part of the module."""
-        known: dict[str, list[Import]] = {}
-        for written in self.imports:
-            module = written.module
-            shown = (module, module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
-            for name in {written.alias, *written.names, *shown, *_PARTS.split(module)}:
-                known.setdefault(name, []).append(written)
-        return known
+        return grouped((name, written) for written in self.imports for name in _shown_names(written))
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -165,6 +157,12 @@ class Unit(Struct, frozen=True, dict=True):
         found = self.by_name.get(name, ()) if self.facts.rules.names.tables else ()
         held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
+
+
+def _shown_names(written: Import) -> set[str]:
+    module = written.module
+    last = (module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
+    return {written.alias, *written.names, module, *last, *_PARTS.split(module)}
 
 
 OVERLOAD = "@overload "  # marks the signature of a declaration without a body
@@ -191,13 +189,10 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def importers(self) -> Mapping[str, tuple[Edge, ...]]:
         """Edges by their target, those from important files first."""
-        into: dict[str, list[Edge]] = {}
-        for edge in self.edges:
-            into.setdefault(edge.target, []).append(edge)
         weight = self.centrality
         return {
             path: tuple(sorted(edges, key=lambda edge: (edge.implicit, -weight.get(edge.source, 0), edge.source)))
-            for path, edges in into.items()
+            for path, edges in grouped((edge.target, edge) for edge in self.edges).items()
         }
 
     @cached_property
@@ -212,11 +207,7 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def _subjects(self) -> Mapping[str, list[str]]:
         """The folders of non-test files, by stem."""
-        found: dict[str, list[str]] = {}
-        for path, facts in self.files.items():
-            if not facts.is_test:
-                found.setdefault(_stem(path), []).append(facts.folder)
-        return found
+        return grouped((_stem(path), facts.folder) for path, facts in self.files.items() if not facts.is_test)
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
@@ -240,10 +231,11 @@ class Graph(Struct, frozen=True, dict=True):
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
         return [*found, *(test for test in served if _FROM_OUTSIDE.search(test))]
 
-    def tests_of(self, path: str, importing: Iterable[str]) -> tuple[str, ...]:
-        """Tests named after a file, and those behind the tests that import it: tests named like it first, mere
-        helpers last. If there are none, those of its package."""
-        helping = list(importing)
+    def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Tests named after a file, and those behind the tests that import it, or that are given: tests named like it
+        first, mere helpers last. If there are none, those of its package."""
+        sources = importing if importing is not None else (edge.source for edge in self.edges_to(path))
+        helping = [source for source in sources if source in self.tests]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
         tests = tests or [one for one in helping if not self._is_helper(one)]
         tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
@@ -265,13 +257,13 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def _tests_by_package(self) -> Mapping[str, list[str]]:
         """Tests of a whole folder: those in a test folder inside it, and `index.spec.ts`."""
-        found: dict[str, list[str]] = {}
+        found = []
         for test in sorted(self.tests):
             folder = test.rpartition("/")[0]
             around, _, own = folder.rpartition("/")
             if own in ("test", "tests", "__tests__", "spec") or _stem(test) == "index":
-                found.setdefault(folder if _stem(test) == "index" else around, []).append(test)
-        return found
+                found.append((folder if _stem(test) == "index" else around, test))
+        return grouped(found)
 
     def tests_behind(self, test: str, path: str) -> list[str]:
         """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
@@ -314,6 +306,10 @@ class Graph(Struct, frozen=True, dict=True):
 
     def edges_to(self, path: str) -> tuple[Edge, ...]:
         return self.importers.get(path, ())
+
+    def users(self, path: str) -> list[Edge]:
+        """The edges from files that need one and are no tests, important ones first."""
+        return [edge for edge in self.edges_to(path) if edge.source not in self.tests]
 
     @cached_property
     def edges(self) -> Sequence[Edge]:
@@ -506,28 +502,7 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
     return []
 
 
-# --- neighbours ------------------------------------------------------------------------------------------------------
-
-
-class Relations(Struct, frozen=True):
-    """How a file relates to others; `imported_by` has the important ones first."""
-
-    imported_by: tuple[tuple[str, int], ...]  # path and line
-    used_by: tuple[tuple[str, int], ...]  # importers that are not tests
-    imports: tuple[tuple[str, int], ...]
-    tests: tuple[str, ...]
-    centrality: float
-
-
-def relations(graph: Graph, path: str) -> Relations:
-    importers = graph.edges_to(path)
-    return Relations(
-        imported_by=tuple((edge.source, edge.line) for edge in importers),
-        used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),
-        imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
-        tests=graph.tests_of(path, (edge.source for edge in importers if edge.source in graph.tests)),
-        centrality=graph.centrality.get(path, 0.0),
-    )
+# --- on disk -------------------------------------------------------------------------------------------------------
 
 
 def dumps(graph: Graph) -> bytes:

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from codeinfo.cache import grouped
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, components, cycles, relations, same_stem
+from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
 from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product
@@ -68,7 +69,6 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
         for edge in graph.edges_from(path)
         if edge.implicit
     ]
-    near = relations(graph, path)
     into = [code.Neighbour(e.source, e.line, e.names, e.implicit) for e in graph.edges_to(path)]
     return code.ModuleImports(
         path=path,
@@ -76,8 +76,8 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
         imports=tuple(found[: request.limit]),
         imported_by=tuple(into[: request.limit]),
         imported_by_count=len(into),
-        tests=near.tests,
-        centrality=near.centrality,
+        tests=graph.tests_of(path),
+        centrality=graph.centrality.get(path, 0.0),
         is_complete=max(len(found), len(into)) <= request.limit,
     )
 
@@ -93,9 +93,7 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in known]
     others = [cycle for cycle in others if _touches(cycle.files, below)]
     found = [*runtime, *others] if request.deferred else runtime
-    following: dict[str, list[str]] = {}
-    for edge in edges if request.deferred else loaded:
-        following.setdefault(edge.source, []).append(edge.target)
+    following = grouped((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
     groups = sorted(
         (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
         key=lambda group: (-len(group), group),
@@ -147,7 +145,7 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
     use it, if these are few."""
     graph = index.graph
     near = [one for one in affected if one.hops == 1]
-    own = graph.tests_of(path, (one.path for one in near if one.is_test))
+    own = graph.tests_of(path, (one.path for one in near))
     users = [one.path for one in near if not one.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
     found = tuple(dict.fromkeys((*own, *implementing)))

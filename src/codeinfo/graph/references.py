@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
 
@@ -35,6 +34,7 @@ _SMALL_FILE = 30  # lines: parsed in no time
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
 _LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 INTERFACES = frozenset({"interface", "trait", "protocol"})
+CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _NO_USES = frozenset({"package", "namespace", "heading"})  # they contain code or describe it; code does not use them
 
 
@@ -297,8 +297,8 @@ def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
     proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(index, symbol, definition)]
     key = ("uses", lookup.name, frozenset(lookup.found), frozenset(_place(use) for use in proven))
-    found: FoundUses | None = index.answers.get(key)
-    return found if found is not None else index.answers.add(key, _find_uses(index, lookup, proven))
+    found: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
+    return found
 
 
 def _place(use: Use) -> tuple[int, int]:
@@ -407,26 +407,22 @@ def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Reso
     `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
     rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
     is_listed = not use.within and syntax is not None and syntax.export_list
-    if use.role == "call" or is_listed or not (rules.macros or rules.elements or rules.bare_calls or rules.block_calls):
+    if use.role == "call" or is_listed or not rules.calls:
         return use
     meant = index.definition(resolution.symbols[0]) if resolution.symbols else None
-    if rules.bare_calls:
-        is_method = (
-            bool(rules.symbols) and use.name[:1].islower() and not is_symbol(index, unit, use)
-        )  # or a variable, known
+    if rules.calls == "bare":
+        # Or it is a variable, which is known.
+        is_method = bool(rules.symbols) and use.name[:1].islower() and not is_symbol(index, unit, use)
         is_called = symbol_kind(meant.kind).is_callable if meant else resolution.possible and is_method
         return replace(use, role="call") if is_called else use
-    if meant is None or (rules.macros and meant.kind != "macro") or meant.kind in ("interface", "type"):
+    if meant is None or meant.kind in ("interface", "type") or (rules.calls == "macro" and meant.kind != "macro"):
         return use
-    if rules.block_calls and not symbol_kind(meant.kind).is_callable:
+    if rules.calls == "block" and not symbol_kind(meant.kind).is_callable:
         return use
-    text = index.lines(unit.facts.file_id).get(use.line, "")
-    written = f"{use.receiver}.{use.name}" if use.receiver else use.name
-    if rules.elements:
-        mark = rf"(?<![\w$)\]])<{re.escape(written)}(?![\w$.])"
-    else:
-        mark = rf"\b{re.escape(use.name)}" + ("!" if rules.macros else r"\s*\{")
-    return replace(use, role="call") if re.search(mark, text) else use
+    name, written = re.escape(use.name), re.escape(f"{use.receiver}.{use.name}".lstrip("."))
+    marks = {"macro": rf"\b{name}!", "block": rf"\b{name}\s*\{{", "element": rf"(?<![\w$)\]])<{written}(?![\w$.])"}
+    is_called = re.search(marks[rules.calls], index.lines(unit.facts.file_id).get(use.line, "")) is not None
+    return replace(use, role="call") if is_called else use
 
 
 def _one_a_line(uses: Sequence[Use], taken: Collection[tuple[int, int]] = ()) -> list[Use]:
@@ -553,7 +549,6 @@ def _unparsed_note(paths: Iterable[str]) -> str:
     return f"{len(listed)} files have no syntax tree and were not looked into: {named}"
 
 
-_BUILDING = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _MOST_DECORATOR_LINES = 40
 _NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
@@ -688,7 +683,7 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 
 def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
-    is_inherited = definition.kind == "method" and definition.name not in _BUILDING
+    is_inherited = definition.kind == "method" and definition.name not in CONSTRUCTORS
     return find_overridden(index, symbol) if is_inherited else []
 
 
@@ -780,8 +775,7 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
     near = _near_files(index, (path, *(edge.source for edge in index.graph.edges_to(path))))
     index.read_uses([file.file_id for file in near])
     is_only = index.defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
-    first: dict[tuple[bool, str, str], int] = {}
-    calls: Counter[tuple[bool, str, str]] = Counter()
+    calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:
         if definition.name not in index.uses(file.file_id) or not budget.allows(file.path):
             continue
@@ -790,11 +784,10 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
             if is_inline_test(file.language, use.within):
                 continue
             if use.role == "call" and (resolved or (resolution.possible and is_only)):
-                key = (not resolved, file.path, use.within)
-                first.setdefault(key, use.line)
-                calls[key] += 1
-    ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # otherwise by importance, the order of discovery
-    return tuple(Caller(path, first[unsure, path, within], within) for unsure, path, within in ordered)
+                calls.setdefault((not resolved, file.path, use.within), []).append(use.line)
+    # Otherwise by importance, the order of discovery.
+    ordered = sorted(calls.items(), key=lambda call: (call[0][0], -len(call[1])))
+    return tuple(Caller(path, lines[0], within) for (_, path, within), lines in ordered)
 
 
 def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from codeinfo.cache import grouped
 from codeinfo.files import open_regular
 
 FILE_NAME = "index.scip"
@@ -72,7 +72,6 @@ class ScipIndex:
         self.written_ns = self._data.status.st_mtime_ns
         self.tool = ""
         self._spans: dict[str, tuple[int, int]] = {}
-        self._documents: dict[str, tuple[Occurrence, ...]] = {}
         for number, start, end in _fields(self._data, 0, self._data.status.st_size):
             if number == 1:
                 self.tool = _tool(self._data.read(start, end))
@@ -83,19 +82,15 @@ class ScipIndex:
         if not self._spans and not self.tool:
             raise ScipError("it has neither documents nor the name of the tool that wrote it")
 
-    @cached_property
-    def paths(self) -> frozenset[str]:
-        return frozenset(self._spans)
+    @property
+    def paths(self) -> Collection[str]:
+        return self._spans.keys()
 
     def occurrences(self, path: str) -> tuple[Occurrence, ...]:
         """None where the document is broken: its names are then resolved as if there were no index."""
-        known = self._documents.get(path)
-        if known is None:
-            span, known = self._spans.get(path), ()
-            with suppress(OSError, ScipError):
-                known = tuple(_occurrences(self._data.read(*span))) if span else ()
-            self._documents[path] = known
-        return known
+        with suppress(OSError, ScipError):
+            return tuple(_occurrences(self._data.read(*self._spans[path]))) if path in self._spans else ()
+        return ()
 
 
 def _tool(data: bytes) -> str:
@@ -161,12 +156,9 @@ class Compiler:
         return any(one.defines and one.symbol == symbol for one in self._on_line(path, line))
 
     def _on_line(self, path: str, line: int) -> list[Occurrence]:
-        lines = self._uses.get(path)
-        if lines is None:
-            lines = self._uses[path] = {}
-            for one in self._index.occurrences(path):
-                lines.setdefault(one.line, []).append(one)
-        return lines.get(line, [])
+        if path not in self._uses:
+            self._uses[path] = grouped((one.line, one) for one in self._index.occurrences(path))
+        return self._uses[path].get(line, [])
 
     def note(self) -> str:
         stale = sum(not self.covers(path) for path in self._index.paths)

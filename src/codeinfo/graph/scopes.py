@@ -162,17 +162,17 @@ def _only_declares(index: CodeIndex, symbol: SymbolId | ModuleId) -> bool:
 
 def _included_files(index: CodeIndex, path: str) -> frozenset[str]:
     """The files that a file of C or C++ includes, directly or through others."""
-    known: frozenset[str] | None = index.answers.get(("included", path))
-    if known is not None:
-        return known
-    found: set[str] = set()
-    waiting = [path]
-    while waiting:
-        targets = {edge.target for edge in index.graph.edges_from(waiting.pop())} - found
-        found |= targets
-        waiting += targets
-    known = frozenset(found)
-    index.answers.add(("included", path), known)
+
+    def find() -> frozenset[str]:
+        found: set[str] = set()
+        waiting = [path]
+        while waiting:
+            targets = {edge.target for edge in index.graph.edges_from(waiting.pop())} - found
+            found |= targets
+            waiting += targets
+        return frozenset(found)
+
+    known: frozenset[str] = index.answers.once(("included", path), find)
     return known
 
 
@@ -204,7 +204,7 @@ def path_start(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
 
 def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """A macro from another file, made visible by an attribute on it or on its module."""
-    if not unit.facts.rules.names.macros:
+    if unit.facts.rules.names.calls != "macro":
         return []
     found = [
         SymbolId(one.facts.path, name)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from math import ceil, log2, sqrt
 from pathlib import Path
 from statistics import mean
@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from codeinfo.cache import grouped
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
@@ -205,7 +206,8 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
             continue
         text = index.lines(index.graph.files[path].file_id).joined()
         try:
-            named = list(read(index, folder, text))
+            home = _Folder(index, folder)
+            named = [home.join(path) for path in read(home, text)]
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             continue  # `metadata` reports manifests that cannot be read
         package = found.setdefault(folder, _Package(set(), []))
@@ -275,48 +277,58 @@ def _programs(index: CodeIndex) -> set[str]:
     return found
 
 
-def _join_path(folder: str, path: str) -> str:
-    return posixpath.normpath(f"{folder}/{path}").lstrip("/")
+class _Folder(Struct, frozen=True):
+    """A folder with a manifest. The paths that manifests name are relative to it."""
+
+    index: CodeIndex
+    path: str
+
+    def join(self, relative: str) -> str:
+        return posixpath.normpath(f"{self.path}/{relative}").lstrip("/")
+
+    def __contains__(self, relative: str) -> bool:
+        return self.join(relative) in self.index.graph.files
+
+    def files(self) -> Iterator[tuple[str, FileFacts]]:
+        """Everything below it."""
+        start = f"{self.path}/".lstrip("/")
+        files = self.index.graph.files.items()
+        return ((path.removeprefix(start), facts) for path, facts in files if path.startswith(start))
 
 
-def _pyproject(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _pyproject(folder: _Folder, text: str) -> Iterator[str]:
     parsed = parse_toml(text, Path("pyproject.toml"))
     project, poetry = parsed.get("project", {}), parsed.get("tool", {}).get("poetry", {})
     for target in {**project.get("scripts", {}), **poetry.get("scripts", {})}.values():
         module = str(target).partition(":")[0].replace(".", "/")
-        yield from (
-            _join_path(folder, f"{top}{module}{end}") for top in ("", "src/") for end in (".py", "/__init__.py")
-        )
-    yield from _python_packages(index, folder, str(project.get("name") or poetry.get("name") or ""))
+        yield from (f"{top}{module}{end}" for top in ("", "src/") for end in (".py", "/__init__.py"))
+    yield from _python_packages(folder, str(project.get("name") or poetry.get("name") or ""))
 
 
-def _python_packages(index: CodeIndex, folder: str, name: str = "") -> list[str]:
+def _python_packages(folder: _Folder, name: str = "") -> list[str]:
     """The package with the project's name, otherwise every one directly below the folder or its `src`; none beside the
     command of a Django project."""
-    own = [_join_path(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
-    if name and (named := [path for path in own if path in index.graph.files]):
+    own = [f"{top}{name.replace('-', '_').lower()}/__init__.py" for top in ("", "src/")]
+    if name and (named := [path for path in own if path in folder]):
         return named
-    starts = [_join_path(folder, top) for top in ("", "src")]
-    starts = [start for start in starts if _join_path(start, "manage.py") not in index.graph.files]  # parts of a site
-    return [
-        path
-        for path in sorted(index.graph.files)
-        if path.endswith("/__init__.py") and posixpath.dirname(posixpath.dirname(path)) in starts
-    ]
+    tops = [top for top in ("", "src") if f"{top}/manage.py" not in folder]  # otherwise parts of a site
+    packages = [path for path, _ in folder.files() if path.endswith("/__init__.py")]
+    return [path for path in packages if posixpath.dirname(posixpath.dirname(path)) in tops]
 
 
-def _package_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _package_json(folder: _Folder, text: str) -> Iterator[str]:
     parsed = json.loads(text)
     declared = [parsed.get(key) for key in ("bin", "exports", "main", "module", "source")]
     for target in [*_strings(declared), "index", "src/index", "src/main"]:
-        yield from _sources(index, folder, target)
+        yield from _sources(folder, target)
 
 
-def _project_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _project_json(folder: _Folder, text: str) -> Iterator[str]:
     """For an Nx or Angular application: paths are relative to the workspace."""
     targets = json.loads(text).get("targets", {})
     options = targets.get("build", {}).get("options", {})
-    yield from (str(options[key]) for key in ("main", "browser") if key in options)
+    up = "../" * len(folder.path.split("/")) if folder.path else ""
+    yield from (f"{up}{options[key]}" for key in ("main", "browser") if key in options)
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -327,63 +339,54 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
+def _sources(folder: _Folder, target: str) -> list[str]:
     """The file a manifest names, or the source it is built from."""
     parts = _BUILT_ENDING.sub("", posixpath.normpath(target)).split("/")
     stems = [target, "/".join(parts)]
     if parts[0] in _BUILT and len(parts) > 1:
         stems += [f"src/{'/'.join(parts[1:])}", f"src/{parts[-1]}"]
-    for stem in stems:
-        for ending in _CODE_ENDINGS:
-            if (path := _join_path(folder, stem + ending)) in index.graph.files:
-                yield path
-                return
+    paths = (stem + ending for stem in stems for ending in _CODE_ENDINGS)
+    return list(islice(filter(folder.__contains__, paths), 1))
 
 
-def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _cargo(folder: _Folder, text: str) -> Iterator[str]:
     parsed = parse_toml(text, Path("Cargo.toml"))
     tables = [*parsed.get("bin", []), parsed.get("lib", {})]
-    programs = _join_path(folder, "src/bin") + "/"
-    yield _join_path(folder, "src/main.rs")
-    yield from (path for path in sorted(index.graph.files) if path.startswith(programs))
-    yield from (_join_path(folder, str(table["path"])) for table in tables if "path" in table)
-    yield _join_path(folder, "src/lib.rs")
+    yield "src/main.rs"
+    yield from (path for path, _ in folder.files() if path.startswith("src/bin/"))
+    yield from (str(table["path"]) for table in tables if "path" in table)
+    yield "src/lib.rs"
 
 
-def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     """For the module's own package, the file with its name, otherwise the one with the most imports; then the
     programs, those that import most first."""
-    graph = index.graph
-    inside = [
-        f for path, f in graph.files.items() if path.endswith(".go") and path.startswith(f"{folder}/".lstrip("/"))
-    ]
-    sources = [facts for facts in inside if is_source(facts)]
-    top = [f.path for f in sources if f.folder == folder and "main" not in f.packages]
+    graph = folder.index.graph
+    sources = {path: facts for path, facts in folder.files() if path.endswith(".go") and is_source(facts)}
+    imports = {path: len(graph.edges_from(facts.path)) for path, facts in sources.items()}
+    top = {path: facts for path, facts in sources.items() if "/" not in path and "main" not in facts.packages}
     name = go_module(text).rstrip("/").rpartition("/")[2]
-    stems = [name, re.sub(r"^go-|-go$", "", name), *(f.packages[0] for f in sources if f.path in top and f.packages)]
-    found = next((path for stem in stems if (path := _join_path(folder, f"{stem}.go")) in top), "")
+    stems = [name, re.sub(r"^go-|-go$", "", name), *(facts.packages[0] for facts in top.values() if facts.packages)]
+    found = next((path for stem in stems if (path := f"{stem}.go") in top), "")
     if top:
-        yield found or max(top, key=lambda path: (len(graph.edges_from(path)), graph.centrality.get(path, 0.0), path))
-    programs = [f.path for f in sources if "main" in f.packages and "main" in f.exports + f.hidden]
-    yield from sorted(programs, key=lambda path: (-len(graph.edges_from(path)), path))
+        yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
+    programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
+    yield from sorted(programs, key=lambda path: (-imports[path], path))
 
 
-def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _composer(folder: _Folder, text: str) -> Iterable[str]:
     """The pages and commands of an application; for a library its commands and the files that are always loaded."""
     parsed = json.loads(text)
-    pages = [_join_path(folder, path) for path in ("public/index.php", "index.php", "artisan", "bin/console")]
-    if any(path in index.graph.files for path in pages):
-        yield from pages
-    else:
-        named = _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
-        yield from (_join_path(folder, path) for path in named)
+    pages = ("public/index.php", "index.php", "artisan", "bin/console")
+    named = _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
+    return pages if any(path in folder for path in pages) else named
 
 
-def _django(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _django(folder: _Folder, text: str) -> Iterator[str]:
     """The command of a project, and its URLs, which lie beside its settings."""
-    yield _join_path(folder, "manage.py")
+    yield "manage.py"
     for package in re.findall(r"DJANGO_SETTINGS_MODULE[\"'],\s*[\"']([\w.]+?)\.settings[\w.]*[\"']", text):
-        yield _join_path(folder, f"{package.replace('.', '/')}/urls.py")
+        yield f"{package.replace('.', '/')}/urls.py"
 
 
 _GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
@@ -391,39 +394,36 @@ _MIX_APPLICATION = re.compile(r"\bapp:\s*:(\w+)")
 _MIX_STARTED = re.compile(r"\bmod:\s*\{\s*([\w.]+)")
 
 
-def _gemspec(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _gemspec(folder: _Folder, text: str) -> Iterator[str]:
     """The library of a gem's name, and its programs."""
     for found in re.findall(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)", text):
-        yield from (_join_path(folder, f"lib/{name}.rb") for name in (found, found.replace("-", "/")))
+        yield from (f"lib/{name}.rb" for name in (found, found.replace("-", "/")))
     for listed in _GEM_PROGRAM.findall(text):
-        yield from (
-            _join_path(folder, f"{top}/{name}") for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin")
-        )
+        yield from (f"{top}/{name}" for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin"))
 
 
-def _mix(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _mix(folder: _Folder, text: str) -> Iterator[str]:
     """The module an application starts with, the one with its name, and its commands."""
     for module in _MIX_STARTED.findall(text):
-        yield from (path for path, facts in index.graph.files.items() if module in facts.packages)
-    yield from (_join_path(folder, f"lib/{name}.ex") for name in _MIX_APPLICATION.findall(text))
-    tasks = _join_path(folder, "lib/mix/tasks")
-    yield from (path for path in sorted(index.graph.files) if path.rpartition("/")[0] == tasks)
+        yield from (path for path, facts in folder.files() if module in facts.packages)
+    yield from (f"lib/{name}.ex" for name in _MIX_APPLICATION.findall(text))
+    yield from (path for path, _ in folder.files() if posixpath.dirname(path) == "lib/mix/tasks")
 
 
-def _android(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+def _android(folder: _Folder, text: str) -> Iterator[str]:
     """The application and what it shows."""
     names = re.findall(r"<(?:application|activity)\b[^>]*?\sandroid:name=\"[\w.]*?(\w+)\"", text)
-    inside = {path.rpartition("/")[2]: path for path in index.graph.files if path.startswith(f"{folder}/".lstrip("/"))}
+    inside = {posixpath.basename(path): path for path, _ in folder.files()}
     yield from (inside[file] for name in names for file in (f"{name}.kt", f"{name}.java") if file in inside)
 
 
 _APPLICATIONS = frozenset({"manage.py", "Gemfile", "project.json", "composer.json", "mix.exs", "AndroidManifest.xml"})
-_MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
+_MANIFESTS: Mapping[str, Callable[[_Folder, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "manage.py": _django,
-    "Gemfile": lambda index, folder, text: [_join_path(folder, path) for path in ("config.ru", "config/routes.rb")],
-    "setup.py": lambda index, folder, text: _python_packages(index, folder),
-    "setup.cfg": lambda index, folder, text: _python_packages(index, folder),
+    "Gemfile": lambda folder, text: ("config.ru", "config/routes.rb"),
+    "setup.py": lambda folder, text: _python_packages(folder),
+    "setup.cfg": lambda folder, text: _python_packages(folder),
     "package.json": _package_json,
     "project.json": _project_json,
     "Cargo.toml": _cargo,
@@ -542,15 +542,11 @@ def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> 
 
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
     """By the next folder; files in `folder` itself become `folder/*`, which is split into its files."""
-    parts: dict[str, list[str]] = {}
     if _is_flat(folder):
         return {path: [path] for path in paths}
-    depth = len(folder.split("/")) if folder else 0
-    for path in paths:
-        pieces = path.split("/")
-        below = "/".join(pieces[: depth + 1]) if len(pieces) > depth + 1 else f"{folder}/*".lstrip("/")
-        parts.setdefault(below, []).append(path)
-    return parts
+    start = len(folder) + 1 if folder else 0
+    ends = ((path, path.find("/", start)) for path in paths)
+    return grouped((path[:end] if end >= 0 else f"{folder}/*".lstrip("/"), path) for path, end in ends)
 
 
 def assign_layers(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
@@ -616,9 +612,7 @@ def lay_out(boxes: Mapping[str, Box], widest: int, *, top: int = _MARGIN, least:
 
 def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
     """Layers from the top down, ordered to keep edges short, wrapped where they get too wide."""
-    by_layer: dict[int, list[Box]] = {}
-    for box in boxes.values():
-        by_layer.setdefault(box.area.layer, []).append(box)
+    by_layer = grouped((box.area.layer, box) for box in boxes.values())
     layers = [by_layer[layer] for layer in sorted(by_layer, reverse=True)]
     rank = {box.area.name: position for layer in layers for position, box in enumerate(layer)}
     neighbours = {name: [other for other in box.area.needs if other in boxes] for name, box in boxes.items()}

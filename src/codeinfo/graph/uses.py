@@ -451,33 +451,26 @@ _UNKNOWN_RECEIVER = "?"
 _BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of something that is not a plain name
 
 
-@lru_cache(maxsize=64)
-def _uses(language: str) -> re.Pattern[str]:
-    """Whole names are returned, never parts of one: `point.x` is a use of `point` alone."""
-    return re.compile(rf"\.?(?:[\w$]++\.)*{GRAMMARS[language].word}\(?")
-
-
-@lru_cache(maxsize=64)
-def _ignored(language: str) -> frozenset[str]:
-    keywords = GRAMMARS[language].keywords
-    return keywords | {f"{keyword}(" for keyword in keywords}
-
-
 _TOKENS_KNOWN = 50_000  # per language, some 10 MB
 
 
-@lru_cache(maxsize=64)
-def _token_uses(language: str) -> TokenCache[str]:
-    """The uses in each token of a text with `_gaps`; empty in place of a keyword, which is not a use but takes a
-    position."""
-    find, ignored = _uses(language).findall, _ignored(language)
-    return TokenCache(lambda token: ("" if use in ignored else use for use in find(token)), _TOKENS_KNOWN)
+class _Words(NamedTuple):
+    """How the uses of a language are found."""
+
+    uses: re.Pattern[str]  # whole names, never parts of one: `point.x` is a use of `point` alone
+    ignored: frozenset[str]  # keywords, with and without a bracket
+    # The uses in each token of a text with `gaps`; empty in place of a keyword, which is no use but takes a position.
+    of_token: TokenCache[str]
+    gaps: bytes  # placeholders for signs that no use can cross
 
 
 @lru_cache(maxsize=64)
-def _gaps(language: str) -> bytes:
-    """Placeholders for signs that no use can cross."""
-    return gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in GRAMMARS[language].word))
+def _words_of(language: str) -> _Words:
+    word, keywords = GRAMMARS[language].word, GRAMMARS[language].keywords
+    uses = re.compile(rf"\.?(?:[\w$]++\.)*{word}\(?")
+    ignored = keywords | {f"{keyword}(" for keyword in keywords}
+    of_token = TokenCache(lambda token: ("" if use in ignored else use for use in uses.findall(token)), _TOKENS_KNOWN)
+    return _Words(uses, ignored, of_token, gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in word)))
 
 
 def _header(qualified: Iterable[str]) -> str:
@@ -496,20 +489,21 @@ def pack_code(
 ) -> bytes:
     """The packed references of a file, whose comments, strings and names of definitions are masked. `within[line -
     1]` is a position in `qualified`, -1 outside any. `keys`: further uses by line."""
-    uses_in = _token_uses(language).__getitem__
+    known = _words_of(language)
+    uses_in = known.of_token.__getitem__
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     rows = [" ".join(timing), _header(qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
     lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
-    for at, words in enumerate(blank_signs(text.replace("(", "( "), _gaps(language)).split("\n")):
+    for at, words in enumerate(blank_signs(text.replace("(", "( "), known.gaps).split("\n")):
         tokens = words.split()
         found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
         if found:
             # Only a token that begins with a dot can follow something that is not a plain name.
             if goes_on or " ." in words or words[0] == ".":
-                found = _attach_receivers(text, lines[at], lengths[at] + at, language, goes_on) or found
+                found = _attach_receivers(text, lines[at], lengths[at] + at, known, goes_on) or found
             if has_typed_calls and ">(" in lines[at]:
                 called = set(_TYPED_CALL.findall(lines[at]))
                 found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
@@ -551,20 +545,20 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     return text
 
 
-def _attach_receivers(text: str, line: str, offset: int, language: str, goes_on: bool) -> list[str]:
+def _attach_receivers(text: str, line: str, offset: int, known: _Words, goes_on: bool) -> list[str]:
     """The uses of a line, those after a call or an index with what they belong to; empty in place of a keyword.
     Nothing if there is nothing that a use could follow."""
     if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
         return []
-    found, ignored = [], _ignored(language)
-    for match in _uses(language).finditer(line):
+    found = []
+    for match in known.uses.finditer(line):
         use = match.group()
         if use[0] == ".":
             found.append(f"{_receiver(text, offset + match.start())}|{use}")
         elif goes_on and not line[: match.start()].strip():
             found.append(f"{_receiver(text, text.rindex('.', 0, offset))}|.{use}")
         else:
-            found.append("" if use in ignored else use)
+            found.append("" if use in known.ignored else use)
     return found
 
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.graph.model import Relations
+from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.patterns import FileHints, Key, advice_line, key_of
 from codeinfo.model import (
@@ -66,28 +66,28 @@ _KINDS = {
 }
 
 
-def file_context(path: str, relations: Mapping[str, Relations]) -> HitContext:
-    """The context of a file, whichever part of it is a result. `relations` covers the file and the first files that
-    use it."""
-    own = relations[path]
+def file_context(graph: Graph, path: str) -> HitContext:
+    """The context of a file, whichever part of it is a result."""
+    tests = graph.tests_of(path)
     return HitContext(
-        imported_by_count=len({importer for importer, _ in own.imported_by}),
-        has_tests=bool(own.tests),
-        consumers=_consumers(path, own.used_by, relations),
-        tests=tuple(own.tests[:MOST_LISTED]),
+        imported_by_count=len({edge.source for edge in graph.edges_to(path)}),
+        has_tests=bool(tests),
+        consumers=_consumers(graph, path),
+        tests=tests[:MOST_LISTED],
     )
 
 
-def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[str, Relations]) -> tuple[str, ...]:
-    """Files that reach a file through its users, those that need most of these first."""
-    direct = {user for user, _ in users} | {path}
+def _consumers(graph: Graph, path: str) -> tuple[str, ...]:
+    """Files that reach a file through the first of its users, those that need most of these first."""
+    users = graph.users(path)
+    direct = {edge.source for edge in users} | {path}
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
-    for user, _ in users[:MOST_LISTED]:
-        for consumer, line in relations[user].used_by if user in relations else ():
-            if consumer not in direct:
-                counts[consumer] += 1
-                lines.setdefault(consumer, line)
+    for user in users[:MOST_LISTED]:
+        for edge in graph.users(user.source):
+            if edge.source not in direct:
+                counts[edge.source] += 1
+                lines.setdefault(edge.source, edge.line)
     best = sorted(counts, key=lambda consumer: (-counts[consumer], consumer))[:MOST_LISTED]
     return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
 

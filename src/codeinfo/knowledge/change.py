@@ -11,7 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from codeinfo.graph.references import INTERFACES
+from codeinfo.cache import grouped
+from codeinfo.graph.references import CONSTRUCTORS, INTERFACES
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
@@ -146,16 +147,7 @@ def unusual_patterns(
 
 # --- findings ------------------------------------------------------------------------------------------------------
 
-KINDS = (
-    "contradiction",
-    "api",
-    "expectation",
-    "dependency",
-    "untested",
-    "unused",
-    "callers",
-    "risk",
-)  # by severity
+KINDS = ("contradiction", "api", "expectation", "dependency", "untested", "unused", "callers", "risk")  # by severity
 MOST_OF_A_KIND = 10
 WIDELY_USED = 5  # files outside the change
 SIGNATURE_CHARS = 120
@@ -224,9 +216,7 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
     for revision in revisions:
         if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
             continue
-        now: dict[str, list[Definition]] = defaultdict(list)
-        for one in revision.after.definitions:
-            now[one.qualified].append(one)
+        now = grouped((one.qualified, one) for one in revision.after.definitions)
         once = Counter(one.qualified for one in revision.before.definitions)
         for one in _public(revision.before.definitions):
             same = now.get(one.qualified, [])
@@ -423,12 +413,9 @@ def _names_in_tests(one: Definition, definitions: Sequence[Definition]) -> tuple
     a framework may call that of a job or a command."""
     owner = one.qualified.rpartition(".")[0]
     offered = (other for other in definitions if other.is_function and other.exported)
-    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner} - _CONSTRUCTORS
-    is_by_class = owner and (one.name in _CONSTRUCTORS or beside == {one.name})
+    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner} - CONSTRUCTORS
+    is_by_class = owner and (one.name in CONSTRUCTORS or beside == {one.name})
     return (one.qualified, owner) if is_by_class else (one.qualified,)
-
-
-_CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize"})
 
 
 def _is_offered(one: Definition, public: Collection[str]) -> bool:

@@ -419,7 +419,6 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 # --- hotspots --------------------------------------------------------------------------------------------------------
 
-_COMMIT_MARK = "\x01"
 MOST_HOTSPOTS = 1000  # the largest limit
 
 
@@ -466,20 +465,14 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     """Commits, and churn by path relative to the root."""
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
-    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", f"--format={_COMMIT_MARK}%ae")
-    output = git.run(root, ("log", *shape, f"--since={days} days ago"))
+    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", git.log_format("%ae"))
+    commits = list(git.read_log(os.fsdecode(git.run(root, ("log", *shape, f"--since={days} days ago"))), 1))
     churn: dict[str, _Churn] = {}
-    commits, author = 0, ""
-    for item in output.split(b"\0"):
-        text = os.fsdecode(item).strip("\n")
-        if _COMMIT_MARK in text:
-            commits += 1
-            author, _, text = text.partition(_COMMIT_MARK)[2].partition("\n")
-        counts = text.strip("\n").split("\t")
-        if len(counts) == 3:
-            entry = churn.setdefault(counts[2], _Churn())
+    for (author,), changes in commits:
+        for added, removed, path in (change.split("\t", 2) for change in changes):
+            entry = churn.setdefault(path, _Churn())
             entry.commits += 1
-            entry.added += int(counts[0]) if counts[0].isdigit() else 0  # "-" for binary files
-            entry.removed += int(counts[1]) if counts[1].isdigit() else 0
+            entry.added += int(added) if added.isdigit() else 0  # "-" for binary files
+            entry.removed += int(removed) if removed.isdigit() else 0
             entry.authors.add(author)
-    return commits, churn
+    return len(commits), churn

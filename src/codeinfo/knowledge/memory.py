@@ -173,15 +173,7 @@ def find_related(
     now: float,
 ) -> tuple[RelatedMemory, ...]:
     """The memories about the question or the results, best first. `meaning` maps ids to a cosine with the query."""
-    scored = score_relevance(
-        query,
-        memories,
-        paths=paths,
-        symbols=symbols,
-        meaning=meaning or {},
-        at_least=MEANING_AT_LEAST,
-        of_commits=COMMIT_MEANING,
-    )
+    scored = score_relevance(query, memories, meaning or {}, MEANING_AT_LEAST, COMMIT_MEANING, paths, symbols)
     seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
     # Age breaks ties and demotes, but an old memory about the subject still beats a fresh one about another.
     seen.sort(key=lambda pair: (-pair[0] * (0.5 + pair[1].confidence / 2), pair[1].id))
@@ -191,19 +183,19 @@ def find_related(
 def search(query: str, memories: Sequence[Memory], meaning: Mapping[str, float]) -> list[Memory]:
     """The memories for an explicit query, best first."""
     nearest = max(meaning.values(), default=0.0)
-    scored = score_relevance(query, memories, meaning=meaning, at_least=max(ASKED_AT_LEAST, ASKED_SHARE * nearest))
+    enough = max(ASKED_AT_LEAST, ASKED_SHARE * nearest)
+    scored = score_relevance(query, memories, meaning, enough, enough)
     return [memory for memory, score in sorted(scored, key=lambda pair: (-pair[1], pair[0].id)) if score > 0]
 
 
 def score_relevance(
     query: str,
     memories: Sequence[Memory],
-    *,
-    paths: Collection[str] = (),
-    symbols: Collection[str] = (),
     meaning: Mapping[str, float],
     at_least: float,
-    of_commits: float = 0.0,
+    of_commits: float,
+    paths: Collection[str] = (),
+    symbols: Collection[str] = (),
 ) -> list[tuple[Memory, float]]:
     """Each memory with its score: shared words, meaning (of `at_least`, or `of_commits` for a commit that shares no
     word) and scope; 0 if it is not related."""
@@ -216,7 +208,7 @@ def score_relevance(
     for memory in memories:
         shared = sum(weight[term] for term in wanted if _has(bags[memory.id], term)) / total
         close = meaning.get(memory.id, 0.0)
-        enough = at_least if shared or memory.source != "git" else max(at_least, of_commits)
+        enough = at_least if shared or memory.source != "git" else of_commits
         score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= enough else 0.0)
         # A busy file has dozens of commits: those about something else do not matter.
         concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
@@ -442,7 +434,10 @@ _TOOLS = re.compile(
     re.IGNORECASE,
 )
 _PARTS_OF_NOISE = frozenset("build ci deps dev-deps docs lint release test tests types".split())
-_BOT = re.compile(r"\[bot\]|\bbot$|dependabot|renovate|pre-commit-ci", re.IGNORECASE)
+_BOT = re.compile(
+    r"\[bot\]|\bbot\b|bot@|-bot|dependabot|renovate|greenkeeper|github-actions|pre-commit-ci|weblate|transifex|crowdin",
+    re.IGNORECASE,
+)
 _TRAILER = re.compile(
     r"[A-Z][A-Za-z-]+(?:-[Bb]y|-[Ii]d|-[Oo]n)?:\s|\(cherry picked|See merge request|This reverts commit"
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.cache import grouped
 from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, detector_language
 from codeinfo.knowledge.history import (
     DECLINING,
@@ -22,6 +23,7 @@ from codeinfo.knowledge.history import (
 )
 from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
 from codeinfo.languages import is_shipped_folder
+from codeinfo.languages.model import ancestors
 from codeinfo.model import decode_stored, iso_time
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
@@ -89,26 +91,15 @@ class Areas:
 
     def of(self, path: str, family: str) -> str:
         folders = self.folders.get(family, {""})
-        around = path
-        while around:
-            around = around.rpartition("/")[0]
-            if around in folders:
-                break
-        return around or TOP
+        return next(filter(folders.__contains__, ancestors(_folder(path)))) or TOP
 
     def packages(self, area: str, files: Iterable[FileUses]) -> tuple[frozenset[str], frozenset[str]]:
         """What its product code can use, and what its tests can: declared by its manifest or one around it, or
         imported by `files`. Its own name is excluded: a framework's code is no example of how to use it."""
-        shipped: set[str] = set()
-        declared: set[str] = set()
-        folder = "" if area == TOP else area
-        own = self._own.get(folder, "")
-        while True:
-            shipped |= self._shipped.get(folder, set())
-            declared |= self._declared.get(folder, set())
-            if not folder:
-                break
-            folder = folder.rpartition("/")[0]
+        around = ancestors("" if area == TOP else area)
+        own = self._own.get(around[0], "")
+        shipped = set().union(*(self._shipped.get(folder, ()) for folder in around))
+        declared = set().union(*(self._declared.get(folder, ()) for folder in around))
         for file in files:
             (shipped if file.role == PRODUCT else declared).update(map(_normal, file.packages))
         return frozenset(shipped - {own}), frozenset((shipped | declared) - {own})
@@ -194,9 +185,7 @@ def _patterns(
     detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: LineDates | None
 ) -> list[PatternUse]:
     """The answers of an area, question by question."""
-    questions: dict[tuple[str, str, str], list[int]] = {}
-    for position in where:
-        questions.setdefault(_question(detectors[position]), []).append(position)
+    questions = grouped((_question(detectors[position]), position) for position in where)
     people = history.authors({path for paths in where.values() for path in paths}) if history else 0
     found: list[PatternUse] = []
     for positions in questions.values():

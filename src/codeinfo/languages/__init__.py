@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 
 from codeinfo.errors import UsageError
 from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
-from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax, language
+from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax
 from codeinfo.languages.model import get_language as get_language
 from codeinfo.languages.model import language_family as language_family
 from codeinfo.model import FileKind, NextStep, to_run
@@ -21,63 +21,63 @@ from codeinfo.model import FileKind, NextStep, to_run
 
 _MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 
-_docs, _config = partial(language, kind=FileKind.DOCS), partial(language, kind=FileKind.CONFIG)
+_docs, _config = partial(Language, kind=FileKind.DOCS), partial(Language, kind=FileKind.CONFIG)
 
 
 _WITHOUT_SYNTAX = (
-    language("objective-c", ".m .mm"),
-    language("dart", ".dart", shebangs="dart"),
-    language("perl", ".pl .pm .pod .t", shebangs="perl"),
-    language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
-    language("julia", ".jl", shebangs="julia"),
-    language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
-    language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
-    language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
-    language("fsharp", ".fs .fsi .fsx"),
-    language("visual-basic", ".vb .vbs .bas"),
-    language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
-    language("nim", ".nim .nims .nimble"),
-    language("crystal", ".cr", shebangs="crystal"),
-    language("d", ".d .di"),
-    language("pascal", ".pas .pp .dpr .lpr"),
-    language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
-    language("ada", ".adb .ads"),
-    language("cobol", ".cob .cbl .cpy"),
-    language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
-    language("elm", ".elm"),
-    language("purescript", ".purs"),
-    language("literate-haskell", ".lhs"),
-    language("haxe", ".hx"),
-    language("gleam", ".gleam"),
-    language("odin", ".odin"),
-    language("v", ".v .vsh"),
-    language("verilog", ".sv .svh .vh"),
-    language("vhdl", ".vhd .vhdl"),
-    language("assembly", ".s .asm .nasm"),
-    language("solidity", ".sol"),
-    language("gdscript", ".gd"),
-    language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
-    language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
-    language("awk", ".awk", shebangs="awk gawk"),
-    language("fish", ".fish", shebangs="fish"),
-    language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
-    language("batch", ".bat .cmd"),
-    language("vim", ".vim", filenames=".vimrc _vimrc"),
-    language("sql", ".sql .psql .ddl .dml"),
-    language("graphql", ".graphql .gql .graphqls"),
-    language("protobuf", ".proto"),
-    language("thrift", ".thrift .avdl .capnp .fbs"),
-    language("prisma", ".prisma"),
-    language("astro", ".astro"),
-    language("css", ".css"),
-    language("scss", ".scss .sass .less .styl"),
-    language(
+    Language("objective-c", ".m .mm"),
+    Language("dart", ".dart", shebangs="dart"),
+    Language("perl", ".pl .pm .pod .t", shebangs="perl"),
+    Language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
+    Language("julia", ".jl", shebangs="julia"),
+    Language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
+    Language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
+    Language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
+    Language("fsharp", ".fs .fsi .fsx"),
+    Language("visual-basic", ".vb .vbs .bas"),
+    Language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
+    Language("nim", ".nim .nims .nimble"),
+    Language("crystal", ".cr", shebangs="crystal"),
+    Language("d", ".d .di"),
+    Language("pascal", ".pas .pp .dpr .lpr"),
+    Language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
+    Language("ada", ".adb .ads"),
+    Language("cobol", ".cob .cbl .cpy"),
+    Language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
+    Language("elm", ".elm"),
+    Language("purescript", ".purs"),
+    Language("literate-haskell", ".lhs"),
+    Language("haxe", ".hx"),
+    Language("gleam", ".gleam"),
+    Language("odin", ".odin"),
+    Language("v", ".v .vsh"),
+    Language("verilog", ".sv .svh .vh"),
+    Language("vhdl", ".vhd .vhdl"),
+    Language("assembly", ".s .asm .nasm"),
+    Language("solidity", ".sol"),
+    Language("gdscript", ".gd"),
+    Language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
+    Language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
+    Language("awk", ".awk", shebangs="awk gawk"),
+    Language("fish", ".fish", shebangs="fish"),
+    Language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
+    Language("batch", ".bat .cmd"),
+    Language("vim", ".vim", filenames=".vimrc _vimrc"),
+    Language("sql", ".sql .psql .ddl .dml"),
+    Language("graphql", ".graphql .gql .graphqls"),
+    Language("protobuf", ".proto"),
+    Language("thrift", ".thrift .avdl .capnp .fbs"),
+    Language("prisma", ".prisma"),
+    Language("astro", ".astro"),
+    Language("css", ".css"),
+    Language("scss", ".scss .sass .less .styl"),
+    Language(
         "template",
         ".erb .eex .heex .leex .ejs .hbs .mustache .jinja .jinja2 .j2 .twig .haml .slim .pug .liquid .tmpl .razor "
         ".cshtml .stub",
     ),
-    language("terraform", ".tf .hcl"),
-    language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
+    Language("terraform", ".tf .hcl"),
+    Language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
     _config("make", ".mk .mak", filenames="Makefile makefile GNUmakefile Makefile.am Makefile.in", shebangs="make"),
     _config("cmake", ".cmake", filenames="CMakeLists.txt"),
     _config("meson", "", filenames="meson.build meson_options.txt meson.options"),
@@ -135,9 +135,9 @@ LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in fami
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic
 GRAMMARS: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
-_BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
-_BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames}
-_BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs}
+_BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions.split()}
+_BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames.split()}
+_BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs.split()}
 
 _INTERPRETER = r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)"
 

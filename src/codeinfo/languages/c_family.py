@@ -98,7 +98,7 @@ class CIncludes(Resolver):
         name = written.module.strip("<>")
         beside = join_path(source.folder, name)
         if not system and beside in self._tree:
-            return model.Outcome((model.Target(str(beside)),))
+            return self._first([beside], model.UNRESOLVED)
         if name.removesuffix(".h") in _STANDARD or (system and ("." not in name or name.startswith(_SYSTEM_FOLDERS))):
             return model.EXTERNAL
         plain = "/".join(part for part in name.split("/") if part not in ("..", ".", ""))
@@ -108,7 +108,7 @@ class CIncludes(Resolver):
         if system and len(found) > 1:  # a local header would be written in quotes
             found = tuple(path for path in found if path != beside)
         chosen = found[0] if len(found) == 1 else nearest(found, source.folder) or _from_include_folder(found, plain)
-        return model.Outcome((model.Target(chosen),)) if chosen else model.UNRESOLVED
+        return self._first([chosen], model.UNRESOLVED)
 
 
 def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
@@ -119,8 +119,8 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
 
 _C_SYNTAX = model.Syntax(grammar="c", members=(".", "->", "::"), exported=is_exported, hide=hide_macros)
 _IMPORTS = model.ImportRules(read=read_include, resolver=CIncludes, headers=True)
-C = model.language("c", ".c", family="c", syntax=_C_SYNTAX, imports=_IMPORTS, names=model.NameRules(linked=True))
-CPP = model.language(
+C = model.Language("c", ".c", family="c", syntax=_C_SYNTAX, imports=_IMPORTS, names=model.NameRules(linked=True))
+CPP = model.Language(
     "cpp",
     ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino",
     family="c",

@@ -356,6 +356,14 @@ _JAVASCRIPT = model.Syntax(
 _TYPESCRIPT = replace(
     _JAVASCRIPT, grammar="typescript", entry="language_typescript", queries=("ecmascript", "typescript")
 )
+_TSX = replace(
+    _TYPESCRIPT,
+    grammar="tsx",
+    package="tree_sitter_typescript",
+    entry="language_tsx",
+    queries=("ecmascript", "jsx", "typescript"),
+)
+_COMPONENT = replace(_TYPESCRIPT, package="tree_sitter_typescript", embedded=True)
 _ASSETS = frozenset(
     "css scss sass less svg png jpg jpeg gif webp avif ico woff woff2 ttf otf eot mp3 mp4 webm ogg wav wasm txt md "
     "mdx".split()
@@ -375,53 +383,21 @@ _IMPORTS = model.ImportRules(
 _NAMES = model.NameRules(
     explicit=True, imports_show=True, outside="all", overloads="bodyless", private_to_file=True, default_exports=True
 )
-_ELEMENTS = replace(_NAMES, elements=True)
-FAMILY = "ecmascript"
+_ELEMENTS = replace(_NAMES, calls="element")
+_language = partial(model.Language, family="ecmascript", imports=_IMPORTS)
 LANGUAGES = (
-    model.language(
+    _language(
         "javascript",
         ".js .mjs .cjs .jsx .es6",
         filenames="Jakefile",
         shebangs="node deno bun",
-        family=FAMILY,
         syntax=_JAVASCRIPT,
-        imports=_IMPORTS,
         names=_ELEMENTS,
     ),
-    model.language(
-        "typescript",
-        ".ts .mts .cts",
-        shebangs="ts-node tsx",
-        family=FAMILY,
-        syntax=_TYPESCRIPT,
-        imports=_IMPORTS,
-        names=_NAMES,
-    ),
-    model.language(
-        "tsx",
-        ".tsx",
-        family=FAMILY,
-        syntax=replace(
-            _TYPESCRIPT,
-            grammar="tsx",
-            package="tree_sitter_typescript",
-            entry="language_tsx",
-            queries=("ecmascript", "jsx", "typescript"),
-        ),
-        imports=_IMPORTS,
-        names=_ELEMENTS,
-    ),
-    *(
-        model.language(
-            name,
-            f".{name}",
-            family=FAMILY,
-            syntax=replace(
-                _TYPESCRIPT, package="tree_sitter_typescript", hide=partial(show_code, markup=markup), embedded=True
-            ),
-            imports=_IMPORTS,
-            names=_ELEMENTS,
-        )
-        for name, markup in (("vue", _VUE), ("svelte", _SVELTE))
+    _language("typescript", ".ts .mts .cts", shebangs="ts-node tsx", syntax=_TYPESCRIPT, names=_NAMES),
+    _language("tsx", ".tsx", syntax=_TSX, names=_ELEMENTS),
+    _language("vue", ".vue", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_VUE)), names=_ELEMENTS),
+    _language(
+        "svelte", ".svelte", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_SVELTE)), names=_ELEMENTS
     ),
 )

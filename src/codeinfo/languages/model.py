@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.cache import grouped
 from codeinfo.model import Definition, FileKind, Import
 
 WORD = r"[^\W\d]\w+"  # one-letter names are not worth a reference
@@ -122,6 +123,14 @@ class Outcome(Struct, frozen=True):
     package: bool = False
 
 
+def split_names(written: Import, file: str, find_module: Callable[[str], str | None]) -> tuple[Target, ...]:
+    """A name that is itself a module leads there, any other to the file it is imported from, if that is one."""
+    modules = [(name, find_module(name)) for name in written.names]
+    targets = tuple(Target(path) for _, path in modules if path)
+    own = tuple(name for name, path in modules if not path)
+    return (*targets, Target(file, own)) if file and (own or not written.names) else targets
+
+
 EXTERNAL = Outcome(status="external")
 UNRESOLVED = Outcome(status="unresolved")
 
@@ -176,7 +185,6 @@ class NameRules(Struct, frozen=True, kw_only=True):
     constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
     tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
     inline_modules: bool = False  # modules may be written inside a file
-    macros: bool = False  # visible below their definition, or where an attribute says so; no import needed
     linked: bool = False  # an exported function has one name in the whole program
     whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
     symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
@@ -201,43 +209,25 @@ class NameRules(Struct, frozen=True, kw_only=True):
     called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
     called_by_platform: bool = False  # module functions, many of which no code calls
     main_mark: str = ""  # what marks a type as the program
-    # calls without a bracket after the name (`_mark_invoked`)
-    bare_calls: bool = False  # functions may be called without brackets
-    block_calls: bool = False  # functions may be called with only a block: `transaction { … }`
-    elements: bool = False  # `<Name>` calls a component
+    # how something is called without a bracket after its name (`_mark_invoked`): `halt 404`, `transaction { … }`,
+    # `<Name>`, `warn!(…)`; macros need no import below their definition, or where an attribute says so
+    calls: Literal["", "bare", "block", "element", "macro"] = ""
 
 
 class Language(Struct, frozen=True):
-    """One language; without syntax its files are chunked as text."""
+    """One language; without syntax its files are chunked as text. Spaces separate extensions, file names and
+    interpreters."""
 
     name: str
-    extensions: tuple[str, ...] = ()  # lowercase, with the dot
+    extensions: str = ""  # lowercase, with the dot
+    filenames: str = ""
+    shebangs: str = ""  # interpreters, without version
     kind: FileKind = FileKind.CODE
-    filenames: tuple[str, ...] = ()
-    shebangs: tuple[str, ...] = ()  # interpreters, without version
     family: str = ""  # languages that use each other's files and definitions; the name by default
     syntax: Syntax | None = None
     markup: Markup | None = None  # for documents split at headings
     imports: ImportRules = ImportRules()
     names: NameRules = NameRules()
-
-
-def language(
-    name: str,
-    extensions: str,
-    *,
-    filenames: str = "",
-    shebangs: str = "",
-    kind: FileKind = FileKind.CODE,
-    family: str = "",
-    syntax: Syntax | None = None,
-    markup: Markup | None = None,
-    imports: ImportRules = ImportRules(),  # noqa: B008 - frozen
-    names: NameRules = NameRules(),  # noqa: B008
-) -> Language:
-    """A language; its extensions, file names and interpreters are separated by spaces."""
-    files = tuple(extensions.split()), kind, tuple(filenames.split()), tuple(shebangs.split())
-    return Language(name, *files, family, syntax, markup, imports, names)
 
 
 BY_NAME: dict[str, Language] = {}  # filled by the package
@@ -391,7 +381,7 @@ def not_private(declared: Declared) -> bool:
 
 # --- a codebase, arranged for looking imports up ---------------------------------------------------------------------
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", bound=Hashable)
 
 _JSON_STRING = r'("(?:[^"\\\n]|\\.)*")'
 _JSON_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t")
@@ -536,17 +526,21 @@ def _json(text: str) -> Any:
 
 
 class Resolver:
-    """Resolves the imports of one language in a tree."""
+    """Resolves the imports of one language in a tree; this one, of languages that have none."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
-        raise NotImplementedError
+        return Outcome()
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         """Files whose names can be used without an import."""
         return ()
+
+    def _first(self, paths: Iterable[str | None], otherwise: Outcome) -> Outcome:
+        """The first of some paths that is a file."""
+        return next((Outcome((Target(path),)) for path in paths if path is not None and path in self._tree), otherwise)
 
     def whole(self, source: FileFacts, name: str) -> tuple[str, ...]:
         """Files of the module used by its full name."""
@@ -610,7 +604,4 @@ def nearest_all(paths: Sequence[str], folder: str) -> Sequence[str]:
 
 
 def _paths_by(pairs: Iterable[tuple[Key, str]]) -> dict[Key, tuple[str, ...]]:
-    groups: dict[Key, list[str]] = {}
-    for key, path in pairs:
-        groups.setdefault(key, []).append(path)
-    return {key: tuple(paths) for key, paths in groups.items()}
+    return {key: tuple(paths) for key, paths in grouped(pairs).items()}

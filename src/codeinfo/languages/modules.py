@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
@@ -72,7 +73,7 @@ class GoImports(Resolver):
         return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))
 
 
-GO = model.language(
+GO = model.Language(
     "go",
     ".go",
     syntax=model.Syntax(grammar="go", exported=_is_exported_go, constants_by_name=False),
@@ -205,17 +206,7 @@ class RustImports(Resolver):
     def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
             return model.Outcome((model.Target(file, (items[0],)),))
-        targets: list[model.Target] = []
-        own: list[str] = []
-        for name in written.names:
-            inner = self._child(file, name)
-            if inner:
-                targets.append(model.Target(inner))
-            else:
-                own.append(name)
-        if own or not written.names:
-            targets.append(model.Target(file, tuple(own)))
-        return model.Outcome(tuple(targets))
+        return model.Outcome(model.split_names(written, file, partial(self._child, file)))
 
     def _walk(self, file: str, segments: list[str]) -> tuple[str, list[str]]:
         """As far as the path names modules with files of their own; the rest are items inside the last one."""
@@ -267,7 +258,7 @@ class RustImports(Resolver):
         return next((path for path in candidates if path in self._tree and path != file), None)
 
 
-RUST = model.language(
+RUST = model.Language(
     "rust",
     ".rs",
     syntax=model.Syntax(grammar="rust", members=(".", "::"), exported=model.marked_pub, bases=model.bases_behind_colon),
@@ -275,7 +266,7 @@ RUST = model.language(
         read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types", paths=True
     ),
     names=model.NameRules(
-        explicit=True, open_types=True, imports_show=True, outside="all", inline_modules=True, macros=True
+        explicit=True, open_types=True, imports_show=True, outside="all", inline_modules=True, calls="macro"
     ),
 )
 
@@ -335,14 +326,12 @@ class RubyImports(Resolver):
             return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in classes))
         name = written.module.removesuffix(".rb") + ".rb"
         if written.module.startswith("."):
-            path = join_path(source.folder, name)
-            return _one(path) if path in self._tree else model.UNRESOLVED
+            return self._first([join_path(source.folder, name)], model.UNRESOLVED)
         above = ancestors(source.folder)
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
         paths = (*(join_path(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
-        found = next((path for path in paths if path in self._tree), None)
-        return _one(found) if found else model.EXTERNAL
+        return self._first(paths, model.EXTERNAL)
 
     def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
         """The class of an association (`:line_items`, `"Shop::LineItem"`) or the controller of a route (`:carts`,
@@ -375,14 +364,9 @@ class LuaImports(Resolver):
         base = written.module.replace(".", "/")
         found = self._tree.having(base + ".lua") or self._tree.having(base + "/init.lua")
         rooted = [path for path in found if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
-        chosen = nearest(rooted, source.folder) if len(rooted) > 1 else next(iter(rooted), self._from_above(base))
-        return _one(chosen) if chosen else model.EXTERNAL
-
-    def _from_above(self, base: str) -> str | None:
-        paths = [
-            path for start in self._tree.from_above(base) for path in (f"{start}.lua", f"{start}/init.lua".lstrip("/"))
-        ]
-        return next((path for path in paths if path in self._tree), None)
+        above = (f"{start}{end}" for start in self._tree.from_above(base) for end in (".lua", "/init.lua"))
+        chosen = [nearest(rooted, source.folder)] if rooted else (path.lstrip("/") for path in above)
+        return self._first(chosen, model.EXTERNAL)
 
 
 class ZigImports(Resolver):
@@ -399,10 +383,8 @@ class ZigImports(Resolver):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if not written.module.endswith((".zig", ".zon")):
             added = (self._modules.get((folder, written.module)) for folder in ancestors(source.folder))
-            found = next((path for path in added if path in self._tree), None)
-            return _one(found) if found else model.EXTERNAL
-        path = join_path(source.folder, written.module)
-        return _one(path) if path in self._tree else model.UNRESOLVED
+            return self._first(added, model.EXTERNAL)
+        return self._first([join_path(source.folder, written.module)], model.UNRESOLVED)
 
 
 class BashImports(Resolver):
@@ -410,17 +392,9 @@ class BashImports(Resolver):
         fixed = _VARIABLE_PART.sub("", written.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
             return model.EXTERNAL
-        beside = join_path(source.folder, fixed)
-        if beside in self._tree:
-            return _one(beside)
-        found = self._tree.having(fixed)
-        if len(found) == 1:
-            return _one(found[0])
-        return model.UNRESOLVED if fixed == written.module else model.EXTERNAL  # a variable may lead anywhere
-
-
-def _one(path: str | None) -> model.Outcome:
-    return model.Outcome((model.Target(path),)) if path else model.UNRESOLVED
+        named = self._tree.having(fixed)
+        missing = model.UNRESOLVED if fixed == written.module else model.EXTERNAL  # a variable may lead anywhere
+        return self._first((join_path(source.folder, fixed), *(named if len(named) == 1 else ())), missing)
 
 
 def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
@@ -432,10 +406,15 @@ def not_local(declared: model.Declared) -> bool:
     return "local" not in declared.before
 
 
+def _by_word(**words: str) -> dict[str, str]:
+    """Keywords of definitions, listed by kind."""
+    return {word: kind for kind, listed in words.items() for word in listed.split()}
+
+
 _RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)|@\0"  # `:name` and `name:`, which may name a method, and `@name`, a variable
 
 
-RUBY = model.language(
+RUBY = model.Language(
     "ruby",
     ".rb .rake .gemspec .ru .rbi .podspec .jbuilder",
     filenames="Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile",
@@ -445,13 +424,7 @@ RUBY = model.language(
         members=(".", "::", "&."),
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
         exported=model.without_underscore,
-        definers={
-            "attr_accessor": "property",
-            "attr_reader": "property",
-            "attr_writer": "property",
-            "alias_method": "method",
-            "define_method": "method",
-        },
+        definers=_by_word(property="attr_accessor attr_reader attr_writer", method="alias_method define_method"),
         bases=ruby_bases,
     ),
     imports=model.ImportRules(
@@ -466,9 +439,9 @@ RUBY = model.language(
         whole_names=True,
         configs=(_RAILS_CONFIG,),
     ),
-    names=model.NameRules(implicit_self=True, open_types=True, constants=True, bare_calls=True, symbols=_RUBY_SYMBOL),
+    names=model.NameRules(implicit_self=True, open_types=True, constants=True, calls="bare", symbols=_RUBY_SYMBOL),
 )
-LUA = model.language(
+LUA = model.Language(
     "lua",
     ".lua .rockspec",
     filenames=".luacheckrc",
@@ -485,7 +458,7 @@ LUA = model.language(
     ),
     names=model.NameRules(tables=True),
 )
-ZIG = model.language(
+ZIG = model.Language(
     "zig",
     ".zig .zon",
     syntax=model.Syntax(grammar="zig", exported=model.marked_pub),
@@ -496,7 +469,7 @@ ZIG = model.language(
         configs=("build.zig",),
     ),
 )
-BASH = model.language(
+BASH = model.Language(
     "bash",
     ".sh .bash .zsh .ksh .bats .ebuild .command",
     filenames=".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD",
@@ -560,33 +533,23 @@ def is_elixir_package(definition: Definition) -> bool:
     return model.is_package(definition) or definition.kind in ("module", "protocol")
 
 
-ELIXIR = model.language(
+ELIXIR = model.Language(
     "elixir",
     ".ex .exs",
     shebangs="elixir",
     syntax=model.Syntax(
         grammar="elixir",
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
-        definers={
-            "defmodule": "module",
-            "defprotocol": "protocol",
-            "defimpl": "impl",
-            "def": "function",
-            "defp": "function",
-            "defdelegate": "function",
-            "defguard": "function",
-            "defguardp": "function",
-            "defmacro": "macro",
-            "defmacrop": "macro",
-            "type": "type",
-            "typep": "type",
-            "opaque": "type",
-            "callback": "method",
-            "macrocallback": "method",
-            "doc": "doc",
-            "moduledoc": "doc",
-            "typedoc": "doc",
-        },
+        definers=_by_word(
+            module="defmodule",
+            protocol="defprotocol",
+            impl="defimpl",
+            function="def defp defdelegate defguard defguardp",
+            macro="defmacro defmacrop",
+            type="type typep opaque",
+            method="callback macrocallback",
+            doc="doc moduledoc typedoc",
+        ),
         private_definers=frozenset("defp defmacrop defguardp typep".split()),
         clauses=True,
         doc_attribute=True,
@@ -601,14 +564,14 @@ ELIXIR = model.language(
         whole_names=True,
         binds_last=True,
     ),
-    names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True, bare_calls=True),
+    names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True, calls="bare"),
 )
-HASKELL = model.language(
+HASKELL = model.Language(
     "haskell",
     ".hs .hs-boot .hsc",
     shebangs="runhaskell stack cabal",
     syntax=model.Syntax(grammar="haskell", word=r"[^\W\d][\w']+", export_list=True, clauses=True),
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
-    names=model.NameRules(bare_calls=True),
+    names=model.NameRules(calls="bare"),
 )
 LANGUAGES = (GO, RUST, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)

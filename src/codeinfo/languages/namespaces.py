@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec.structs import replace
 
+from codeinfo.cache import grouped
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, packages_of
 from codeinfo.model import Definition, Import
@@ -113,25 +114,22 @@ def hide_kotlin_news(text: str) -> str:
     return _KOTLIN_DOLLARS.sub(lambda match: '"' + "x" * (len(match.group()) - 2) + '"', text)
 
 
-_FAMILY = "jvm"
 _IMPORTS = model.ImportRules(
     read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True, deferred="types"
 )
+_language = partial(model.Language, family="jvm", imports=_IMPORTS)
 _JVM = (
-    model.language(
+    _language(
         "java",
         ".java",
-        family=_FAMILY,
         syntax=model.Syntax(
             grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
-        imports=_IMPORTS,
         names=model.NameRules(implicit_self=True, imports_show=True, outside="types"),
     ),
-    model.language(
+    _language(
         "kotlin",
         ".kt .kts",
-        family=_FAMILY,
         syntax=model.Syntax(
             grammar="kotlin",
             members=(".", "::"),
@@ -139,23 +137,21 @@ _JVM = (
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
-        imports=_IMPORTS,
         names=model.NameRules(
             implicit_self=True,
             imports_show=True,
             outside="types",
             private_to_file=True,
             extensions=True,
-            block_calls=True,
+            calls="block",
         ),
     ),
-    model.language(
+    _language(
         "scala",
         ".scala .sc .sbt .mill",
-        family=_FAMILY,
         syntax=model.Syntax(grammar="scala", exported=model.not_private, bases=model.bases_behind_words),
         imports=replace(_IMPORTS, resolver=ScalaImports, types_only=True, nested_packages=True),
-        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, bare_calls=True),
+        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, calls="bare"),
     ),
 )
 
@@ -184,18 +180,9 @@ _GLOBAL = re.compile(r'(?m)^\ufeff?\s*global\s+using\s+([\w.]+)\s*;|<Using\s+Inc
 
 _REFERRED = re.compile(r'<ProjectReference\s+Include="([^"]+)"')
 # Namespaces that web projects and those with `ImplicitUsings` see everywhere, and that others add extensions to.
-_IMPLICIT = tuple(
-    f"Microsoft.{name}"
-    for name in (
-        "AspNetCore.Builder",
-        "AspNetCore.Hosting",
-        "AspNetCore.Http",
-        "AspNetCore.Routing",
-        "Extensions.Configuration",
-        "Extensions.DependencyInjection",
-        "Extensions.Hosting",
-        "Extensions.Logging",
-    )
+_IMPLICIT = (
+    *(f"Microsoft.AspNetCore.{name}" for name in ("Builder", "Hosting", "Http", "Routing")),
+    *(f"Microsoft.Extensions.{name}" for name in ("Configuration", "DependencyInjection", "Hosting", "Logging")),
 )
 
 
@@ -249,11 +236,9 @@ class CsharpImports(JvmImports):
     @cached_property
     def _global(self) -> dict[str, list[str]]:
         """The files that are in no namespace, by project."""
-        found: dict[str, list[str]] = {}
-        for path, facts in self._tree.files.items():
-            if facts.language == "csharp" and not facts.packages:
-                found.setdefault(self._home(path), []).append(path)
-        return found
+        files = self._tree.files.items()
+        nowhere = (path for path, facts in files if facts.language == "csharp" and not facts.packages)
+        return grouped((self._home(path), path) for path in nowhere)
 
     def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
@@ -263,7 +248,7 @@ class CsharpImports(JvmImports):
 
 
 _CSHARP_CONFIGS = ("*.csproj", "*GlobalUsings.cs", "Usings.cs", "*Imports.cs")
-CSHARP = model.language(
+CSHARP = model.Language(
     "csharp",
     ".cs .csx",
     syntax=model.Syntax(
@@ -333,11 +318,8 @@ class PhpImports(JvmImports):
         return None
 
     def _resolve_required(self, source: model.FileFacts, written: str) -> model.Outcome:
-        for folder in ancestors(source.folder):
-            path = join_path(folder, written)
-            if path in self._tree:
-                return model.Outcome((model.Target(str(path)),))
-        return model.EXTERNAL if "vendor" in written else model.UNRESOLVED
+        near = (join_path(folder, written) for folder in ancestors(source.folder))
+        return self._first(near, model.EXTERNAL if "vendor" in written else model.UNRESOLVED)
 
 
 def _psr4(tree: Tree) -> list[tuple[str, str]]:
@@ -355,7 +337,7 @@ def _psr4(tree: Tree) -> list[tuple[str, str]]:
     return pairs
 
 
-PHP = model.language(
+PHP = model.Language(
     "php",
     ".php .phtml .php5 .php7 .phpt",
     shebangs="php",
@@ -395,10 +377,8 @@ class SwiftImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         self._above = tree.above
         self._declared = sorted(_swift_targets(tree), key=lambda pair: -len(pair[0]))
-        self._targets: dict[str, list[str]] = {}
-        for path, facts in tree.files.items():
-            if facts.language == "swift":
-                self._targets.setdefault(self._target(path), []).append(path)
+        own = (path for path, facts in tree.files.items() if facts.language == "swift")
+        self._targets = grouped((self._target(path), path) for path in own)
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         files = self._targets.get(written.module.partition(".")[0])
@@ -432,7 +412,7 @@ def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
     return pairs
 
 
-SWIFT = model.language(
+SWIFT = model.Language(
     "swift",
     ".swift",
     shebangs="swift",
@@ -445,7 +425,7 @@ SWIFT = model.language(
         open_types=True,
         private_to_file=True,
         main_mark=r"@(?:main|UIApplicationMain|NSApplicationMain)\b",
-        block_calls=True,
+        calls="block",
         symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the expected type, whichever that is
     ),
 )

@@ -26,9 +26,8 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
 
 def bound_names(written: Import) -> tuple[str, ...]:
     """`import a.b` binds a."""
-    if written.alias:
-        return (written.alias,)
-    return written.names or (written.module.partition(".")[0],)
+    is_path = not written.alias and not written.names
+    return (written.module.partition(".")[0],) if is_path else model.last_name(written)
 
 
 def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
@@ -66,20 +65,14 @@ class PythonImports(Resolver):
         return found is not None and bool(found[0])
 
     def _targets_of(self, base: tuple[str, str], written: Import) -> model.Outcome:
-        """A name that is itself a module leads there, any other to the module it is imported from."""
         file, folder = base
-        rest: list[str] = []
-        targets: list[model.Target] = []
-        for name in written.names:
+
+        def find_module(name: str) -> str | None:
             inner = self._module(folder, name) if name != "*" and folder != "-" else None
-            if inner and inner[0]:
-                targets.append(model.Target(inner[0]))
-            else:
-                rest.append(name)
-        if file and (rest or not written.names):
-            targets.append(model.Target(file, tuple(rest)))
-        if targets:
-            return model.Outcome(tuple(targets))
+            return inner[0] if inner else None
+
+        if targets := model.split_names(written, file, find_module):
+            return model.Outcome(targets)
         return model.UNRESOLVED if file or written.module.startswith(".") else model.EXTERNAL
 
     def _find_absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
@@ -132,7 +125,7 @@ class PythonImports(Resolver):
         return ("", base) if base in self._tree.folders else None
 
 
-PYTHON = model.language(
+PYTHON = model.Language(
     "python",
     ".py .pyi .pyw",
     filenames="SConstruct SConscript wscript",

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from codeinfo.cache import batches
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.files import Reader, read_regular, resolve_links, try_lock
 from codeinfo.model import SourceFile, hide_user
@@ -122,10 +123,9 @@ def excludes_setting() -> str:
     default = os.path.join(base, "git", "ignore")
     if not any(map(os.path.exists, (os.path.join(home, ".gitconfig"), os.path.join(base, "git", "config")))):
         return f"core.excludesFile={default}"
-    line = [_program(), "config", "--global", "--includes", "--type=path", "--get", "core.excludesFile"]
-    # Run at home: only the user's own files are read there. Exit 1 means not set.
-    output = _execute(line, home, _environment() | {"GIT_CONFIG_NOSYSTEM": "1"}, b"", (0, 1), TIMEOUT_S)
-    return f"core.excludesFile={os.fsdecode(output).rstrip(chr(10)) or default}"
+    # Run at home: only the user's own files are read there.
+    asked = ("--global", "--includes", "--type=path", "--get", "core.excludesFile")
+    return f"core.excludesFile={_configured(home, *asked, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
 
 
 # What the index records about each file as of git's last check: path, seconds and nanoseconds of mtime, size, flags.
@@ -158,9 +158,8 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     """The blob numbers of files in a work tree, with size and mtime as of git's last check. None if a filter may
     give one blob several contents of one size; git's own filters do not."""
     # The repository does not decide which filters exist: attributes only name configured ones.
-    named = [_program(), "config", "--name-only", "--get-regexp", r"^filter\."]
-    filters = _execute(named, root, _environment(), b"", (0, 1), TIMEOUT_S).split()
-    if any(not name.startswith(b"filter.lfs.") for name in filters):
+    filters = _configured(root, "--name-only", "--get-regexp", r"^filter\.").split()
+    if any(not name.startswith("filter.lfs.") for name in filters):
         return {}
     listed = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
     index = os.fsdecode(run(root, ("rev-parse", "--git-path", "index"))).rstrip("\n")
@@ -254,9 +253,7 @@ def origin_of(root: Path) -> str:
     """The address of the remote that the repository around `root` was cloned from; "" if there is none."""
     if work_tree_of(str(root)) is None:
         return ""
-    line = [_program(), "config", "--local", "--no-includes", "--get", "remote.origin.url"]
-    # Exit 1 means not set.
-    return os.fsdecode(_execute(line, root, _environment() | _ENVIRONMENT, b"", (0, 1), TIMEOUT_S)).strip()
+    return _configured(root, "--local", "--no-includes", "--get", "remote.origin.url", **_ENVIRONMENT).strip()
 
 
 def family_of(root: Path) -> Path:
@@ -296,6 +293,12 @@ _UNBORN = re.compile(r"does not have any commits yet|(?:ambiguous argument|bad r
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
+def _configured(folder: str | os.PathLike[str], *arguments: str, **environment: str) -> str:
+    """What `git config` prints; nothing for what is not set: it then exits with 1."""
+    line = [_program(), "config", *arguments]
+    return os.fsdecode(_execute(line, folder, _environment() | environment, b"", (0, 1), TIMEOUT_S))
 
 
 def _execute(
@@ -593,19 +596,11 @@ def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = Fals
 
 def read_blobs(root: str | os.PathLike[str], blobs: Iterable[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
     """Each with its content, None if the clone lacks it; some at a time, without a work tree."""
-    batch, size = list[Blob](), 0
-    for blob in blobs:
-        if batch and (len(batch) >= _BATCH or size + (blob.size or 0) > _BATCH_BYTES):
-            yield from _contents(root, batch)
-            batch, size = [], 0
-        batch.append(blob)
-        size += blob.size or 0
-    yield from _contents(root, batch)
+    for batch in batches(blobs, lambda blob: blob.size or 0, _BATCH_BYTES, _BATCH):
+        yield from _contents(root, batch)
 
 
 def _contents(root: str | os.PathLike[str], blobs: list[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
-    if not blobs:
-        return
     asked = "".join(f"{blob.id}\n" for blob in blobs).encode()
     output = run(root, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S)
     at = 0

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from codeinfo.cache import grouped
 from codeinfo.files import read_regular
 
 Value = TypeVar("Value")
@@ -379,15 +380,12 @@ BINARY_EXTENSIONS = names(
 )
 
 
-def _by_extension() -> dict[str, list[tuple[Rule, str]]]:
-    found: dict[str, list[tuple[Rule, str]]] = {}
-    for rule, endings in ((_MINIFIED, _MINIFIED_ENDINGS), (_GENERATED, _GENERATED_ENDINGS)):
-        for ending in endings:
-            found.setdefault(ending[ending.rindex(".") :], []).append((rule, ending))
-    return found
-
-
-_ENDINGS = _by_extension()  # few have any: a walk checks every file
+# By extension: few have any, and a walk checks every file.
+_ENDINGS = grouped(
+    (ending[ending.rindex(".") :], (rule, ending))
+    for rule, endings in ((_MINIFIED, _MINIFIED_ENDINGS), (_GENERATED, _GENERATED_ENDINGS))
+    for ending in endings
+)
 
 
 @lru_cache(maxsize=20_000)

@@ -319,15 +319,12 @@ class FileFilter:
             )
             return Skip(path, "symlink", there if inside else "its target is outside the root")
         if path.endswith("/"):  # how git lists a nested repository
-            return self._nested_repository(path)
+            if is_worktree(self._root, path):
+                return Skip(path, "nested-worktree", "another work tree of a repository")
+            return Skip(path, "nested-repository", "a separate repository: index it on its own")
         if stat.S_ISDIR(mode):
             return Skip(path + "/", "submodule", "submodules are not indexed, or this one is not checked out")
         return Skip(path, "special-file", "a FIFO, device or socket")
-
-    def _nested_repository(self, path: str) -> Skip:
-        if is_worktree(self._root, path):
-            return Skip(path, "nested-worktree", "another work tree of a repository")
-        return Skip(path, "nested-repository", "a separate repository: index it on its own")
 
 
 def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
