@@ -15,7 +15,7 @@ from web_tools import client, index, make_project
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import Distance, Hit, NextStep, to_run
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.operations.code import CodeMap, MapArea
+from codeinfo.operations.code import CodeMap, CycleReport, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.shells.http_api import error_body
 from codeinfo.shells.http_views import (
@@ -23,8 +23,9 @@ from codeinfo.shells.http_views import (
     HEIGHT,
     WIDTH,
     ChartView,
+    area_detail,
+    area_label,
     area_name,
-    calls_of,
     decay_chart,
     editor_address,
     editor_template,
@@ -72,15 +73,17 @@ def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
         rounds=(Round("how?", items, (), None, "answer"),),
         tool_calls=(ToolUse("search", "{}", "1 passage", items=items[:1]), ToolUse("outline", "{}", "no", failed=True)),
     )  # fmt: skip
-    calls = calls_of(turn, "/elsewhere")
-    assert [(call.name, call.failed, len(call.files)) for call in calls] == [
-        ("search", False, 2),
-        ("search", False, 1),
-        ("outline", True, 0),
-    ]
-    assert [(file.path, file.lowest) for file in calls[0].files] == [("a.py", 0.3), ("b.py", None)]
     html = ENVIRONMENT.get_template("turns.html").render(turns=[turn], root="/elsewhere")
     assert "b = &lt;script&gt;" in html
+    _, *calls = html.split('<details class="call')
+    named = [(re.findall("<code>(.*?)</code>", call)[0], call.startswith(" failed")) for call in calls]
+    assert named == [("search", False), ("search", False), ("outline", True)]
+    assert "3 passages, 0 dropped, enough to answer" in calls[0]
+    files = [re.findall(r"<summary>(\S+) .*? (\d) match", call) for call in calls]
+    assert files == [[("a.py", "2"), ("b.py", "1")], [("a.py", "1")], []]
+    lowest = [part.partition("</summary>")[0] for part in calls[0].split("lowest")[1:]]
+    assert "distance 0.300" in lowest[0]
+    assert "no distance" in lowest[1]
 
 
 @pytest.mark.parametrize(
@@ -101,18 +104,14 @@ def test_messages_are_sentences_and_never_html(text: str, html: str) -> None:
 
 
 def test_a_long_name_keeps_its_end() -> None:
-    picture = picture_of(
-        CodeMap("/r", 1, 0, {}, (), (), (MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9),), (), (), 0, 0, 0)
-    )
-    assert picture.boxes[0].label == "…ith_a_long_name.py"
-    assert picture.boxes[0].below == "a"
+    area = MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9)
+    assert (area_label(area), area_detail(area)) == ("…ith_a_long_name.py", "a")
 
 
 def test_an_area_has_a_name() -> None:
     assert [area_name(one) for one in ("*/*", "src/*", "src")] == ["the top folder", "src", "src"]
     areas = (MapArea("src/(parse, read, …)", 0, 9, 0.9), MapArea("(parse_everything, read_everything, …)", 0, 2, 0.9))
-    picture = picture_of(CodeMap("/r", 1, 0, {}, (), (), areas, (), (), 0, 0, 0))
-    assert [(box.label, box.below) for box in picture.boxes] == [
+    assert [(area_label(area), area_detail(area)) for area in areas] == [
         ("src", "9 files: parse, …"),
         ("the top folder", "2 files"),
     ]
@@ -130,16 +129,31 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
         MapArea("net", 1, 2, 0.4, {"core": 12, "store": 1}, in_cycle=True),
         MapArea("app", 2, 1, 0.1, {"store": 1, "gone": 1}),
     )
-    picture = picture_of(CodeMap("/r", 8, 9, {}, (), (), areas, (), (), 1, 0, 0))
-    height = {view.area.name: view.box.y for view in picture.boxes}
-    assert height["app"] < height["store"] == height["net"] < height["core"]
-    assert len(picture.edges) == 5
-    assert [edge.title for edge in picture.edges if edge.cycle] == ["store → net: 1", "net → store: 1"]
-    within_row = [edge.path for edge in picture.edges if edge.cycle]
-    assert all(f" {height['store']} C" in path and path.endswith(f" {height['store'] - 2}") for path in within_row)
-    boxes = [view.box for view in picture.boxes]
-    assert all(box.x >= 0 and box.x + box.width <= picture.width for box in boxes)
-    assert all(box.y >= 0 and box.y + box.height <= picture.height for box in boxes)
+    code_map = CodeMap("/r", 8, 9, {}, (), (), areas, (), (), 1, 0, 0)
+    picture = picture_of(code_map)
+    boxes = picture.boxes
+    assert boxes["app"].y < boxes["store"].y == boxes["net"].y < boxes["core"].y
+    assert all(box.x >= 0 and box.x + box.width <= picture.width for box in boxes.values())
+    assert all(box.y >= 0 and box.y + box.height <= picture.height for box in boxes.values())
+    html = ENVIRONMENT.get_template("map_content.html").render(
+        code_map=code_map,
+        pictures={"wide": picture},
+        cycles=CycleReport(0, (), (), 8, 9, 0, 0, True),
+        project="/r",
+    )
+    edges = re.findall(r'<path class="edge w(\d)( loop)?" d="([^"]*)".*?<title>(.*?)</title>', html)
+    assert len(edges) == 5
+    assert {title: weight for weight, _, _, title in edges}["net → core: 12"] == "3"
+    within_row = {title: path for _, is_cycle, path, title in edges if is_cycle}
+    assert list(within_row) == ["store → net: 1", "net → store: 1"]
+    top = boxes["store"].y
+    assert all(f" {top} C" in path and path.endswith(f" {top - 2}") for path in within_row.values())
+    assert re.findall(r'class="box( hub)?( loop)?"', html) == [
+        (" hub", ""),
+        (" hub", " loop"),
+        (" hub", " loop"),
+        ("", ""),
+    ]
 
 
 # --- pages without a browser ------------------------------------------------------------------------------------------

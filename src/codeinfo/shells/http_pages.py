@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult
+from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult, fill
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations import documents as docs
@@ -29,8 +29,8 @@ from codeinfo.shells.http_views import (
     Visit,
     code_lines,
     facets_of,
+    folder_facets,
     group_matches,
-    match_facets,
     page,
     picture_of,
     result_view,
@@ -122,7 +122,7 @@ def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[s
     return {
         "found": found,
         "files": files[start:end],
-        "facets": match_facets(found.matches, visit.given),
+        "facets": folder_facets(found.matches, visit.given),
         "total": len(files),
         "end": end,
         "step": SHOWN,
@@ -138,19 +138,9 @@ def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
         query, mode = quoted[0], "regex" if quoted[1] else "exact"
     if not mode:
         return None
+    exactly = {"regex": mode == "regex", "word": asked.get("word") == "1", "ignore_case": asked.get("anycase") == "1"}
     ranked = _search_request(asked, query, root)
-    return GrepRequest(
-        query,
-        ranked.paths,
-        regex=mode == "regex",
-        word=asked.get("word") == "1",
-        ignore_case=asked.get("anycase") == "1",
-        limit=MATCHED_LINES,
-        languages=ranked.languages,
-        globs=ranked.globs,
-        kinds=ranked.kinds,
-        symbol_kinds=ranked.symbol_kinds,
-    )
+    return fill(GrepRequest, ranked, pattern=query, limit=MATCHED_LINES, **exactly)
 
 
 def _number(asked: Any, name: str, default: int) -> int:

@@ -23,7 +23,6 @@ from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
-from msgspec.structs import replace
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
@@ -36,7 +35,7 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.model import CONTROLS, CRUMB, Hit, Passage, fill
-from codeinfo.operations.answers import Citation, GradedItem, Turn
+from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
@@ -183,67 +182,10 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
     return (*parts, Token("text", "", 0, content=token.content[at:]))
 
 
-_NO_CUT = 10**9
-
-
-class FileView(Struct, frozen=True):
-    path: str
-    lowest: float | None
-    matches: tuple[GradedItem, ...]
-
-
-class CallView(Struct, frozen=True):
-    """One row of the tool details: a search of the answer loop or a tool that the model called."""
-
-    name: str
-    argument: str
-    outcome: str
-    failed: bool
-    files: tuple[FileView, ...] = ()
-    dropped: tuple[str, ...] = ()
-
-
-# --- tool details --------------------------------------------------------------------------------------------------
-
-
-def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
-    """The searches of a turn and the tools the model called, each with its results. `root` is the project of
-    passages that have none."""
-    rounds = [
-        CallView(
-            "search",
-            entry.query,
-            f"{quantity(len(entry.items), 'passage')}, {len(entry.dropped)} dropped, {_verdict(entry.verdict)}",
-            False,
-            _files(entry.items, root),
-            tuple(f"{one.path}:{one.start_line}-{one.end_line}: {one.rule}, {one.detail}" for one in entry.dropped),
-        )
-        for entry in turn.rounds
-    ]
-    tools = [
-        CallView(use.name, use.arguments, use.outcome, use.failed, _files(use.items, root)) for use in turn.tool_calls
-    ]
-    return (*rounds, *tools)
-
-
-def _verdict(word: str) -> str:
-    """What the loop decided after a search, in plain words."""
-    return {"answer": "enough to answer", "refine": "searched once more", "rewrite": "searched in other words"}.get(
-        word, word
-    )
-
-
-def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
-    matches: dict[str, list[GradedItem]] = {}
-    for item in items:
-        matches.setdefault(item.path, []).append(replace(item, root=item.root or root))
-    return tuple(
-        FileView(path, min((one.distance.value for one in own if one.distance), default=None), tuple(own))
-        for path, own in matches.items()
-    )
-
-
 # --- citations -----------------------------------------------------------------------------------------------------
+
+
+_NO_CUT = 10**9
 
 
 def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
@@ -275,9 +217,7 @@ class FacetValue(Struct, frozen=True):
     address: str  # of the search with this value, or without it if it is chosen
 
 
-class Facet(Struct, frozen=True):
-    title: str
-    values: tuple[FacetValue, ...]
+Facets = dict[str, list[FacetValue]]
 
 
 def search_address(asked: Mapping[str, str], **changes: object) -> str:
@@ -287,51 +227,38 @@ def search_address(asked: Mapping[str, str], **changes: object) -> str:
     return f"/?{urlencode(query)}"
 
 
-def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...]:
+def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> Facets:
     """How the results are distributed, each value with the search it narrows to."""
     columns = {
-        "folder": _folders([hit.path for hit in hits], asked),
         "kind": [hit.kind.value for hit in hits],
         "language": [hit.language for hit in hits],
         "symbol": [hit.symbol_kind if hit.symbol else "" for hit in hits],
     }
-    return _facets(columns, asked)
+    return folder_facets(hits, asked) | {
+        name.capitalize(): values
+        for name, column in columns.items()
+        if len(values := _facet(name, column, asked)) > 1 or asked.get(name)
+    }
 
 
-def match_facets(matches: Sequence[Match], asked: Mapping[str, str]) -> tuple[Facet, ...]:
-    """How matching lines are distributed: for a line only the path is known."""
-    return _facets({"folder": _folders([match.path for match in matches], asked)}, asked)
-
-
-def _facets(columns: Mapping[str, Sequence[str]], asked: Mapping[str, str]) -> tuple[Facet, ...]:
-    facets = []
-    for name, column in columns.items():
-        counts = Counter(filter(None, column))
-        chosen = asked.get(name, "").strip("/")
-        values = [
-            FacetValue(value, count, value == chosen, search_address(asked, n="", **{name: value}))
-            for value, count in counts.most_common(FACET_VALUES)
-            if value != chosen
-        ]
-        if chosen:
-            outer = chosen.rpartition("/")[0] if name == "folder" else ""
-            away = search_address(asked, n="", **{name: outer})
-            values.insert(0, FacetValue(chosen, len(column), True, away))
-        if len(values) > 1 or chosen or (values and name == "folder"):
-            facets.append(Facet(name.capitalize(), tuple(values)))
-    return tuple(facets)
-
-
-def _folders(paths: Sequence[str], asked: Mapping[str, str]) -> list[str]:
+def folder_facets(found: Sequence[Hit | Match], asked: Mapping[str, str]) -> Facets:
+    """By folder, one level below the chosen one."""
     below = asked.get("folder", "").strip("/")
-    return [_folder_below(path, below) for path in paths]
+    start = f"{below}/" if below else ""
+    inside = [one.path.removeprefix(start).partition("/") for one in found]
+    values = _facet("folder", [start + first if slash else "" for first, slash, _ in inside], asked)
+    return {"Folder": values} if values else {}
 
 
-def _folder_below(path: str, below: str) -> str:
-    """The folder of a path one level below another; "" for a file directly in it."""
-    rest = path.removeprefix(f"{below}/") if below else path
-    first, slash, _ = rest.partition("/")
-    return (f"{below}/{first}" if below else first) if slash else ""
+def _facet(name: str, column: Sequence[str], asked: Mapping[str, str]) -> list[FacetValue]:
+    chosen = asked.get(name, "").strip("/")
+    outer = chosen.rpartition("/")[0] if name == "folder" else ""
+    away = [FacetValue(chosen, len(column), True, search_address(asked, n="", **{name: outer}))] if chosen else []
+    return away + [
+        FacetValue(value, count, False, search_address(asked, n="", **{name: value}))
+        for value, count in Counter(filter(None, column)).most_common(FACET_VALUES)
+        if value != chosen
+    ]
 
 
 class ResultLine(Struct, frozen=True):
@@ -421,50 +348,19 @@ _LABEL_CHARS = 19
 _PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse, read, …)`
 
 
-class BoxView(Struct, frozen=True):
-    area: MapArea
-    box: Box
-    hub: bool
-    label: str
-    below: str  # the second line: the number of files, or the folder of a single one
+class Picture(Struct, frozen=True):
+    """Areas in layers: dependents above, dependencies below."""
 
-
-class EdgeView(Struct, frozen=True):
-    path: str
-    cycle: bool
-    weight: int
-    title: str
-    start: str
-    end: str
-
-
-class PictureView(Struct, frozen=True):
     width: int
     height: int
-    boxes: tuple[BoxView, ...]
-    edges: tuple[EdgeView, ...]
+    boxes: dict[str, Box]
 
 
-def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> PictureView:
-    """Areas in layers: dependents above, dependencies below. A phone has room for fewer in a row."""
+def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> Picture:
+    """A phone has room for fewer areas in a row."""
     boxes = {area.name: Box(area, _BOX, _HEIGHT) for area in code_map.areas}
     width, height = lay_out(boxes, per_row * (_BOX + GAP))
-    top = sorted(code_map.areas, key=lambda area: -area.centrality)[:3]
-    views = tuple(BoxView(area, boxes[area.name], area in top, _label(area), _below(area)) for area in code_map.areas)
-    edges = tuple(
-        EdgeView(
-            curve(boxes[area.name], boxes[name]),
-            closes_cycle(area, boxes[name].area),
-            3 if count >= 10 else 2 if count >= 3 else 1,
-            f"{area.name} → {name}: {count}",
-            area.name,
-            name,
-        )
-        for area in code_map.areas
-        for name, count in area.needs.items()
-        if name in boxes and name != area.name
-    )
-    return PictureView(width, height, views, edges)
+    return Picture(width, height, boxes)
 
 
 def area_name(name: str) -> str:
@@ -472,7 +368,8 @@ def area_name(name: str) -> str:
     return name.removesuffix("/*").replace("*", "") or "the top folder"
 
 
-def _below(area: MapArea) -> str:
+def area_detail(area: MapArea) -> str:
+    """The second line of its box: the number of files, or the folder of a single one."""
     if area.files == 1:
         return _shorten(area.name.rpartition("/")[0])
     count, part = quantity(area.files, "file"), _PART.fullmatch(area.name)
@@ -480,7 +377,7 @@ def _below(area: MapArea) -> str:
     return f"{count}: {named}, …" if named and len(named) <= _LABEL_CHARS - 5 else count
 
 
-def _label(area: MapArea) -> str:
+def area_label(area: MapArea) -> str:
     name = area_name(area.name)
     if part := _PART.fullmatch(name):  # some of a folder's files: the second line says which
         name = part[1] or "the top folder"
@@ -724,11 +621,12 @@ ENVIRONMENT = jinja2.Environment(
 )
 ENVIRONMENT.filters |= {
     "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-    "quantity": quantity, "number": "{:,}".format, "area_name": area_name, "heading": without_anchors,
+    "quantity": quantity, "number": "{:,}".format, "heading": without_anchors, "area_name": area_name,
+    "area_label": area_label, "area_detail": area_detail,
 }  # fmt: skip
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
     "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
     "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
-    "calls_of": calls_of, "property_schema": property_schema, "version": __version__,
+    "curve": curve, "closes_cycle": closes_cycle, "property_schema": property_schema, "version": __version__,
 }  # fmt: skip
