@@ -17,8 +17,8 @@ from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile,
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.quality import Grounds, is_about, suggestions
 from codeinfo.search.query import read_query
+from codeinfo.shells.mcp_replies import CodebaseSearch
 from codeinfo.shells.mcp_replies import as_json as to_json
-from codeinfo.shells.mcp_replies import shape_search
 from codeinfo.shells.render import query_words
 from codeinfo.store.sqlite import SqliteStore
 
@@ -160,5 +160,5 @@ def test_shells_show_suggestions(codeinfo: RunCli, engine: Engine, project: Path
     assert "Did you mean: PaymentGateway" in shown
     as_json = json.loads(codeinfo("search", "PaymentGatway", "--json", cwd=project).stdout)
     assert as_json["suggestions"] == ["PaymentGateway"]
-    assert shape_search(ask(engine, "PaymentGatway", project)).suggestions == ("PaymentGateway",)
-    assert "suggestions" not in to_json(shape_search(ask(engine, "PaymentGateway", project)))
+    assert CodebaseSearch.of(ask(engine, "PaymentGatway", project)).suggestions == ("PaymentGateway",)
+    assert "suggestions" not in to_json(CodebaseSearch.of(ask(engine, "PaymentGateway", project)))

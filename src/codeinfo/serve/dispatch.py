@@ -239,10 +239,12 @@ def observe_nothing(operation: str, client: str) -> AbstractContextManager[None]
 
 
 class Call:
-    """One run in a thread. Long work reports its progress, which raises once the call is cancelled."""
+    """One run in a thread. Long work reports its progress, which raises once the call is cancelled. `stop_elsewhere`
+    ends what another server does for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop_elsewhere: Callable[[], object] = lambda: None) -> None:
         self.latest: Progress | None = None
+        self._stop_elsewhere = stop_elsewhere
         self._cancelled = threading.Event()
         self._stream: Any = None
 
@@ -265,6 +267,7 @@ class Call:
         close = getattr(self._stream, "close", None)
         if close is not None:
             close()
+        self._stop_elsewhere()
 
     def follow(self, stream: Iterator[Delta]) -> Iterator[Delta]:
         """The stream of a chat model, which ends with the call, even before its first word."""

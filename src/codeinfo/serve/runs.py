@@ -125,18 +125,6 @@ class AnswerRun(Struct):
                     await asyncio.wait_for(news.wait(), 1)  # check now and then even without a notice
 
 
-class _StopElsewhere(Call):
-    """The call of a run on another server."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        super().__init__()
-        self._stop_there = stop
-
-    def cancel(self) -> None:
-        super().cancel()
-        self._stop_there()
-
-
 class Runs:
     """The runs of this server; in a team also those of the other servers, followed through the database."""
 
@@ -245,7 +233,7 @@ class Runs:
         with self._lock:
             if found.id not in self._followed:
                 run = AnswerRun(found.id, found.question, found.conversation, found.agent, answers.store.owner)
-                run.call = _StopElsewhere(partial(answers.shared.stop, run.owner, run.id))
+                run.call = Call(partial(answers.shared.stop, run.owner, run.id))
                 self._followed[found.id] = run
                 while len(self._followed) > RUNS_REMEMBERED:
                     self._followed.popitem(last=False)
@@ -556,8 +544,7 @@ class IndexQueue:
 
 
 def _outcome(report: IndexReport) -> dict[str, Any]:
-    same = {
-        name: getattr(report, name) for name in ("files", "chunks", "added", "changed", "removed", "took_ms", "notes")
-    }
+    names = ("files", "chunks", "added", "changed", "removed", "took_ms", "notes")
+    same = {name: getattr(report, name) for name in names}
     notable = sorted(report.skipped, key=lambda skip: not skip.matters)
     return {**same, "skipped": notable[:SHOWN], "skipped_total": len(report.skipped)}

@@ -583,17 +583,19 @@ def _list_conversations(state: State, which: str, agent: str) -> dict[str, Any]:
 
 def _list(visit: Visit) -> str:
     which = "archived" if visit.given.get("state") == "archived" else "active"
-    agent = visit.given.get("agent", "")
-    values = _list_conversations(visit.state, which, agent)
-    return visit.render("conversation_list.html", agent=agent, current=visit.given.get("c", ""), **values)
+    return _conversation_list(visit, which, visit.given.get("c", ""))
 
 
 def _change(method: str, which: str, visit: Visit) -> str:
     change = getattr(visit.state.engine.answers, method)
     change(ops.ConversationIdsRequest((visit.given.get("id", ""),)))
+    return _conversation_list(visit, which, "")
+
+
+def _conversation_list(visit: Visit, which: str, current: str) -> str:
     agent = visit.given.get("agent", "")
     values = _list_conversations(visit.state, which, agent)
-    return visit.render("conversation_list.html", agent=agent, current="", **values)
+    return visit.render("conversation_list.html", agent=agent, current=current, **values)
 
 
 async def _start(request: Request) -> Response:

@@ -7,9 +7,8 @@ import logging
 from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from html import escape
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -33,7 +32,7 @@ from codeinfo.serve.team import (
     refusal_of,
 )
 from codeinfo.shells.http_api import TeamRoute, json_response, state_of
-from codeinfo.shells.http_views import Visit, form_fields, page
+from codeinfo.shells.http_views import ENVIRONMENT, Visit, form_fields, page
 from codeinfo.shells.mcp import MCP_PATH
 
 SHOWN = 50  # events, and runs of workers
@@ -166,18 +165,10 @@ def local_address(given: str) -> str:
 
 
 def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int = 200) -> Response:
-    html = f'<p role="alert">{escape(problem)}</p>' if problem else ""
-    if gate.service is not None:
-        host = urlsplit(gate.service.issuer).netloc
-        html += f'<p><a href="/auth/start?back={quote(back)}">Sign in with {escape(host)}</a></p>'
-    form = (
-        f'<form method="post" action="/auth/token"><input type="hidden" name="back" value="{escape(back)}">'
-        '<p><label for="token">Personal access token</label> '
-        '<input id="token" name="token" type="password" autocomplete="current-password" required size="50"></p>'
-        '<p><button type="submit">Sign in</button></p></form>'
-    )
+    service = urlsplit(gate.service.issuer).netloc if gate.service is not None else ""
+    html = ENVIRONMENT.get_template("sign_in.html").render(problem=problem, service=service, back=back)
     # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
-    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html + form), status)
+    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html), status)
 
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------

@@ -181,20 +181,7 @@ name or meaning, `explore` shows all about one symbol or file. Before changing c
 
 
 SKILL = Path(__file__).with_name("SKILL.md").read_text(encoding="utf-8")
-_HOOKS = {
-    "hooks": {
-        "SessionStart": [
-            {"hooks": [{"type": "command", "command": 'cat "${CLAUDE_PLUGIN_ROOT}/hooks/session-start.json"'}]}
-        ]
-    }
-}
-_SESSION_START = {
-    "hookSpecificOutput": {
-        "hookEventName": "SessionStart",
-        "additionalContext": "CodeInfo has an index of this project: call search_codebase before grep or reading "
-        "files, and explore for all about one symbol or file.",
-    }
-}
+HOOKS = Path(__file__).parent / "plugin" / "hooks"
 
 
 def plugin_files(command: Sequence[str], always_load: bool) -> dict[str, str]:
@@ -208,8 +195,7 @@ def plugin_files(command: Sequence[str], always_load: bool) -> dict[str, str]:
     return {
         ".claude-plugin/plugin.json": _json_text(about),
         ".mcp.json": _json_text({"mcpServers": {SERVER: entry}}),
-        "hooks/hooks.json": _json_text(_HOOKS),
-        "hooks/session-start.json": _json_text(_SESSION_START),
+        **{f"hooks/{file.name}": file.read_text(encoding="utf-8") for file in sorted(HOOKS.iterdir())},
         f"skills/{SERVER}/SKILL.md": SKILL,
     }
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -105,7 +105,6 @@ class Service:
         self._dispatcher = dispatcher
         self._reply_tokens = reply_tokens
         self._tools = {tool.name: tool for tool in tools}
-        self._chosen: dict[str, dict[str, Tool]] = {}  # by the sets named in an address
         self._warmed = False
 
     async def list_tools(self, exchange: Exchange) -> Result:
@@ -123,16 +122,10 @@ class Service:
         return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
 
     def _choose_tools(self, sets: str) -> dict[str, Tool]:
-        if not sets:
-            return self._tools
-        if sets not in self._chosen:
-            try:
-                found = choose_tools(sets.split(","))
-            except CodeInfoError as error:
-                raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
-            allowed = [tool for tool in found if is_offered_to_all(OPERATIONS[tool.operation])]
-            self._chosen = {**dict(list(self._chosen.items())[-MOST_CHOICES:]), sets: {t.name: t for t in allowed}}
-        return self._chosen[sets]
+        try:
+            return network_tools(sets) if sets else self._tools
+        except CodeInfoError as error:
+            raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
 
     def _warm_up(self) -> None:
         """Import what the first call needs, while the client is still reading the list of tools."""
@@ -223,6 +216,12 @@ class Service:
             raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
         content = {"type": "text", "text": row.text.replace("{" + row.argument + "}", given)}
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
+
+
+@lru_cache(MOST_CHOICES)
+def network_tools(sets: str) -> dict[str, Tool]:
+    """The tools of the sets named in an address."""
+    return {tool.name: tool for tool in choose_tools(sets.split(",")) if is_offered_to_all(OPERATIONS[tool.operation])}
 
 
 def is_offered_to_all(one: Operation) -> bool:

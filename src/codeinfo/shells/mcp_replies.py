@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 from msgspec import Struct, field, to_builtins
@@ -46,7 +46,12 @@ Reply = dict[str, Any]
 
 
 class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Part of a reply: its keys are in camel case, and fields with their default value are left out."""
+    """A reply or a part of it: its keys are in camel case, and fields with their default value are left out."""
+
+    @classmethod
+    def of(cls, result: Any, /) -> Self:
+        """The reply for the result of an operation, by the names of its fields."""
+        return fill(cls, result)
 
 
 def as_json(value: object, write: Callable[[Step], str] = Step.command) -> Any:
@@ -112,6 +117,13 @@ class MatchedLine(Shape, frozen=True):
     symbol: str  # the innermost definition around it
 
 
+SHOWN_WHOLE = 3  # results shown with hints and, unless requested otherwise, their text: a model rarely reads more
+SNIPPET_CHARS = 240  # of each of these; whole lines
+SUMMARY_CHARS = 100
+CALLERS = 2
+RESULTS_TOKENS = 800  # for ten results and the fields around them
+
+
 class CodebaseSearch(Shape, frozen=True):
     """`status` is success, or indexing while the results come from a part of the project."""
 
@@ -125,45 +137,36 @@ class CodebaseSearch(Shape, frozen=True):
     matches: tuple[MatchedLine, ...] | None = None  # of mode literal or regex, by path and line
     total: int | None = None  # lines that match, those not shown included
 
+    @classmethod
+    def of(cls, result: SearchResult | GrepResult, wanted: bool | None = None, /) -> Self:
+        """With `wanted` snippets all results are shown in full; otherwise the first ones, and only location and
+        summary of the rest."""
+        if isinstance(result, GrepResult):
+            sure, lines = SearchQuality("ok", 1.0, 0), tuple(map(MatchedLine.of, result.matches))
+            return cls("success", sure, (), notes=result.notes, matches=lines, total=result.total)
+        hint = result.quality.hint or "; ".join(result.quality.reasons)
+        codes = [getattr(note, "code", "") for note in result.notes]
+        found = fill(
+            cls,
+            result,
+            status="indexing" if INDEXING in codes else "success",
+            search_quality=fill(SearchQuality, result.quality, token_estimate=0, hint=hint),
+            results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
+            preflight=result.preflight and Preflight.of(result.preflight),
+            related_memories=result.memories,
+            notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if wanted or code != NO_TRENDS),
+        )
+        return found if wanted else found.within_budget()
 
-SHOWN_WHOLE = 3  # results shown with hints and, unless requested otherwise, their text: a model rarely reads more
-SNIPPET_CHARS = 240  # of each of these; whole lines
-SUMMARY_CHARS = 100
-CALLERS = 2
-RESULTS_TOKENS = 800  # for ten results and the fields around them
-
-
-def shape_search(result: SearchResult | GrepResult, wanted: bool | None = None) -> CodebaseSearch:
-    """With `wanted` snippets all results are shown in full; otherwise the first ones, and only location and summary
-    of the rest."""
-    if isinstance(result, GrepResult):
-        lines = tuple(fill(MatchedLine, one) for one in result.matches)
-        sure = SearchQuality("ok", 1.0, 0)
-        return CodebaseSearch("success", sure, (), notes=result.notes, matches=lines, total=result.total)
-    hint = result.quality.hint or "; ".join(result.quality.reasons)
-    codes = [getattr(note, "code", "") for note in result.notes]
-    found = fill(
-        CodebaseSearch,
-        result,
-        status="indexing" if INDEXING in codes else "success",
-        search_quality=fill(SearchQuality, result.quality, token_estimate=0, hint=hint),
-        results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
-        preflight=result.preflight and fill(Preflight, result.preflight),
-        related_memories=result.memories,
-        notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if wanted or code != NO_TRENDS),
-    )
-    return found if wanted else _within_budget(found)
-
-
-def _within_budget(found: CodebaseSearch) -> CodebaseSearch:
-    """Drops the last snippets first: ten results cost a known number of tokens."""
-    results = list(found.results)
-    excess = _tokens(CodebaseSearch(found.status, found.search_quality, found.results)) - RESULTS_TOKENS
-    for place in reversed(range(min(len(results), SHOWN_WHOLE))):
-        if excess > 0:
-            excess -= _tokens(results[place].snippet)
-            results[place] = replace(results[place], snippet="")
-    return replace(found, results=tuple(results))
+    def within_budget(self) -> Self:
+        """Without the last snippets: ten results cost a known number of tokens."""
+        results = list(self.results)
+        excess = _tokens(CodebaseSearch(self.status, self.search_quality, self.results)) - RESULTS_TOKENS
+        for place in reversed(range(min(len(results), SHOWN_WHOLE))):
+            if excess > 0:
+                excess -= _tokens(results[place].snippet)
+                results[place] = replace(results[place], snippet="")
+        return replace(self, results=tuple(results))
 
 
 def _tokens(value: object) -> int:
@@ -183,7 +186,7 @@ def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
     )
     if not whole:
         return shown
-    related = fill(Relationships, context)
+    related = Relationships.of(context)
     hints = Hints(callers=context.callers[:CALLERS])
     if wanted:
         hints = fill(Hints, context, more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more))
@@ -219,14 +222,14 @@ class Explored(Shape, frozen=True):
     totals: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-
-def shape_exploration(found: Exploration) -> Explored:
-    listed = tuple(
-        f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
-    )
-    definitions = listed if found.kind == "file" or len(listed) > 1 else ()
-    memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
-    return fill(Explored, found, definitions=definitions, memories=memories)
+    @classmethod
+    def of(cls, found: Exploration, /) -> Self:
+        listed = tuple(
+            f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
+        )
+        definitions = listed if found.kind == "file" or len(listed) > 1 else ()
+        memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
+        return fill(cls, found, definitions=definitions, memories=memories)
 
 
 def list_explored_files(found: Exploration, root: str) -> Iterable[str]:
@@ -256,10 +259,9 @@ class SymbolReferences(Shape, frozen=True):
     confidence: str
     is_complete: bool
 
-
-def shape_references(report: ReferenceReport) -> SymbolReferences:
-    usages = tuple(fill(SymbolUsage, use) for use in report.usages)
-    return fill(SymbolReferences, report, status="success", usages=usages)
+    @classmethod
+    def of(cls, report: ReferenceReport, /) -> Self:
+        return fill(cls, report, status="success", usages=tuple(map(SymbolUsage.of, report.usages)))
 
 
 def list_usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
@@ -272,9 +274,9 @@ class Memories(Shape, frozen=True):
     total: int
     notes: tuple[str, ...] = ()
 
-
-def shape_memories(result: MemoryList) -> Memories:
-    return fill(Memories, result, status="success")
+    @classmethod
+    def of(cls, result: MemoryList, /) -> Self:
+        return fill(cls, result, status="success")
 
 
 class IndexingProgress(Shape, frozen=True):
@@ -297,18 +299,18 @@ class IndexingStatus(Shape, frozen=True):
     progress: IndexingProgress | None = None
     notes: tuple[str, ...] = ()
 
-
-def shape_status(found: tuple[StatusReport, Any]) -> IndexingStatus:
-    report, running = found
-    index = report.indexes[0]
-    return fill(
-        IndexingStatus,
-        index,
-        status="building" if running else index.state,
-        project=index.root,
-        pending_changes=index.added + index.changed + index.removed,
-        progress=fill(IndexingProgress, running) if running else None,
-    )
+    @classmethod
+    def of(cls, found: tuple[StatusReport, Any], /) -> Self:
+        report, running = found
+        index = report.indexes[0]
+        return fill(
+            cls,
+            index,
+            status="building" if running else index.state,
+            project=index.root,
+            pending_changes=index.added + index.changed + index.removed,
+            progress=running and IndexingProgress.of(running),
+        )
 
 
 # --- reingest_repository -------------------------------------------------------------------------------------------
@@ -325,22 +327,22 @@ class Reingested(Shape, frozen=True):
     embedded: int
     error_code: str | None
 
+    @classmethod
+    def of(cls, response: IndexResponse, /) -> Self:
+        import secrets
 
-def shape_reingest(response: IndexResponse) -> Reingested:
-    import secrets
-
-    report = response.reports[0]
-    return fill(
-        Reingested,
-        report,
-        status="completed",
-        operation="reembed",
-        run_id=secrets.token_hex(8),
-        source_id=report.root,
-        duration_ms=report.took_ms,
-        embedded=report.added + report.changed if report.model_id else 0,
-        error_code=None,
-    )
+        report = response.reports[0]
+        return fill(
+            cls,
+            report,
+            status="completed",
+            operation="reembed",
+            run_id=secrets.token_hex(8),
+            source_id=report.root,
+            duration_ms=report.took_ms,
+            embedded=report.added + report.changed if report.model_id else 0,
+            error_code=None,
+        )
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -350,21 +352,21 @@ class Segment(Shape, frozen=True):
     type: str
     text: str
 
+    @classmethod
+    def of(cls, answer: Answer, /) -> Self:
+        """The answer, and why it is partial: these clients show nothing else."""
+        why = f"\n\nNote: {'; '.join(answer.notes)}." if answer.status == "partial" and answer.notes else ""
+        return cls("answer", answer.text + why)
+
 
 class AnswerOnly(Shape, frozen=True):
     conversation_id: str
     model_id: str
     segments: tuple[Segment, ...]
 
-
-def shape_answer(answer: Answer) -> AnswerOnly:
-    return fill(AnswerOnly, answer, segments=(_segment(answer),))
-
-
-def _segment(answer: Answer) -> Segment:
-    """The answer, and why it is partial: these clients show nothing else."""
-    why = f"\n\nNote: {'; '.join(answer.notes)}." if answer.status == "partial" and answer.notes else ""
-    return Segment("answer", answer.text + why)
+    @classmethod
+    def of(cls, answer: Answer, /) -> Self:
+        return fill(cls, answer, segments=(Segment.of(answer),))
 
 
 class DocumentSource(Shape, frozen=True):
@@ -388,19 +390,21 @@ class DocumentAnswer(Shape, frozen=True):
     model_id: str
     note: str = ""
 
+    @classmethod
+    def of(cls, answer: Answer, /) -> Self:
+        sources = tuple(fill(DocumentSource, one, document=one.path) for one in answer.citations)
+        return fill(cls, answer, answer=answer.text, sources=sources, note="; ".join(answer.notes))
 
-def shape_document_answer(answer: Answer) -> DocumentAnswer:
-    sources = tuple(fill(DocumentSource, one, document=one.path) for one in answer.citations)
-    note = "; ".join(answer.notes)
-    return fill(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note)
 
-
-class AgentAnswer(AnswerOnly, frozen=True, kw_only=True):
+class AgentAnswer(Shape, frozen=True):
+    conversation_id: str
+    model_id: str
+    segments: tuple[Segment, ...]
     agent_name: str
 
-
-def shape_agent_answer(run: AgentRun) -> AgentAnswer:
-    return fill(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),))
+    @classmethod
+    def of(cls, run: AgentRun, /) -> Self:
+        return fill(cls, run, agent_name=run.agent, segments=(Segment.of(run.answers[-1]),))
 
 
 class ListedAgent(Shape, frozen=True):
@@ -412,9 +416,9 @@ class ListedAgent(Shape, frozen=True):
 class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
-
-def shape_agents(found: AgentList) -> ListedAgents:
-    return ListedAgents(tuple(fill(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
+    @classmethod
+    def of(cls, found: AgentList, /) -> Self:
+        return cls(tuple(fill(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
 
 
 class DocumentResults(Shape, frozen=True):
@@ -422,10 +426,10 @@ class DocumentResults(Shape, frozen=True):
     notes: tuple[str, ...]
     reranker_status: str
 
-
-def shape_document_results(response: DocsSearchResponse) -> DocumentResults:
-    (found,) = response.searches  # one query, one search
-    return fill(DocumentResults, found, notes=response.notes)
+    @classmethod
+    def of(cls, response: DocsSearchResponse, /) -> Self:
+        (found,) = response.searches  # one query, one search
+        return fill(cls, found, notes=response.notes)
 
 
 # --- the budget ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from codeinfo.model import camel, camel_json, dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
 from codeinfo.operations.base import PROJECT, Opt, field_naming, rename_inputs
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
-from codeinfo.shells import mcp_replies as shapes
+from codeinfo.shells import mcp_replies as replies
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -44,18 +44,17 @@ def camel_schema(schema: Any) -> Any:
 
 class Tool(Struct, frozen=True):
     """`request` makes the operation's request from the arguments and the project's name ("" unless given), if they
-    are not simply its fields; `shape` makes the reply from the result, of type `result` if that differs from the
-    operation's; `perform` replaces the operation if a tool needs more of the engine."""
+    are not simply its fields; `reply` is made of the result, if it is not simply that; `perform` replaces the
+    operation if a tool needs more of the engine."""
 
     name: str
     operation: str
-    sets: tuple[str, ...]
     description: str
     inputs: tuple[Input, ...] = ()
     request: Callable[[Values, str], Any] | None = None
-    result: type | None = None
-    shape: Callable[..., Any] = lambda result: result
-    shaped_by: tuple[str, ...] = ()  # arguments that `shape` takes besides the result
+    reply: type[replies.Shape] | None = None
+    shaped_by: tuple[str, ...] = ()  # arguments that `reply` takes besides the result
+    camel: bool = False  # the result's keys are in camel case
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
@@ -75,8 +74,8 @@ class Tool(Struct, frozen=True):
 
     def output_schema(self) -> Schema:
         is_plain, one = self.project is not None and not self.codes, OPERATIONS[self.operation]
-        schema = output_schema(self.result or one.result, reflects_schema(one) if is_plain else None)
-        return camel_schema(schema) if self.shape is camel_json else schema
+        schema = output_schema(self.reply or one.result, reflects_schema(one) if is_plain else None)
+        return camel_schema(schema) if self.camel else schema
 
     def make_request(self, values: Values, project: str) -> Any:
         if self.request is not None:
@@ -86,7 +85,9 @@ class Tool(Struct, frozen=True):
         return fill_request(request, fields, project)
 
     def make_reply(self, result: Any, values: Values) -> Any:
-        return self.shape(result, *map(values.get, self.shaped_by))
+        if self.reply is not None:
+            return self.reply.of(result, *map(values.get, self.shaped_by))
+        return camel_json(result) if self.camel else result
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
@@ -100,10 +101,9 @@ class Tool(Struct, frozen=True):
 def derive_tool(
     name: str,
     operation: str,
-    sets: tuple[str, ...],
     description: str,
+    only: tuple[str, ...] = (),
     *,
-    only: tuple[str, ...],
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     own: Mapping[str, Input] = MappingProxyType({}),
     **more: Any,
@@ -113,7 +113,7 @@ def derive_tool(
     fields = (item for item in inputs_of(OPERATIONS[operation].request) if item.name in only)
     arguments = {**rename_inputs(fields, names), **own}
     field_of = {argument.name: field for field, argument in arguments.items()}
-    return Tool(name, operation, sets, description, tuple(arguments.values()), renamed=field_of, **more)
+    return Tool(name, operation, description, tuple(arguments.values()), renamed=field_of, **more)
 
 
 def call_of(step: Step, tools: Iterable[Tool]) -> str:
@@ -147,7 +147,6 @@ def plain_tool(one: Operation) -> Tool:
     return Tool(
         name=one.name.replace(" ", "_").replace("-", "_"),
         operation=one.name,
-        sets=(),
         description=" ".join(part for part in (one.summary, one.help) if part),
         inputs=inputs,
         project=PROJECT_INPUT if folder else None,
@@ -190,6 +189,7 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
 
 SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
 DEFAULT_SETS = ("search",)
+IN_SETS: dict[str, tuple[Tool, ...]] = {}  # the tools with their own descriptions, by set
 
 
 _FILTERS = Input(
@@ -222,11 +222,10 @@ def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, ca
     return OPERATIONS["grep" if exact else "search"].run(engine, request, call.listener("MCP"))
 
 
-SEARCH_TOOLS: tuple[Tool, ...] = (
+IN_SETS["search"] = (
     Tool(
         name="search_codebase",
         operation="search",
-        sets=("search",),
         description=(
             "Find the code that answers a question or has a name, best first; in mode literal or regex every matching "
             "line, and how many. Use it before grep or reading files. Before a change pass intent edit: `preflight` "
@@ -241,19 +240,17 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
             Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
         ),
         request=_search_request,
-        result=shapes.CodebaseSearch,
-        shape=shapes.shape_search,
+        reply=replies.CodebaseSearch,
         shaped_by=("includeSnippets",),
         renamed={"intent": "purpose"},
         perform=_find,
-        files=shapes.list_hit_files,
+        files=replies.list_hit_files,
         computes=True,
         text_only=True,
     ),
     Tool(
         name="explore",
         operation="explore",
-        sets=("search",),
         description=(
             "All about one symbol, file or place: code, callers, callees, tests, commits, memories. Use it once you "
             "know a name, and to see what a change breaks."
@@ -262,42 +259,36 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
             Input("target", "`Class.method`, `path::Name`, a file, or FILE:LINE.", required=True),
             Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
         ),
-        result=shapes.Explored,
-        shape=shapes.shape_exploration,
-        files=shapes.list_explored_files,
+        reply=replies.Explored,
+        files=replies.list_explored_files,
         text_only=True,
     ),
 )
 
 
-CODE_TOOLS: tuple[Tool, ...] = (
+IN_SETS["code"] = (
     derive_tool(
         "get_symbol_references",
         "refs",
-        ("code",),
         "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
         "from comments or strings. Use it to see callers before a change.",
         only=("name", "limit"),
         names={"name": ("symbol",)},
-        result=shapes.SymbolReferences,
-        shape=shapes.shape_references,
-        files=shapes.list_usage_files,
+        reply=replies.SymbolReferences,
+        files=replies.list_usage_files,
         computes=True,
     ),
     derive_tool(
         "get_codebase_map",
         "map",
-        ("code",),
         "The codebase at a glance: entry points, hubs, layers, key types, hotspots. Use it first in a new project.",
         only=("limit",),
     ),
     Tool(
         name="get_indexing_status",
         operation="status",
-        sets=("code",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
-        result=shapes.IndexingStatus,
-        shape=shapes.shape_status,
+        reply=replies.IndexingStatus,
         perform=lambda engine, request, call: (
             engine.status(request),
             engine.indexing(next(iter(request.paths), "")),
@@ -306,7 +297,6 @@ CODE_TOOLS: tuple[Tool, ...] = (
     Tool(
         name="refresh_index",
         operation="index",
-        sets=("code",),
         description="Bring the index up to date and wait until it is. Searches do this by themselves; use it to index "
         "a project to its end, or with full after something seems wrong.",
         inputs=(
@@ -320,11 +310,10 @@ CODE_TOOLS: tuple[Tool, ...] = (
 )
 
 
-EDIT_TOOLS: tuple[Tool, ...] = (
+IN_SETS["edit"] = (
     derive_tool(
         "get_team_patterns",
         "patterns",
-        ("edit",),
         "How this team writes code: which ways are adopted, rising or declining, where they conflict, and golden files "
         "to imitate. Use it before writing new code.",
         only=("category", "languages"),
@@ -332,44 +321,36 @@ EDIT_TOOLS: tuple[Tool, ...] = (
     derive_tool(
         "remember",
         "remember",
-        ("edit",),
         "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
         only=("memory", "type", "category", "reason", "scope"),
     ),
     derive_tool(
         "get_memory",
         "memory list",
-        ("edit",),
         "What the team wrote down or its history says about a topic: conventions, decisions, gotchas, failures.",
         only=("query", "type", "category", "limit"),
-        result=shapes.Memories,
-        shape=shapes.shape_memories,
+        reply=replies.Memories,
     ),
     derive_tool(
         "get_codebase_metadata",
         "metadata",
-        ("edit",),
         "Languages, sizes, frameworks, dependencies with versions, and how tests are run.",
-        only=(),
     ),
     derive_tool(
         "get_style_guide",
         "style",
-        ("edit",),
         "The style rules of the project's own documents and tools, with the lines they stand on.",
         only=("query",),
     ),
     derive_tool(
         "detect_circular_dependencies",
         "cycles",
-        ("edit",),
         "Files that import each other in circles, worst first.",
         only=("limit",),
     ),
     derive_tool(
         "get_change_impact",
         "impact",
-        ("edit",),
         "Which files a change of one file may affect, and which tests cover it.",
         only=("path", "hops", "limit"),
         names={"path": ("file",)},
@@ -377,7 +358,6 @@ EDIT_TOOLS: tuple[Tool, ...] = (
     derive_tool(
         "get_review_packet",
         "review",
-        ("edit",),
         "What a reviewer of the current change needs: findings (memories contradicted, API and expectations "
         "changed, new dependencies, untested functions), changed symbols and their callers, reviewers.",
         only=("base", "limit"),
@@ -405,48 +385,43 @@ _asking: dict[str, Any] = {
     **_answering,
 }
 
-ANSWER_TOOLS: tuple[Tool, ...] = (
+_ASK_DOCUMENTS = derive_tool(
+    "ask_documents",
+    "docs ask",
+    "A question answered in prose from collections of documents, with the page, sheet, slide or heading of every "
+    "source, each checked. Slower than documents_search: a chat model is asked where one is set up, otherwise the "
+    "best passages are quoted.",
+    reply=replies.DocumentAnswer,
+    **_asking,
+)
+IN_SETS["answers"] = (
     derive_tool(
         "codebase_question",
         "ask",
-        ("answers",),
         "A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
-        result=shapes.AnswerOnly,
-        shape=shapes.shape_answer,
+        reply=replies.AnswerOnly,
         **_asking,
     ),
-    derive_tool(
-        "ask_documents",
-        "docs ask",
-        ("docs", "answers"),
-        "A question answered in prose from collections of documents, with the page, sheet, slide or heading of every "
-        "source, each checked. Slower than documents_search: a chat model is asked where one is set up, otherwise the "
-        "best passages are quoted.",
-        result=shapes.DocumentAnswer,
-        shape=shapes.shape_document_answer,
-        **_asking,
-    ),
+    _ASK_DOCUMENTS,
+)
+IN_SETS["agents"] = (
     Tool(
         name="list_agents",
         operation="agents list",
-        sets=("agents",),
         description="The agents that run_agent_instruction can run.",
         project=None,
-        result=shapes.ListedAgents,
-        shape=shapes.shape_agents,
+        reply=replies.ListedAgents,
     ),
     derive_tool(
         "run_agent_instruction",
         "agents run",
-        ("agents",),
         "Have an agent of list_agents look into a folder and answer an instruction. It reads and changes nothing.",
         only=("agent", "instruction", "conversation"),
         names={"agent": ("agentName",), "conversation": ("conversationId",)},
         own={"instruction": Input("instruction", "What it should do.", required=True)},
         project=Input("working_folder", "The folder it works on."),
-        result=shapes.AgentAnswer,
-        shape=shapes.shape_agent_answer,
+        reply=replies.AgentAnswer,
         **_answering,
     ),
 )
@@ -469,26 +444,22 @@ _REPOSITORY = Input("repository", "An indexed repository: its name or folder. Th
 _DOCUMENT = ("collection", "document")
 
 
-def _documents(name: str, operation: str, description: str, only: tuple[str, ...], **more: Any) -> Tool:
-    return derive_tool(name, operation, ("docs",), description, only=only, **more)
-
-
 def _document_search(name: str, description: str, query: Input, **more: Any) -> Tool:
     only = ("queries", "collections", "limit", "max_distance", "hybrid", "rerank")
     names = {"max_distance": ("maxDistance",), "hybrid": ("hybridSearch",)}
-    return _documents(name, "docs search", description, only, names=names, own={"queries": query}, **more)
+    return derive_tool(name, "docs search", description, only, names=names, own={"queries": query}, **more)
 
 
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
-    compat: dict[str, Any] = {"shape": camel_json, "project": _REPOSITORY, "codes": _VECTOR_CODES}
-    return derive_tool(name, operation, ("compat",), description, only=only, names=clients.CONTRACT_NAMES, **compat)
+    compat: dict[str, Any] = {"camel": True, "project": _REPOSITORY, "codes": _VECTOR_CODES}
+    return derive_tool(name, operation, description, only, names=clients.CONTRACT_NAMES, **compat)
 
 
-DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
-    # --- documents ---
-    _documents("documents_list_collections", "docs list", "The collections of documents.", ()),
-    _documents(
+IN_SETS["docs"] = (
+    _ASK_DOCUMENTS,
+    derive_tool("documents_list_collections", "docs list", "The collections of documents."),
+    derive_tool(
         "documents_list_documents",
         "docs list",
         "The documents of one collection.",
@@ -499,38 +470,37 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         "documents_search",
         "Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
         Input("query", "What to look for, in plain words.", required=True),
-        result=shapes.DocumentResults,
-        shape=shapes.shape_document_results,
+        reply=replies.DocumentResults,
     ),
     _document_search(
         "documents_search_batch",
         "Up to ten questions to documents at once: use it to look at one matter from several sides.",
         Input("queries", "One to ten questions.", "tuple[str, ...]", required=True),
     ),
-    _documents(
+    derive_tool(
         "documents_find_related",
         "docs related",
         "Documents that a document links to, is linked from, or resembles.",
         (*_DOCUMENT, "limit"),
     ),
-    _documents("documents_get_document", "docs section", "A document's whole text.", _DOCUMENT),
-    _documents(
+    derive_tool("documents_get_document", "docs section", "A document's whole text.", _DOCUMENT),
+    derive_tool(
         "documents_get_outline",
         "docs outline",
         "The headings, pages, sheets or slides of a document: look here before reading all of it.",
         _DOCUMENT,
     ),
-    _documents(
+    derive_tool(
         "documents_get_section",
         "docs section",
         "One section of a document, by a title of its outline.",
         (*_DOCUMENT, "section"),
     ),
-    # --- compat ---
+)
+IN_SETS["compat"] = (
     derive_tool(
         "VectorSearch",
         "vector-search",
-        ("compat",),
         "Chunks closest in meaning, cut by the relevance policy. search_codebase is the better one where both are "
         "offered.",
         only=("query", "repository", "limit"),
@@ -541,23 +511,19 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     derive_tool(
         "ListIngestedRepositories",
         "projects",
-        ("compat",),
         "The indexed repositories.",
-        only=(),
         codes=_VECTOR_CODES,
         project=None,
     ),
     Tool(
         name="reingest_repository",
         operation="index",
-        sets=("compat",),
         description="Bring the index of a repository up to date.",
         inputs=(Input("sourceId", "An indexed repository: its name or folder.", required=True),),
         project=None,
         request=lambda values, project: Reingest(values["sourceId"]),
         perform=reingest,
-        result=shapes.Reingested,
-        shape=shapes.shape_reingest,
+        reply=replies.Reingested,
         codes=_VECTOR_CODES,
     ),
     _ast("AstListSymbols", "symbols", "What a file or folder defines.", "path", "kinds", "limit"),
@@ -567,7 +533,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     _ast("AstModuleImports", "imports", "What a file imports and who imports it.", "path", "limit"),
 )
 
-TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
+TOOLS = tuple({tool.name: tool for tools in IN_SETS.values() for tool in tools}.values())
 
 
 # --- which tools ---------------------------------------------------------------------------------------------------
@@ -581,7 +547,7 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
         if name == "all":
             found |= {tool.name: tool for tool in _one_of_each()}
         elif name in SETS:
-            found |= {tool.name: tool for tool in TOOLS if name in tool.sets}
+            found |= {tool.name: tool for tool in IN_SETS[name]}
         elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
             found[name] = tool
         else:
@@ -594,7 +560,7 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 def _one_of_each() -> Iterable[Tool]:
     """One tool per operation: the one with its own description, if there is one. Tools named as in other servers are
     left to their set."""
-    own = [tool for tool in TOOLS if "compat" not in tool.sets]
+    own = [tool for tool in TOOLS if tool not in IN_SETS["compat"]]
     described = {tool.operation for tool in own}
     return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))
 
