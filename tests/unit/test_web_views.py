@@ -20,8 +20,6 @@ from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.shells.http_api import error_body
 from codeinfo.shells.http_views import (
     ENVIRONMENT,
-    HEIGHT,
-    WIDTH,
     ChartView,
     area_detail,
     area_label,
@@ -209,19 +207,27 @@ def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def points(view: ChartView) -> list[tuple[float, float]]:
-    found = [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", view.line)]
+WIDTH, HEIGHT = 132, 34  # pixels
+
+
+def draw(view: ChartView) -> tuple[list[tuple[float, float]], tuple[float, float]]:
+    """The points of the line and the dot, in pixels."""
+    html = str(ENVIRONMENT.from_string('{% from "macros.html" import chart %}{{ chart(view) }}').render(view=view))
+    (line,), (area,) = re.findall('class="line" d="(.*?)"', html), re.findall('class="area" d="(.*?)"', html)
+    found = [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", line)]
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in found)
-    assert view.area.startswith(view.line)
-    return found
+    assert area.startswith(line)
+    ((x, y),) = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', html)
+    return found, (float(x), float(y))
 
 
 def test_a_trend_is_drawn_month_by_month_and_described_in_words() -> None:
     view = trend_chart(PatternHistory("2025-11", (0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2), older=7, undated=3))
-    heights = [y for _, y in points(view)]
+    points, dot = draw(view)
+    heights = [y for _, y in points]
     assert len(heights) == 13
     assert heights[1] == min(heights)  # up is more
-    assert view.dot == points(view)[-1]
+    assert dot == points[-1]
     assert view.title == (
         "Lines in use by the month they were written, Nov 2025 to Nov 2026: Dec 2025 4, Oct 2026 1, Nov 2026 2; "
         "7 older; 3 not dated yet"
@@ -231,24 +237,25 @@ def test_a_trend_is_drawn_month_by_month_and_described_in_words() -> None:
 
 def test_a_pattern_that_nobody_wrote_of_late_is_a_flat_line() -> None:
     view = trend_chart(PatternHistory("2025-01", (0,) * 13, older=2))
-    assert len({y for _, y in points(view)}) == 1
+    assert len({y for _, y in draw(view)[0]}) == 1
     assert "none; 2 older" in view.title
 
 
 @pytest.mark.parametrize("confidence", [1.0, 0.5, 0.01, 0.0])
 def test_a_memory_fades_along_its_curve(confidence: float) -> None:
     view = decay_chart("gotcha", confidence)
-    heights = [y for _, y in points(view)]
+    points, dot = draw(view)
+    heights = [y for _, y in points]
     assert heights == sorted(heights)
-    assert 0 <= view.dot[0] <= WIDTH
-    assert heights[0] <= view.dot[1] <= HEIGHT
+    assert 0 <= dot[0] <= WIDTH
+    assert heights[0] <= dot[1] <= HEIGHT
     assert view.level is not None
     assert "halves in 90 days" in view.title
 
 
 def test_a_convention_does_not_fade() -> None:
     view = decay_chart("convention", 1.0)
-    assert len({y for _, y in points(view)}) == 1
+    assert len({y for _, y in draw(view)[0]}) == 1
     assert "does not fade" in view.title
 
 

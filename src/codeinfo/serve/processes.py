@@ -233,27 +233,14 @@ class Metrics:
             from prometheus_client import multiprocess
 
         self._library = prometheus_client
-        self._registry = prometheus_client.CollectorRegistry()
-        self._seconds = prometheus_client.Histogram(
-            "codeinfo_operation_seconds",
-            "How long operations took.",
-            ("operation", "client"),
-            buckets=_BUCKETS,
-            registry=self._registry,
-        )
-        self._errors = prometheus_client.Counter(
-            "codeinfo_operation_errors",
-            "Operations that failed, by error code.",
-            ("operation", "client", "code"),
-            registry=self._registry,
-        )
-        self._pulls = prometheus_client.Counter(
-            "codeinfo_cache_lookups",
-            "Checks whether a local copy of a tree is up to date: hit or behind.",
-            ("result",),
-            registry=self._registry,
-        )
-        self._counted = self._registry
+        self._counted = registry = prometheus_client.CollectorRegistry()
+        histogram = partial(prometheus_client.Histogram, registry=registry, buckets=_BUCKETS)
+        counter = partial(prometheus_client.Counter, registry=registry)
+        by = ("operation", "client")
+        self._seconds = histogram("codeinfo_operation_seconds", "How long operations took.", by)
+        self._errors = counter("codeinfo_operation_errors", "Operations that failed, by error code.", (*by, "code"))
+        about = "Checks whether a local copy of a tree is up to date: hit or behind."
+        self._pulls = counter("codeinfo_cache_lookups", about, ("result",))
         if shared_folder:
             self._counted = prometheus_client.CollectorRegistry()
             multiprocess.MultiProcessCollector(self._counted, shared_folder)  # type: ignore[no-untyped-call]

@@ -34,19 +34,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import LOOPBACK, Config
 from codeinfo.errors import Interrupted, UsageError
-from codeinfo.serve import auth, dispatch
-from codeinfo.serve.processes import (
-    ENDING,
-    Metrics,
-    Problem,
-    Reading,
-    log_as_json,
-    memory_reading,
-    probe_body,
-    serve_operators,
-    serve_with_workers,
-    with_spans,
-)
+from codeinfo.serve import auth, dispatch, processes
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import IndexQueue, LogLines, Notifier, Runs, State
 from codeinfo.serve.team import READ, make_authenticator, require_callers
@@ -161,7 +149,7 @@ class Traffic:
     """ASGI middleware around everything: counts and logs requests, answers those that a shutdown cancels, and serves
     `/ready` (in a team `/health` too), which need no token and reveal nothing else."""
 
-    def __init__(self, app: auth.App, problem: Problem, *, health: bool, log_requests: bool) -> None:
+    def __init__(self, app: auth.App, problem: processes.Problem, *, health: bool, log_requests: bool) -> None:
         self._app = app
         self._problem = problem
         self._probes = ("/ready", "/health") if health else ("/ready",)
@@ -177,7 +165,7 @@ class Traffic:
             return
         if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
             why = await asyncio.to_thread(self.problem) if scope["path"] == "/ready" else ""
-            await auth.send_body(send, 503 if why else 200, "application/json", probe_body(why))
+            await auth.send_body(send, 503 if why else 200, "application/json", processes.probe_body(why))
             return
         status, started = 0, time.perf_counter()
 
@@ -207,7 +195,7 @@ class Traffic:
     def problem(self) -> str:
         """Why no requests should be sent here; "" if there is no reason."""
         if self.draining:
-            return ENDING
+            return processes.ENDING
         if time.monotonic() - self._looked > _FRESH_S:
             self._seen, self._looked = self._problem(), time.monotonic()
         return self._seen
@@ -431,9 +419,9 @@ def serve(
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
     if config.serve.log == "json":
-        log_as_json()
+        processes.log_as_json()
     if workers > 1:
-        return serve_with_workers(config, workers, opened)
+        return processes.serve_with_workers(config, workers, opened)
     server = _server(config, access, allowed, is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
@@ -458,8 +446,8 @@ def _existing_folder(name: str) -> Path:
 
 def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
     """The application with its probes and metrics; in a child, the parent process serves the metrics."""
-    metrics = Metrics() if config.serve.metrics_address or is_child else None
-    observe = with_spans(metrics.observe if metrics is not None else dispatch.observe_nothing)
+    metrics = processes.Metrics() if config.serve.metrics_address or is_child else None
+    observe = processes.with_spans(metrics.observe if metrics is not None else dispatch.observe_nothing)
     state = make_state(config, allowed, observe)
     team, logs_json = state.engine.indexes.team, config.serve.log == "json"
     if team is not None and metrics is not None:
@@ -467,11 +455,11 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
     problem = team.problem if team is not None else lambda: ""
     traffic = Traffic(make_app(state, access), problem, health=team is not None, log_requests=logs_json)
 
-    def readings() -> list[Reading]:
-        return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]
+    def readings() -> list[processes.Reading]:
+        return [*(team.figures() if team is not None else ()), processes.memory_reading((os.getpid(),))]
 
     if metrics is not None and not is_child:
-        serve_operators(config.serve.metrics_address, metrics, readings, traffic.problem)
+        processes.serve_operators(config.serve.metrics_address, metrics, readings, traffic.problem)
     settings = uvicorn.Config(
         traffic,
         log_level="warning",
