@@ -30,7 +30,7 @@ from codeinfo.shells.http_views import (
     mark_spans,
     markdown_html,
     picture_of,
-    result_view,
+    result_lines,
     sentence_html,
     shown_citations,
     trend_chart,
@@ -291,10 +291,9 @@ def test_marks_keep_tags_and_entities_whole() -> None:
 
 def test_a_result_is_cut_to_the_lines_that_answer() -> None:
     text = "\n".join(("def a():", *(f"    x{n} = {n}" for n in range(9)), "    copyAccount(x)", "    return 1"))
-    view = result_view(Hit("/r", "a.py", 1, 12, text, 1, 1.0, 1), "copy accounts")
-    shown = [line for line in view.lines if not line.is_rest]
-    assert len(shown) == 4
-    assert view.rest == 8
+    lines = result_lines(Hit("/r", "a.py", 1, 12, text, 1, 1.0, 1), "copy accounts")
+    shown = [line for line in lines if not line.is_rest]
+    assert (len(shown), len(lines)) == (4, 12)
     assert any("<mark>copyAccount</mark>" in re.sub(r"</?span[^>]*>", "", line.html) for line in shown)
 
 

@@ -13,7 +13,6 @@ import resource
 import secrets
 import signal
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +64,7 @@ _FRESH_S = 1.0  # how long a check of the database is valid
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # a delay of the loop that is logged
 STUCK_SECONDS = 10.0  # a loop blocked for this long has the stacks of all threads dumped to stderr
+STDERR = 2  # the descriptor
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -281,27 +281,16 @@ async def watch_loop(state: State) -> None:
     """Measure the delay of the event loop. Work runs in threads, so it is late only if one of them holds the
     interpreter."""
     loop = asyncio.get_running_loop()
-    # In a test stderr may have no descriptor, which faulthandler needs.
-    can_dump = _has_descriptor(sys.stderr)
     try:
         while True:
-            if can_dump:
-                faulthandler.dump_traceback_later(STUCK_SECONDS, repeat=False)
+            faulthandler.dump_traceback_later(STUCK_SECONDS, file=STDERR)
             before = loop.time()
             await asyncio.sleep(_LOOK_S)
             state.late_s = loop.time() - before - _LOOK_S
             if state.late_s > SLOW_SECONDS:
                 log.warning("the server did not answer anybody for %.1f s", state.late_s)
     finally:
-        if can_dump:
-            faulthandler.cancel_dump_traceback_later()
-
-
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        return isinstance(stream.fileno(), int)
-    except (OSError, ValueError, AttributeError):
-        return False
+        faulthandler.cancel_dump_traceback_later()
 
 
 # --- the application -----------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
+from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
     Call,
@@ -41,8 +43,6 @@ from codeinfo.serve.dispatch import (
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
 
-Handler = Callable[[State, Values, Call], Any]
-Streaming = Callable[[State, Values, Request], Awaitable[Response]]
 PREFIX = "/api/v1"
 LOG_PLACE = "the Health page's log"
 PING_SECONDS = 15
@@ -61,15 +61,15 @@ class TeamRoute(Route):
 
 
 class Api(Struct, frozen=True):
-    """A route of the API. `handler` runs in a thread and returns what becomes JSON; `stream` runs on the event loop
-    and makes the response itself. `reserved` routes describe the server and never queue behind other work."""
+    """A route of the API. `handler` gets the state, the arguments and the call, runs in a thread and returns what
+    becomes JSON; a coroutine function gets the HTTP request instead of a call, runs on the event loop and makes the
+    response, a stream, itself. `reserved` routes describe the server and never queue behind other work."""
 
     method: str
     path: str
     summary: str
+    handler: Callable[..., Any]
     inputs: tuple[Input, ...] = ()
-    handler: Handler | None = None
-    stream: Streaming | None = None
     result: type | None = None
     description: str = ""
     tag: str = "operations"
@@ -78,16 +78,18 @@ class Api(Struct, frozen=True):
     operation: str = ""  # the one it performs
     team: str = ""  # the scope it needs on a team's server, unless its operation says so
 
+    @property
+    def streams(self) -> bool:
+        return iscoroutinefunction(self.handler)
+
     def route(self) -> TeamRoute:
         async def answer(request: Request) -> Response:
             state, values = state_of(request), await self.arguments(request)
-            if self.stream is not None:
-                return await self.stream(state, values, request)
-            assert self.handler is not None
-            handler = self.handler
-            return json_response(
-                await state.dispatcher.run(lambda call: handler(state, values, call), reserved=self.reserved)
-            )
+            if self.streams:
+                stream: Response = await self.handler(state, values, request)
+                return stream
+            work = partial(self.handler, state, values)
+            return json_response(await state.dispatcher.run(work, reserved=self.reserved))
 
         scope = self.team or TEAM_OPERATIONS.get(self.operation, "")
         return TeamRoute(self.path, answer, self.method, scope, self.operation)
@@ -293,8 +295,8 @@ def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
 
 def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
     json_content = {"application/json": {"schema": result}}
-    content: dict[str, Any] = json_content if row.handler is not None or row.method == "POST" else {}
-    if row.stream is not None:
+    content: dict[str, Any] = json_content if row.method == "POST" or not row.streams else {}
+    if row.streams:
         content = {**content, "text/event-stream": {}}
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     described: dict[str, Any] = {
@@ -339,7 +341,7 @@ def _operation_route(one: Operation) -> Api:
 
     inputs, reflects = inputs_of(one.request), reflects_schema(one)
     shown: dict[str, Any] = {"result": one.result, "description": one.help, "operation": one.name}
-    return Api("POST", path_of(one), one.summary, inputs, perform, reflects=reflects, **shown)
+    return Api("POST", path_of(one), one.summary, perform, inputs, reflects=reflects, **shown)
 
 
 # --- the contract --------------------------------------------------------------------------------------------------
@@ -367,7 +369,7 @@ def _renamed_route(
         return shape(state.dispatcher.perform(one, asked, call)[0])
 
     shown = {"description": one.help, "tag": "contract", **more}
-    return Api(method, path, one.summary, inputs, perform, operation=name, **shown)
+    return Api(method, path, one.summary, perform, inputs, operation=name, **shown)
 
 
 def _health(state: State, values: Values, call: Call) -> Any:
@@ -392,23 +394,23 @@ CONTRACT = (
     _renamed_route("POST", "/tools/ast-call-graph", "calls"),
     _renamed_route("POST", "/tools/ast-module-imports", "imports"),
     _renamed_route("GET", "/tools/ingested-repos", "projects", result=ProjectsResult),
-    _contract("GET", "/health", "Whether the server works, and what `doctor` says.", handler=_health, reserved=True),
+    _contract("GET", "/health", "Whether the server works, and what `doctor` says.", _health, reserved=True),
     _contract(
         "GET",
         "/version",
         "The version.",
-        handler=lambda state, values, call: {"name": "codeinfo", "version": __version__},
+        lambda state, values, call: {"name": "codeinfo", "version": __version__},
         reserved=True,
     ),
     _contract(
         "GET",
         "/logs",
         "Recent log lines, the latest first.",
+        lambda state, values, call: {"lines": state.logs.since(values["level"], values["limit"])},
         (
             Input("level", "At least this serious.", default="INFO", choices=LEVELS),
             Input("limit", "At most this many lines.", "int", 200, minimum=1, maximum=1000),
         ),
-        lambda state, values, call: {"lines": state.logs.since(values["level"], values["limit"])},
         reserved=True,
     ),
 )
@@ -446,64 +448,64 @@ INGEST = (
         "POST",
         "/ingest/start",
         "Queue a folder to be indexed.",
-        (_FOLDER, _FULL),
         lambda state, values, call: state.add_project(values["path"], full=values["full"]),
+        (_FOLDER, _FULL),
         result=IngestRun,
     ),
     _ingest(
         "POST",
         "/ingest/reembed",
         "Queue a project to be brought up to date.",
-        (_ROOT, _FULL),
         lambda state, values, call: state.refresh_project(values["root"], full=values["full"]),
+        (_ROOT, _FULL),
         result=IngestRun,
     ),
     _ingest(
         "POST",
         "/ingest/cancel",
         "Cancel a run that is queued or running.",
-        (Input("runId", "The run.", required=True),),
         lambda state, values, call: state.ingest.cancel(values["runId"]),
+        (Input("runId", "The run.", required=True),),
         result=IngestRun,
     ),
     _ingest(
         "POST",
         "/ingest/remove",
         "Delete a project's index.",
-        (_ROOT,),
         lambda state, values, call: state.remove_project(values["root"]),
+        (_ROOT,),
         result=ClearReport,
     ),
     _ingest(
         "GET",
         "/ingest/status",
         "The runs: running, queued and finished.",
-        handler=lambda state, values, call: state.ingest.status(),
+        lambda state, values, call: state.ingest.status(),
         result=IngestStatus,
     ),
     _ingest(
         "GET",
         "/ingest/status/{run_id}",
         "One run.",
-        handler=lambda state, values, call: state.ingest.run(values["run_id"]),
+        lambda state, values, call: state.ingest.run(values["run_id"]),
         result=IngestRun,
     ),
     _ingest(
         "GET",
         "/ingest/roots",
         "The indexed projects.",
-        handler=lambda state, values, call: ProjectsResult(state.projects.known()),
+        lambda state, values, call: ProjectsResult(state.projects.known()),
         result=ProjectsResult,
     ),
-    _ingest("GET", "/ingest/models", "The embedding model that new indexes get.", handler=_embedding_models),
+    _ingest("GET", "/ingest/models", "The embedding model that new indexes get.", _embedding_models),
     _ingest(
         "GET",
         "/ingest/dirs",
         "Folders below a folder, within those that may be added.",
-        (Input("path", "The folder; those that may be added unless named."),),
         lambda state, values, call: state.folders_below(values.get("path", "")),
+        (Input("path", "The folder; those that may be added unless named."),),
     ),
-    _ingest("GET", "/ingest/events", "The queue whenever it changes, as server-sent events.", stream=_queue_events),
+    _ingest("GET", "/ingest/events", "The queue whenever it changes, as server-sent events.", _queue_events),
 )
 
 
@@ -535,15 +537,15 @@ def ask_request(state: State, values: Values) -> answers.AskRequest:
     return answers.AskRequest(values["message"], roots, **continuation(values))
 
 
-def agent_request(state: State, name: str, values: Values) -> answers.AgentRunRequest:
-    profile = state.engine.answers.agent(name)
-    if values.get("command"):
-        profile.command(values["command"])
-    elif not values.get("instruction", "").strip():
+def agent_request(state: State, values: Values) -> answers.AgentRunRequest:
+    profile = state.engine.answers.agent(values["name"])
+    instruction, command = values.get("instruction", ""), values.get("command", "")
+    if command:
+        profile.command(command)
+    elif not instruction.strip():
         raise UsageError("the instruction is empty", next_step="Say what the agent should do")
     root = state.projects.root_of(values.get("working_folder", ""))
-    instruction, command = values.get("instruction", ""), values.get("command", "")
-    return answers.AgentRunRequest(name, instruction, root, command, **continuation(values))
+    return answers.AgentRunRequest(values["name"], instruction, root, command, **continuation(values))
 
 
 def continuation(values: Values) -> dict[str, Any]:
@@ -553,22 +555,20 @@ def continuation(values: Values) -> dict[str, Any]:
 
 
 async def _chat(state: State, values: Values, request: Request) -> Response:
-    return await _reply(
-        await state.dispatcher.run(lambda call: state.runs.start(ask_request(state, values))), values["stream"]
-    )
+    return await _reply(state, values, ask_request)
 
 
 async def _run_agent(state: State, values: Values, request: Request) -> Response:
-    asked = partial(agent_request, state, values["name"], values)
-    return await _reply(await state.dispatcher.run(lambda call: state.runs.start(asked())), values["stream"])
+    return await _reply(state, values, agent_request)
 
 
-async def _reply(run: AnswerRun, stream: bool) -> Response:
+async def _reply(state: State, values: Values, question: Callable[[State, Values], AnyQuestion]) -> Response:
     """A failure before the first word is a status; later ones are events."""
+    run = await state.dispatcher.run(lambda call: state.runs.start(question(state, values)))
     async for _, event in run.follow():
         if event.kind == "error" and run.error is not None:
             raise run.error
-        if stream:
+        if values["stream"]:
             return EventSourceResponse(_run_events(run, 0), ping=PING_SECONDS)
     return json_response(_run_result(run))
 
@@ -621,19 +621,17 @@ _CHAT_NAMES = {"agent": ("agentName",), "id": ("identity",), "ids": ("conversati
 _conversation_route = partial(_renamed_route, names=_CHAT_NAMES, tag="chat")
 _chat_route = partial(Api, tag="chat")
 CHAT = (
-    _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", CHAT_INPUTS, stream=_chat, team=WRITE),
-    _chat_route(
-        "POST", "/agents/{name}/run", "Have an agent do something with a project.", AGENT_INPUTS, stream=_run_agent
-    ),
-    _chat_route("GET", "/chat/models", "Chat endpoints and their models.", handler=_models, team=READ),
+    _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", _chat, CHAT_INPUTS, team=WRITE),
+    _chat_route("POST", "/agents/{name}/run", "Have an agent do something with a project.", _run_agent, AGENT_INPUTS),
+    _chat_route("GET", "/chat/models", "Chat endpoints and their models.", _models, team=READ),
     _chat_route(
         "GET",
         "/chat/runs/{run_id}/events",
         "The events of a run, from the first or after Last-Event-ID.",
-        stream=_events,
+        _events,
         team=READ,
     ),
-    _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", handler=_stop, team=WRITE),
+    _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", _stop, team=WRITE),
     _conversation_route("GET", "/agents", "agents list"),
     _conversation_route("GET", "/conversations", "conversations list"),
     _conversation_route("GET", "/conversations/{identity}", "conversations show", shape=_with_timing),

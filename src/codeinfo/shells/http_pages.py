@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,8 @@ from codeinfo.shells.http_views import (
     code_lines,
     facets_of,
     folder_facets,
-    group_matches,
     page,
     picture_of,
-    result_view,
 )
 
 FOUND = 100  # results per search, counted by the facets
@@ -105,7 +104,6 @@ def _search_results(visit: Visit) -> str:
         values |= {
             "result": found,
             "has_trends": not hint,
-            "views": [result_view(hit, query) for hit in found.hits],
             "facets": facets_of(every.hits, asked),
             "total": len(every.hits),
             "is_all": len(every.hits) < FOUND,
@@ -118,7 +116,7 @@ def _search_results(visit: Visit) -> str:
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
     """Every matching line, by file, one page of files."""
     found = visit.state.engine.grep(request, visit.call.progress)
-    files = group_matches(found.matches)
+    files = [list(own) for _, own in groupby(found.matches, key=lambda match: (match.root, match.path))]
     return {
         "found": found,
         "files": files[start:end],
@@ -610,7 +608,7 @@ async def _start(request: Request) -> Response:
 def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
     if agent:
         check_offered("agents run")
-        return state.runs.start(http_api.agent_request(state, agent, check(http_api.AGENT_INPUTS, given)))
+        return state.runs.start(http_api.agent_request(state, check(http_api.AGENT_INPUTS, given) | {"name": agent}))
     values = check(http_api.CHAT_INPUTS, given)
     scope = next(iter(values.get("projects", ())), "")
     if scope.startswith(DOCUMENTS):

@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
@@ -265,54 +264,30 @@ class ResultLine(Struct, frozen=True):
     number: int
     html: Markup
     is_rest: bool  # shown once the result is expanded
+    around: str = ""  # the definition around a match, if it differs from that of the last
 
 
-class ResultView(Struct, frozen=True):
-    hit: Hit
-    lines: tuple[ResultLine, ...]
-    rest: int  # lines that are not shown at first
-
-
-def result_view(hit: Hit, query: str) -> ResultView:
-    """A result with its text coloured, the query's words marked, and cut to the lines with most of them."""
+def result_lines(hit: Hit, query: str) -> list[ResultLine]:
+    """The text of a result, coloured, the query's words marked; the lines with most of them are shown at first."""
     words = query_words(query)
     plain = hit.text.split("\n") if hit.text else []
     shown = clip(plain, words)
-    lines = tuple(
+    return [
         ResultLine(hit.text_line + at, mark_spans(html, word_spans(plain[at], words)), at not in shown)
         for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())
-    )
-    return ResultView(hit, lines, len(plain) - len(shown))
-
-
-class MatchedFile(Struct, frozen=True):
-    """The matching lines of one file, the first few of them shown."""
-
-    root: str
-    path: str
-    lines: tuple[tuple[ResultLine, str], ...]  # each with its definition, if it differs from the last
-    rest: int
-
-
-def group_matches(matches: Sequence[Match]) -> list[MatchedFile]:
-    """Matching lines by file, coloured, with the matches marked."""
-    return [
-        _view_matches(root, path, list(own))
-        for (root, path), own in groupby(matches, key=lambda match: (match.root, match.path))
     ]
 
 
-def _view_matches(root: str, path: str, own: list[Match]) -> MatchedFile:
-    coloured = code_lines("\n".join(match.text for match in own), path)
-    lines, symbol = [], ""
-    for at, (match, html) in enumerate(zip(own, coloured, strict=True)):
-        start = match.column - 1
+def match_lines(matches: Sequence[Match]) -> list[ResultLine]:
+    """The matching lines of one file, coloured, with the matches marked; the first few are shown at first."""
+    lines = []
+    for at, html in enumerate(code_lines("\n".join(match.text for match in matches), matches[0].path)):
+        match, start = matches[at], matches[at].column - 1
         is_whole = not match.text.startswith("…") and start + match.length <= len(match.text)
         spans = [(start, start + match.length)] if is_whole else []
-        around = match.symbol if match.symbol != symbol else ""
-        symbol = match.symbol
-        lines.append((ResultLine(match.line, mark_spans(html, spans), at > CLIPPED_LINES), around))
-    return MatchedFile(root, path, tuple(lines), max(0, len(own) - CLIPPED_LINES - 1))
+        around = match.symbol if at == 0 or match.symbol != matches[at - 1].symbol else ""
+        lines.append(ResultLine(match.line, mark_spans(html, spans), at > CLIPPED_LINES, around))
+    return lines
 
 
 def clip(lines: Sequence[str], words: set[str]) -> range:
@@ -613,5 +588,6 @@ ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
     "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
     "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
-    "curve": curve, "closes_cycle": closes_cycle, "property_schema": property_schema, "version": __version__,
+    "result_lines": result_lines, "match_lines": match_lines, "curve": curve, "closes_cycle": closes_cycle,
+    "property_schema": property_schema, "version": __version__,
 }  # fmt: skip
