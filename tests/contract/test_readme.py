@@ -138,7 +138,7 @@ def test_the_demo_shows_its_sample_and_nothing_else() -> None:
         [sys.executable, "examples/demo.py"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert "orders/payment.py" in done.stdout
-    assert "shells" not in done.stdout
+    assert "codeinfo/shells" not in done.stdout  # files of the repository itself
     assert "node_modules/left-pad/index.js" in done.stdout
 
 

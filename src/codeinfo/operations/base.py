@@ -194,11 +194,8 @@ def field_naming(what: str, request: type) -> str:
 
 def rename_inputs(items: Iterable[Input], names: Mapping[str, tuple[str, ...]]) -> dict[str, Input]:
     """Arguments for the fields of a request: of a field's `names` the first is shown, the others are accepted."""
-    return {item.name: _rename(item, *names.get(item.name, (item.name,))) for item in items}
-
-
-def _rename(item: Input, shown: str, *aliases: str) -> Input:
-    return replace(item, name=shown, aliases=aliases)
+    named = ((item, names.get(item.name, (item.name,))) for item in items)
+    return {item.name: replace(item, name=known[0], aliases=known[1:]) for item, known in named}
 
 
 def skipped_something(response: Any) -> bool:

@@ -157,8 +157,9 @@ LIVE: dict[type, Callable[[Any, Any, Output], None]] = {
 
 
 def command(operation: Operation) -> click.Command:
-    fields = {item.name: item for item in inputs_of(operation.request)}
-    params = [_parameter(item) for item in fields.values()]
+    fields = inputs_of(operation.request)
+    described = [f"{_argument_name(item)}: {item.help}" for item in fields if item.argument]
+    params = [_parameter(item) for item in fields]
     if field_naming(PROJECT, operation.request) in PLACES:
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
@@ -175,7 +176,7 @@ def command(operation: Operation) -> click.Command:
         operation.name.split()[-1],
         params=[*params, *common_options()],
         callback=partial(_perform, operation),
-        help=_help(operation),
+        help="\n\n".join(filter(None, (operation.summary, operation.help, *described))),
         short_help=operation.summary,
     )
 
@@ -186,11 +187,6 @@ def common_options() -> list[click.Parameter]:
         click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
         click.Option(["--debug"], is_flag=True, help="Show a traceback when something fails."),
     ]
-
-
-def _help(operation: Operation) -> str:
-    arguments = [f"{_argument_name(item)}: {item.help}" for item in inputs_of(operation.request) if item.argument]
-    return "\n\n".join(part for part in (operation.summary, operation.help, *arguments) if part)
 
 
 def _argument_name(item: Input) -> str:
@@ -706,7 +702,12 @@ def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
 
 
 def main() -> NoReturn:
-    code = run(sys.argv[1:]) if prepare_streams() else _fail(_no_stdout(), set(sys.argv[1:]))
+    if prepare_streams():
+        code = run(sys.argv[1:])
+    else:
+        step = "Redirect it to a file, or to /dev/null if the result does not matter"
+        closed = UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
+        code = _fail(closed, set(sys.argv[1:]))
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -735,11 +736,6 @@ def prepare_streams() -> bool:
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
     return has_output
-
-
-def _no_stdout() -> UsageError:
-    step = "Redirect it to a file, or to /dev/null if the result does not matter"
-    return UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
 
 
 def run(argv: Sequence[str]) -> int:

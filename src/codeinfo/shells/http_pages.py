@@ -22,7 +22,7 @@ from codeinfo.operations import documents as docs
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, strip_quotes
-from codeinfo.serve.dispatch import Values, check, check_length, file_within
+from codeinfo.serve.dispatch import Values, check, check_length
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
 from codeinfo.shells import http_api
@@ -207,8 +207,7 @@ def _index_again(visit: Visit) -> str:
 
 def _panel(visit: Visit) -> str:
     """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
-    state, asked, root = visit.state, visit.given, visit.root
-    path = file_within(root, asked.get("path", ""))
+    state, asked, root, path = visit.state, visit.given, visit.root, visit.path
     start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
     symbol = asked.get("symbol", "")[:200]
     importers = code_requests.ImportsRequest(path, LISTED, root, refresh=False)
@@ -271,17 +270,15 @@ def _uses(state: State, root: str, name: str, limit: int) -> code_requests.Refer
 
 def _file_frame(visit: Visit) -> str:
     """The page around a file's lines, with its outline; the lines load after it."""
-    state, asked, root = visit.state, visit.given, visit.root
-    path = file_within(root, asked.get("path", ""))
+    state, root, path = visit.state, visit.root, visit.path
     wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
     symbols = _or_none(lambda: state.engine.code.symbols(wanted))
     return visit.render("file.html", root=root, path=path, symbols=symbols)
 
 
 def _file_lines(visit: Visit) -> str:
-    state, asked, root = visit.state, visit.given, visit.root
-    path = file_within(root, asked.get("path", ""))
-    text = state.engine.answers.read_whole(root, path)
+    path = visit.path
+    text = visit.state.engine.answers.read_whole(visit.root, path)
     return visit.render("file_lines.html", path=path, lines=code_lines(text, path))
 
 

@@ -39,7 +39,7 @@ from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import apply_policy
-from codeinfo.serve.dispatch import Call, check_length, property_schema
+from codeinfo.serve.dispatch import Call, check_length, file_within, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
@@ -53,14 +53,15 @@ _PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
 _QUOTED = re.compile(r"\[\d+\] (?:\S*/)?([^\s/]+):\d+(?:-\d+)?$")
-_TAGS = frozenset(
-    "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
+_TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul"
+_CLEANER = nh3.Cleaner(
+    tags=set(_TAGS.split()),
+    attributes={"a": {"href", "title", "class", "hx-get", "hx-target"}}
+    | {tag: {"class"} for tag in ("span", "pre", "code")},
+    url_schemes={"http", "https"},
+    link_rel="noopener noreferrer nofollow",
 )
-_CLASSED = {"class"}
 _FORMATTER = HtmlFormatter(nowrap=True)
-_ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
-    ("span", "pre", "code"), _CLASSED
-)
 
 
 # --- code ----------------------------------------------------------------------------------------------------------
@@ -133,16 +134,7 @@ def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> 
             token.info = place[1]  # a passage is coloured like the file it is quoted from
         if token.children:
             token.children = [part for child in token.children for part in _with_citations(child, link)]
-    html = _PARSER.renderer.render(tokens, _PARSER.options, {})
-    return Markup(
-        nh3.clean(
-            html,
-            tags=set(_TAGS),
-            attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
-            url_schemes={"http", "https"},
-            link_rel="noopener noreferrer nofollow",
-        )
-    )
+    return Markup(_CLEANER.clean(_PARSER.renderer.render(tokens, _PARSER.options, {})))
 
 
 def _emphasis(state: StateInline, silent: bool) -> bool:
@@ -470,6 +462,11 @@ class Visit(Struct):
     def root(self) -> str:
         """The page's project."""
         return self.state.projects.root_of(self.given.get("project", ""))
+
+    @property
+    def path(self) -> str:
+        """The page's file, relative to its project."""
+        return file_within(self.root, self.given.get("path", ""))
 
     @property
     def query(self) -> str:

@@ -94,7 +94,11 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
     if trace:
         render_trace(answer, out)
     if answer.usage.calls:
-        _statistics(answer, out)
+        from codeinfo.answers.write import stats_block
+
+        out.line()
+        for line in stats_block(answer.usage, answer.took_ms).split("\n"):
+            out.line((line, "dim"))
     if answer.conversation_id:
         out.line((f"conversation {answer.conversation_id}", "dim"))
 
@@ -103,14 +107,6 @@ def _source(one: answers.Citation) -> tuple[Span, ...]:
     place = near_path(one.opens) if one.opens else near_lines(one)
     problem = one.problem and f"unverified: {one.problem}"
     return (f"[{one.number}]", "dim"), (place, "cyan"), (one.section, "magenta"), (problem, "yellow")
-
-
-def _statistics(answer: answers.Answer, out: Output) -> None:
-    from codeinfo.answers.write import stats_block
-
-    out.line()
-    for line in stats_block(answer.usage, answer.took_ms).split("\n"):
-        out.line((line, "dim"))
 
 
 def render_trace(answer: answers.Answer, out: Output) -> None:
@@ -244,10 +240,12 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
         out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
         counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
         out.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))
-        if report.dry_run:
-            _paths("+", plan.added, out)
-            _paths("~", plan.changed, out)
-            _paths("-", plan.removed, out)
+        signs = (("+", plan.added), ("~", plan.changed), ("-", plan.removed))
+        for sign, paths in signs if report.dry_run else ():
+            for path in paths[:PATHS_SHOWN]:
+                out.line(f"  {sign} {path}")
+            if len(paths) > PATHS_SHOWN:
+                out.line(f"  {sign} and {len(paths) - PATHS_SHOWN} more")
         for skip in report.skipped:
             if skip.matters:
                 out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
@@ -257,13 +255,6 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
 
 def _size(documents: int, passages: int) -> str:
     return f"{quantity(documents, 'document')}, {quantity(passages, 'passage')}"
-
-
-def _paths(sign: str, paths: tuple[str, ...], out: Output) -> None:
-    for path in paths[:PATHS_SHOWN]:
-        out.line(f"  {sign} {path}")
-    if len(paths) > PATHS_SHOWN:
-        out.line(f"  {sign} and {len(paths) - PATHS_SHOWN} more")
 
 
 @render.register
