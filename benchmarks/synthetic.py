@@ -21,7 +21,7 @@ import numpy as np
 from codeinfo.models.builtin import MODEL, read_safetensors
 from codeinfo.store.database import Block, _block_checksum, chunk_id
 from codeinfo.store.layout import IndexFolder
-from codeinfo.store.segments import dequantize, map_vectors, quantize, rows_checksum, write_vectors
+from codeinfo.store.segments import VectorRows, dequantize, quantize, rows_checksum, write_vectors
 
 VOCABULARY = 6000
 COMPOUND = 0.5  # of the identifiers, made of two words
@@ -105,7 +105,7 @@ def copy_index(cache: Path, source: Path, target: Path, copy: int, rounds: int =
                 _add_rows(db, round_, step, blocks, paths)
             for segment, count, owners, lengths, vector_file, dimension in segments:
                 vectors = write_vectors(
-                    folder, _moved(map_vectors(build / vector_file, count, dimension), copy + round_)
+                    folder, _moved(VectorRows(build / vector_file, count, dimension).all(), copy + round_)
                 )
                 file_ids = (np.frombuffer(owners, np.int32) + np.int32(round_ * step)).tobytes()
                 checksum = rows_checksum(file_ids, lengths)

@@ -69,5 +69,6 @@ def _vectors(arrays: Arrays) -> NDArray[np.int8]:
     for segment in (segment for segment in arrays.segments if segment.live_rows):
         if segment.vectors is None:
             return np.zeros((len(arrays.row_file), 0), np.int8)
-        blocks.append(segment.vectors if segment.row_map is None else segment.vectors[segment.row_map >= 0])
+        every = segment.vectors.all()
+        blocks.append(every if segment.row_map is None else every[segment.row_map >= 0])
     return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.int8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,34 @@ def test_signs_and_some_rows_are_those_of_all(
     assert some.tolist() == pytest.approx(every[wanted].tolist(), rel=1e-5)
     assert signs.tolist() == ((kept >= 0) != (asked >= 0)).sum(axis=1).tolist()
     store.verify()
+
+
+@pytest.mark.parametrize("across", [1, 4, 100])
+def test_rows_of_a_very_large_index_are_read_without_mapping_its_vectors(
+    across: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "_READ_ACROSS", across)
+    vectors = np.random.default_rng(across).normal(size=(60, 8)).astype(np.float32)
+    store = stored(tmp_path / "index", vectors[:40])
+    store.apply([text_file("b.txt", vectors[40:])], (), ())
+    wanted, query = np.array([3, 4, 8, 41, 59, 20, 20, 0], np.int32), np.ones(8, np.float32)
+    with store.snapshot() as view:
+        mapped, products = view.vectors(wanted), view.cosines(query, wanted)
+    store.close()
+    monkeypatch.setattr(snapshot, "_MAPPED_ROWS", 59)
+    with SqliteStore(store.folder, "main", recipe="test").snapshot() as view:
+        assert view.vectors(wanted).tolist() == mapped.tolist()
+        assert view.vectors([]).size == 0
+        found = view.cosines(query, wanted)
+        assert found is not None
+        assert products is not None
+        assert found.tolist() == products.tolist()
+        mapped_files = Path("/proc/self/maps").read_text()
+        assert not any(path.name in mapped_files for path in store.folder.glob("vectors-*"))
+        for path in store.folder.glob("vectors-*"):  # one that is cut off meanwhile is damage, not the end of a server
+            os.truncate(path, 100)
+        with pytest.raises(Damage, match="too short"):
+            view.vectors(wanted)
 
 
 def test_a_fingerprint_is_that_of_the_file_wherever_it_lies(tmp_path: Path) -> None:

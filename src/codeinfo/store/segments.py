@@ -9,8 +9,10 @@ term are in one list, so that a query reads one list per term.
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -351,6 +353,7 @@ NO_VECTORS = VectorFile("", 0, 0)
 
 
 _PACKED_AT_ONCE = 8192
+_READ_ACROSS = 8  # rows: reading so many for nothing takes less time than another call
 SIGNS_FROM = 8192  # rows: the signs of fewer are packed as fast as they are read
 
 
@@ -405,17 +408,54 @@ def write_vectors(folder: Path, blocks: Iterable[NDArray[np.int8]]) -> VectorFil
     return VectorFile(name, blocks[0].shape[1] - SCALE_BYTES, checksum)
 
 
-def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.int8]:
-    """A vector file as an array on the page cache, in the form of `quantize`; a file of the wrong size is damage, never
-    read past its end."""
-    if not rows:
-        return np.zeros((0, dimension + SCALE_BYTES), np.int8)
-    check_vector_file(path, rows, dimension)
-    try:
-        # A plain view: numpy's class for mapped files runs Python code on every access to a row.
-        return np.memmap(path, np.int8, "r", shape=(rows, dimension + SCALE_BYTES)).view(np.ndarray)
-    except FileNotFoundError as error:
-        raise VectorsGone(f"{path.name} is missing") from error
+class VectorRows:
+    """A vector file in the form of `quantize`. It stays readable after it was deleted; a file of the wrong size is
+    damage, never read past its end.
+
+    Usually it is mapped. From a very large index rows are read instead: the system maps the pages around each row as
+    well, and what is mapped counts as memory of the process from then on.
+    """
+
+    def __init__(self, path: Path, rows: int, dimension: int, *, mapped: bool = True) -> None:
+        self.shape = rows, dimension
+        self._name = path.name
+        self._mapped: NDArray[np.int8] | None = None
+        if not rows:
+            self._mapped = np.zeros((0, dimension + SCALE_BYTES), np.int8)
+            return
+        check_vector_file(path, rows, dimension)
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise VectorsGone(f"{path.name} is missing") from error
+        close = weakref.finalize(self, os.close, self._file)
+        if mapped:
+            self.all()
+            close()
+
+    def all(self) -> NDArray[np.int8]:
+        if self._mapped is None:
+            # Not numpy's class for mapped files, which runs Python code on every access to a row.
+            mapped = mmap.mmap(self._file, vector_bytes(*self.shape), access=mmap.ACCESS_READ)
+            self._mapped = np.frombuffer(mapped, np.int8).reshape(self.shape[0], -1)
+        return self._mapped
+
+    def take(self, rows: NDArray[np.integer]) -> NDArray[np.int8]:
+        if self._mapped is not None:
+            return self._mapped.take(rows, axis=0)
+        rows, width = rows.astype(np.int64, copy=False), self.shape[1] + SCALE_BYTES
+        gaps = np.diff(rows, prepend=rows[:1] - _READ_ACROSS - 1)
+        starts = ((gaps < 1) | (gaps > _READ_ACROSS)).nonzero()[0]
+        counts = np.diff(starts, append=len(rows))
+        firsts = rows[starts]
+        lengths = rows[starts + counts - 1] + 1 - firsts
+        spans = zip((lengths * width).tolist(), (firsts * width).tolist(), strict=True)
+        data = b"".join([os.pread(self._file, length, start) for length, start in spans])
+        if len(data) != lengths.sum() * width:
+            raise Damage(f"{self._name} is too short")
+        places = rows + (lengths.cumsum() - lengths - firsts).repeat(counts)
+        found: NDArray[np.int8] = np.frombuffer(data, np.int8).reshape(-1, width).take(places, axis=0)
+        return found
 
 
 def check_vectors(block: NDArray[np.int8], name: str, checksum: int) -> None:
@@ -585,7 +625,7 @@ class Merge(Struct, frozen=True):
             if not vector_file:
                 return []
             row_map = self.maps[segment]
-            block = map_vectors(folder / vector_file, count, dimension)
+            block = VectorRows(folder / vector_file, count, dimension).all()
             check_vectors(block, vector_file, checksum)  # the merged file gets a new checksum, which would hide damage
             parts.append(block if row_map is None else block[row_map >= 0])
         return parts

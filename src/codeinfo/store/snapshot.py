@@ -38,6 +38,7 @@ from codeinfo.store.database import (
     read_extents,
 )
 from codeinfo.store.segments import (
+    VectorRows,
     check_vectors,
     count_rows,
     decode_lists,
@@ -45,7 +46,6 @@ from codeinfo.store.segments import (
     dequantize,
     live_row_map,
     load_signs,
-    map_vectors,
     numbers_of,
     pack_signs,
     places_among,
@@ -57,6 +57,7 @@ from codeinfo.store.segments import (
 
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
+_MAPPED_ROWS = 500_000  # 130 MB of vectors
 _MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, without a pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
@@ -68,7 +69,7 @@ class Segment(Struct, frozen=True):
     first_row: int
     live_rows: int
     row_map: NDArray[np.int32] | None
-    vectors: NDArray[np.int8] | None  # as `quantize` returns them
+    vectors: VectorRows | None
     vector_file: Path
 
 
@@ -120,6 +121,7 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
     lengths: list[NDArray[np.float32]] = []
     segments: list[Segment] = []
     first_row = 0
+    mapped = one(db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
     query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
     for segment_id, count, owners, sizes, checksum, vector_file, dimension in db.execute(query):
         if rows_checksum(owners, sizes) != checksum:
@@ -129,7 +131,7 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
         alive = slice(None) if row_map is None else row_map >= 0
         row_files.append(places[alive])
         lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
-        vectors = map_vectors(folder / vector_file, count, dimension) if vector_file else None
+        vectors = VectorRows(folder / vector_file, count, dimension, mapped=mapped) if vector_file else None
         segments.append(Segment(segment_id, first_row, len(row_files[-1]), row_map, vectors, folder / vector_file))
         first_row += len(row_files[-1])
     row_file = np.concatenate(row_files) if row_files else np.zeros(0, np.int32)
@@ -167,7 +169,7 @@ class StoredVectors:
         self._places = {segment: self._places.get(segment) or _Places.of(db, segment) for segment in listed}
         for segment, (count, vector_file, dimension) in listed.items():
             if (rows := self._places[segment].rows(file_id)) is not None:
-                found = dequantize(map_vectors(self._folder / vector_file, count, dimension)[rows])
+                found = dequantize(VectorRows(self._folder / vector_file, count, dimension).take(rows))
                 with np.errstate(invalid="ignore", over="ignore"):
                     lengths = np.linalg.norm(found, axis=1)
                 if _first_beyond(lengths, _LONGEST) is not None:
@@ -191,10 +193,10 @@ class _Places(NamedTuple):
         order = owners[starts].argsort()
         return cls(owners[starts][order], starts[order], np.append(starts[1:], len(owners))[order])
 
-    def rows(self, file_id: int) -> slice | None:
+    def rows(self, file_id: int) -> NDArray[np.intp] | None:
         at = self.files.searchsorted(file_id)
         is_here = at < len(self.files) and self.files[at] == file_id
-        return slice(self.starts[at], self.ends[at]) if is_here else None
+        return np.arange(self.starts[at], self.ends[at]) if is_here else None
 
 
 def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
@@ -268,7 +270,7 @@ class SqliteSnapshot:
                 products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
-                    _multiply_rows(vectors.take(stored[some], axis=0), query, products[some])
+                    _multiply_rows(vectors.take(stored[some]), query, products[some])
                 result[places] = products
             self._check_products(result, query, rows)
             return result
@@ -278,10 +280,10 @@ class SqliteSnapshot:
                 continue
             own = result[segment.first_row : segment.first_row + segment.live_rows]
             if segment.row_map is None:
-                _multiply(segment.vectors, query, own)
+                _multiply(segment.vectors.all(), query, own)
             else:
-                every = np.empty(len(segment.vectors), np.float32)
-                _multiply(segment.vectors, query, every)
+                every = np.empty(segment.vectors.shape[0], np.float32)
+                _multiply(segment.vectors.all(), query, every)
                 own[:] = every[segment.row_map >= 0]
         self._check_products(result, query)
         return result
@@ -323,7 +325,7 @@ class SqliteSnapshot:
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         located = self._locate_rows(np.asarray(rows, np.int64))
-        pieces = [(places, dequantize(vectors[own])) for places, vectors, own in located]
+        pieces = [(places, dequantize(vectors.take(own))) for places, vectors, own in located]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
         for places, found in pieces:
             result[places] = found
@@ -331,7 +333,7 @@ class SqliteSnapshot:
 
     def _locate_rows(
         self, rows: NDArray[np.integer]
-    ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.int8], NDArray[np.integer]]]:
+    ) -> Iterator[tuple[slice | NDArray[np.intp], VectorRows, NDArray[np.integer]]]:
         """For each segment that has some of `rows`: their positions in that, its vectors, and which of those they
         are."""
         segments = self._arrays.segments
@@ -422,7 +424,7 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
     packed = []
     for segment in segments:
         if segment.vectors is not None and segment.live_rows:
-            own = read_signs(segment.vector_file, *numbers_of(segment.vectors).shape)
+            own = read_signs(segment.vector_file, *segment.vectors.shape)
             packed.append(own if segment.row_map is None else own[:, segment.row_map >= 0])
     return packed[0] if len(packed) == 1 else np.concatenate(packed, axis=1)
 
@@ -516,7 +518,7 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
         if rows_checksum(owners, lengths) != checksum or len(owners) != count * 4:
             raise Damage(f"segment {segment} fails its checksum")
         if name:
-            check_vectors(map_vectors(folder / name, count, dimension), name, vector_checksum)
+            check_vectors(VectorRows(folder / name, count, dimension).all(), name, vector_checksum)
             sound = load_signs(folder / name, count, dimension)
             if not np.array_equal(read_signs(folder / name, count, dimension), sound):
                 raise Damage(f"the signs in {name} are not those of its vectors")
