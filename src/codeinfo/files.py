@@ -174,10 +174,6 @@ _SYSTEM_FOLDERS = frozenset(
 )
 
 
-def check_root(root: str | os.PathLike[str]) -> Path:
-    return Path(resolve_root(root))
-
-
 def resolve_existing(path: str | os.PathLike[str]) -> str:
     """A path without links and dots; "" is the current folder."""
     try:

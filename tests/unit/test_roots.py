@@ -10,7 +10,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import RootRefused, UsageError
-from codeinfo.files import check_root
+from codeinfo.files import resolve_root
 
 
 def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,17 +22,17 @@ def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     subprocess.run(["git", "init", "-q", "--bare", bare], check=True)
     for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr"), tmp_path / "work" / ".git", bare):
         with pytest.raises(RootRefused):
-            check_root(refused)
+            resolve_root(refused)
     (tmp_path / "file.py").write_text("x = 1\n")
     for unusable in (tmp_path / "nowhere", tmp_path / "file.py"):
         with pytest.raises(UsageError) as raised:
-            check_root(unusable)
+            resolve_root(unusable)
         assert not isinstance(raised.value, RootRefused)
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(UsageError):
-        check_root(tmp_path / "loop")
+        resolve_root(tmp_path / "loop")
     (home / "project").mkdir()
-    assert check_root(home / "project") == (home / "project").resolve()
+    assert resolve_root(home / "project") == str((home / "project").resolve())
 
 
 def test_a_path_that_leads_elsewhere_by_now_is_followed(tmp_path: Path) -> None:

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
-from codeinfo.answers.evidence import (
-    Found,
-    PassageFilter,
-    content_words,
-    extract,
-    list_graded,
-    search_text,
-    spellings,
-)
+from codeinfo.answers.evidence import Found, PassageFilter, content_words, extract, list_graded, search_text, spellings
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown

@@ -48,12 +48,12 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import (
-    check_root,
     open_private,
     private_folder,
     read_regular,
     read_user_file,
     replace_file,
+    resolve_root,
     wait_for_lock,
     write_private,
 )
@@ -218,7 +218,7 @@ class CollectionSource(Source, frozen=True):
 
     def _place(self) -> Path:
         if not self.collection.fetched:
-            return check_root(Path(self.collection.url))
+            return Path(resolve_root(self.collection.url))
         tree = find_fetched_tree(self.home)
         if tree is None:
             raise NotFound(

@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
@@ -74,6 +75,8 @@ Made = TypeVar("Made")
 class File(NamedTuple):
     path: str
     key: str  # of its signature: the content hash, or where and when it was found; "" while the file is changing
+    language: str
+    kind: str
     sha256: str = ""  # of the content known to the index
     file_id: int = 0  # in the index; 0 if it is not there
     clean: bool = False  # that content holds no secret
@@ -82,11 +85,11 @@ class File(NamedTuple):
 class Corpus:
     """The text files of a root, by path."""
 
-    def __init__(self, files: Sequence[File], languages: Sequence[str], kinds: Sequence[str], notes: list[str]) -> None:
+    def __init__(self, files: Sequence[File], notes: list[str]) -> None:
         self.files = files
         self.paths: Sequence[str] = [file.path for file in files]
-        self.languages = languages
-        self.kinds = kinds
+        self.languages: Sequence[str] = [file.language for file in files]
+        self.kinds: Sequence[str] = [file.kind for file in files]
         self.notes = notes
         self.signatures = literal.signatures_of(())
         self._derived: dict[Hashable, object] = {}
@@ -182,21 +185,13 @@ class GrepOperations:
         notes += place_notes
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
-            notes.insert(
-                0,
-                f"the first {shown:,} of {all_lines:,} lines are shown: raise the limit, or add filters",
-            )
+            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: raise the limit, or add filters")
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)
         return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)
 
     def _search(
-        self,
-        request: GrepRequest,
-        pattern: literal.Pattern,
-        scope: Scope,
-        again: bool,
-        progress: ProgressSink,
+        self, request: GrepRequest, pattern: literal.Pattern, scope: Scope, again: bool, progress: ProgressSink
     ) -> tuple[Found, list[str]]:
         found = Found(request)
         opened, notes = self._indexes.open_all(
@@ -289,7 +284,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     with code_facts(store) as facts:
         indexed = {file.file_id: file for file in facts.files()}
     left_out = {skip.path: skip.rule for skip in store.counts().skipped}
-    files: list[tuple[File, str, str]] = []
+    files: list[File] = []
     unindexed = 0
     rules = Counter[str]()
     for source in walked.files:
@@ -297,41 +292,37 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         rule = left_out.get(source.path, "")
         if row is None or row.size != source.size or row.mtime_ns not in (source.mtime_ns, 0):
             unindexed += 1
-            files.append(_unindexed(File(source.path, "")))
+            files.append(_unindexed(source.path, ""))
         elif rule and not contents.exact:
             rules["not-stored"] += 1
         elif rule and rule not in SEARCHED_RULES:
             rules[rule] += 1
         elif rule:
-            files.append(_unindexed(File(source.path, row.sha256, row.sha256)))
+            files.append(_unindexed(source.path, row.sha256, row.sha256))
         else:
             clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
             key = row.sha256 if row.mtime_ns or not contents.exact else ""  # 0: the file on disk may have changed
             sha256 = row.sha256 if contents.exact else ""
-            files.append((File(row.path, key, sha256, row.file_id, clean), row.language, row.kind))
+            files.append(File(row.path, key, row.language, row.kind, sha256, row.file_id, clean))
     for skip in walked.skipped:
-        if skip.rule in SEARCHED_RULES and (file := _skipped_file(contents, skip.path)):
-            files.append(_unindexed(file))
+        found = contents.find(skip.path) if skip.rule in SEARCHED_RULES else None
+        if found is not None and found.size <= MAX_BYTES:
+            files.append(_unindexed(skip.path, f"{skip.path}:{found.size}:{found.mtime_ns}"))
         else:
             rules["too-large" if skip.rule in SEARCHED_RULES else skip.rule] += 1
-    files.sort(key=lambda one: one[0].path)
+    files.sort(key=attrgetter("path"))
     notes = []
     if unindexed:
         notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
     named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
     if listed := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
         notes.append(NextStep(f"not searched: {listed}; ", to_run("why", "PATH"), " says why"))
-    return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
+    return Corpus(files, notes)
 
 
-def _unindexed(file: File) -> tuple[File, str, str]:
-    language = language_of(file.path)
-    return file, language.name if language else "text", kind_of(file.path, language).value
-
-
-def _skipped_file(contents: Files, path: str) -> File | None:
-    found = contents.find(path)
-    return File(path, f"{path}:{found.size}:{found.mtime_ns}") if found and found.size <= MAX_BYTES else None
+def _unindexed(path: str, key: str, sha256: str = "") -> File:
+    language = language_of(path)
+    return File(path, key, language.name if language else "text", kind_of(path, language), sha256)
 
 
 # --- one file --------------------------------------------------------------------------------------------------------

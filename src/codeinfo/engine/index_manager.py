@@ -570,13 +570,7 @@ class _Refresh(Struct, frozen=True):
         return outcome
 
     def _fresh(
-        self,
-        store: SqliteStore,
-        seen: Seen,
-        changes: Changes,
-        outcome: Outcome | None,
-        *,
-        rebuilt: bool = False,
+        self, store: SqliteStore, seen: Seen, changes: Changes, outcome: Outcome | None, *, rebuilt: bool = False
     ) -> Fresh:
         """`outcome` is the build's result, None if nothing was done."""
         index = self.index

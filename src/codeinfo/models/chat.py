@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.errors import ProviderError, UsageError
+from codeinfo.errors import ProviderError
 from codeinfo.models.endpoints import (
     ChatEndpoint,
     Connection,
@@ -45,8 +45,6 @@ class OpenAIChat:
     """A chat model behind an endpoint. Holds no connection: each reply has its own, and can be cancelled separately."""
 
     def __init__(self, endpoint: ChatEndpoint) -> None:
-        if not endpoint.model:
-            raise UsageError("no chat model is set", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
         self._target = parse_target(endpoint.base_url)
         self._refused: set[str] = set()  # response formats that the endpoint does not support

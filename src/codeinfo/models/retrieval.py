@@ -20,13 +20,7 @@ from msgspec import Struct
 
 from codeinfo.cache import batches
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.endpoints import (
-    EmbeddingEndpoint,
-    EndpointClient,
-    Fault,
-    Kind,
-    RerankEndpoint,
-)
+from codeinfo.models.endpoints import EmbeddingEndpoint, EndpointClient, Fault, Kind, RerankEndpoint
 from codeinfo.tokens import stem, words
 
 if TYPE_CHECKING:
@@ -73,8 +67,7 @@ class OpenAIEmbedder:
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
             raise UsageError(
-                "no embedding model is set",
-                next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
+                "no embedding model is set", next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
             )
         self._endpoint = endpoint
         self._client = EndpointClient("EMBEDDING", endpoint)

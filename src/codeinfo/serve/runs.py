@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.files import check_root
+from codeinfo.files import resolve_root
 from codeinfo.model import dumps, iso_time
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
@@ -386,7 +386,7 @@ class State(Struct):
         folder = self.addable_folder(given)
         project = Path(self.engine.indexes.locate(folder))
         allowed = any(project.is_relative_to(root) for root in self.allowed)
-        return self.ingest.add(check_root(project if allowed else folder), full=full)
+        return self.ingest.add(Path(resolve_root(project if allowed else folder)), full=full)
 
     def refresh_project(self, name: str, *, full: bool) -> IngestRun:
         return self.ingest.add(Path(self.projects.root_of(name)), full=full)

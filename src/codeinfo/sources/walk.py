@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.files import check_root, resolve_links
+from codeinfo.files import resolve_links, resolve_root
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
@@ -68,7 +68,7 @@ DEFAULTS = WalkSettings()
 
 
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
-    base = str(check_root(root))
+    base = resolve_root(root)
     listed = candidates(base, submodules=settings.submodules)
     return filter_all(listed, FileFilter(base, settings, listed.overrides))
 
@@ -128,7 +128,7 @@ class KnownWalk(Walk, frozen=True):
 
 def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     """What `walk` would find now. If all names and ignore files equal those of `memo`, only file states are checked."""
-    base = str(check_root(root))
+    base = resolve_root(root)
     rules, filters = _rules(settings), FileFilter(base, settings)
     known = memo if memo is not None and memo.rules == rules else None
     is_plain = git.work_tree_of(base) is None
@@ -358,7 +358,7 @@ _BUILT_IN = "built-in rules"
 
 def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     """Decided by the same steps as `walk`, then by the content if it matters."""
-    base = str(check_root(root))
+    base = resolve_root(root)
     relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)

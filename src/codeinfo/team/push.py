@@ -37,6 +37,10 @@ class PushedFile(Struct, frozen=True, array_like=True):
     sha256: str
     brings_back: bool  # an ignore file wants it whatever its content
 
+    @property
+    def source(self) -> SourceFile:
+        return SourceFile(self.path, self.size, self.mtime_ns)
+
 
 class PushedTree(Struct, frozen=True):
     """The files of a developer's folder."""
@@ -96,7 +100,7 @@ class Uploads(Struct, frozen=True):
             tree = create_tree(db, asked.project, name, asked.recipe, with_project=False)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (tree.id,)).fetchall())
-            placed = [(_source(file), known[file.path]) for file in asked.files]
+            placed = [(file.source, known[file.path]) for file in asked.files]
             changed = [(source, file) for source, file in placed if before.get(source.path) != file]
             set_entries(db, tree.id, changed, [path for path in before if path not in listed])
             meta = {**self.meta, "indexed_at": iso_time(), "root": asked.project, "lacking": "0"}
@@ -130,7 +134,7 @@ class Uploads(Struct, frozen=True):
         if len(asked.files) > MOST_FILES or len({file.path for file in asked.files}) != len(asked.files):
             raise UsageError(f"more than {MOST_FILES} files, or one is listed twice", next_step="Push a part of it")
         for file in asked.files:
-            _check_source(_source(file), file.sha256)
+            _check_source(file.source, file.sha256)
         self._allow(asked.project, asked.recipe)
 
     def _find_known(self, asked: PushedTree) -> dict[str, int]:
@@ -195,10 +199,6 @@ def receive_upload(
 def _mark(caller: Caller) -> str:
     """The prefix of the hashes of a user's uploads, which no file's hash begins with."""
     return f"user-{caller.user_id}-"
-
-
-def _source(file: PushedFile) -> SourceFile:
-    return SourceFile(file.path, file.size, file.mtime_ns)
 
 
 def _check_source(source: SourceFile, sha256: str) -> None:

@@ -242,11 +242,7 @@ def columns_of(rows: Iterable[Iterable[Any]], count: int) -> list[list[Any]]:
 
 
 def set_entries(
-    db: Connection,
-    tree: int,
-    placed: Placed,
-    removed: Collection[str] = (),
-    touched: Sequence[SourceFile] = (),
+    db: Connection, tree: int, placed: Placed, removed: Collection[str] = (), touched: Sequence[SourceFile] = ()
 ) -> tuple[int, str]:
     """Put stored files into a tree and remove paths from it, as its next generation, which is returned with its
     token. Servers are notified when the transaction commits."""
@@ -518,20 +514,21 @@ class TeamStore(SqliteStore):
         """Whether the team has another generation than the local copy. Unless `patient`, answered at once, even if
         the database cannot be reached."""
         read = self.place.database.read
-        _, now = read(self._current, quick=True) if patient else read(self._current, patience_s=0, quick=True)
-        return now != self.reached()
+        row = read(self._current, quick=True) if patient else read(self._current, patience_s=0, quick=True)
+        return (row.reached if row is not None else None) != self.reached()
 
     def pull(self) -> bool:
         """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
         the local index. It may be interrupted at any point: what is missing is pulled the next time."""
         reached = self.reached()
-        row, now = self.place.database.read(self._current, quick=True)
+        row = self.place.database.read(self._current, quick=True)
         if row is None:
             if reached is not None:  # it was dropped, so the local content has to be stored again
                 self._forget()
             return reached is not None
-        self.place.database.on_pull(now != reached)
-        if now == reached:
+        is_behind = row.reached != reached
+        self.place.database.on_pull(is_behind)
+        if not is_behind:
             return False
         since = reached.generation if reached is not None and self._is_known(reached) else None
         entries = self.place.database.read(lambda db: _entries(db, row.id, since))
@@ -544,21 +541,18 @@ class TeamStore(SqliteStore):
         kept = [entry.source for entry in entries if entry.file is not None]
         if row.complete:
             super().apply((), sorted(gone), kept)
-            with self._reaching(now):
+            with self._reaching(row.reached):
                 super().finish(row.meta)
         else:
-            with self._reaching(now):
+            with self._reaching(row.reached):
                 super().apply((), sorted(gone), kept)
         return True
 
-    def _current(self, db: Connection) -> tuple[TreeRow | None, Reached | None]:
-        """The tree as stored in the database, and its generation."""
+    def _current(self, db: Connection) -> TreeRow | None:
+        """The tree as stored in the database."""
         query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s"
         found = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
-        if not found:
-            return None, None
-        row = TreeRow(*found[0])
-        return row, row.reached
+        return TreeRow(*found[0]) if found else None
 
     def _is_known(self, reached: Reached) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
