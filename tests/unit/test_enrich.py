@@ -47,6 +47,12 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("config/initializers/mail.rb", ("configuration", "configuration")),
         ("UserSettings/Profile.cs", ("", "")),  # a user's, not the program's
         ("src/pages/settings/profile.vue", ("view", "presentation")),
+        ("search/SearchViewModel.kt", ("view model", "presentation")),
+        ("search/SearchUiState.kt", ("view model", "presentation")),
+        ("domain/GetQueriesUseCase.kt", ("service", "application")),
+        ("lib/shop/cart.ex", ("", "")),  # all of it is there
+        ("src/lib/dates.ts", ("helper", "shared")),
+        ("priv/repo/migrations/20200204093801_add_domain.exs", ("migration", "data")),
     ],
 )
 def test_a_path_tells_type_and_layer(path: str, expected: tuple[str, str]) -> None:

@@ -139,6 +139,10 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         "app/Queue/Worker.php": "<?php\nnamespace App\\Queue;\nuse App\\Job;\nclass Worker { public Job $j; }\n",
         "lib/shop.rb": "module Shop\n  autoload :Cart, 'shop/cart'\nend\n",
         "lib/shop/cart.rb": "require 'shop'\n",
+        "five.ts": "import { Size } from './six';\nexport const five: Size = 5;\n",  # left out when compiled
+        "six.ts": "import { five } from './five';\nexport type Size = number;\nexport const six = five + 1;\n",
+        "lib/tea.ex": "defmodule Tea do\n  alias Tea.Bag\n  def brew, do: Bag.fill()\nend\n",
+        "lib/tea/bag.ex": "defmodule Tea.Bag do\n  alias Tea\n  def fill, do: Tea.brew()\nend\n",
         "lua/tea.lua": "local Pot = require('pot')\n",
         "lua/tray.lua": "(function() return require('cup') end)()\n",
         "lua/cup.lua": "setup(1, function() return require('tray') end)\n",
@@ -149,7 +153,7 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         report = engine.code.cycles(CyclesRequest(str(root)))
         every = engine.code.cycles(CyclesRequest(str(root), deferred=True))
     assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py")]
-    assert (report.total, report.lazy, report.types) == (1, 6, 3)
+    assert (report.total, report.lazy, report.types) == (1, 7, 4)
     assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
         (("a.py", "b.py"), "", "high"),
         (("eager.py", "lazy.py"), "lazy", "low"),
@@ -159,6 +163,8 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         (("lua/pot.lua", "lua/tea.lua"), "lazy", "low"),
         (("typed.py", "user.py"), "types", "low"),
         (("one.ts", "two.ts"), "types", "low"),
+        (("five.ts", "six.ts"), "types", "low"),
+        (("lib/tea.ex", "lib/tea/bag.ex"), "lazy", "low"),
         (("src/empty.rs", "src/lib.rs"), "types", "low"),
         (("app/Job.php", "app/Queue/Worker.php"), "lazy", "low"),
     }
@@ -299,6 +305,21 @@ def test_a_change_of_c_reaches_who_includes_its_header(tmp_path: Path) -> None:
         assert [one.path for one in impact.files] == ["src/server.c"]
         starts = engine.code.map(MapRequest(str(root))).entry_points
         assert [one.path for one in starts] == ["src/server.c"]
+
+
+def test_a_change_of_c_reaches_users_of_what_a_common_header_declares(tmp_path: Path) -> None:
+    sources = {
+        "tea.h": "int brew(void);\nint pour(void);\n",
+        "brew.c": '#include "tea.h"\nint brew(void) { return 1; }\n',
+        "server.c": '#include "tea.h"\nint pour(void) { return 2; }\n',
+        "tea.c": '#include "tea.h"\nint main(void) { return brew(); }\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        impact = engine.code.impact(ImpactRequest("brew.c", root=str(root)))
+        assert [one.path for one in impact.files] == ["tea.c"]
+        starts = engine.code.map(MapRequest(str(root))).entry_points
+        assert [one.path for one in starts] == ["tea.c"]  # a name is no start if there is a `main`
 
 
 def test_a_type_inside_of_another_is_meant_by_its_whole_name(tmp_path: Path) -> None:

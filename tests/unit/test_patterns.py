@@ -512,6 +512,8 @@ def test_a_detectors_words_hide_no_use() -> None:
     ("language", "text", "name", "lines"),
     [
         ("php", "<?php\nnamespace App\\Http\\Requests\\API;\nclass Cart extends Request {}\n", "form requests", [2]),
+        ("javascript", "const found = await fetch(query ? `${path}?${query}` : path)\n", "fetch", [1]),
+        ("javascript", "fetch(url?: string) {}\n", "fetch", []),
         ("php", "<?php\nnamespace App\\Bus;\nclass SendRequest extends Request {}\n", "form requests", []),
         ("python", "class Sender(Thread):\n    pass\n", "threads", [1]),
     ],

@@ -216,6 +216,14 @@ def test_symbols_and_definitions(engine: Engine, tmp_path: Path) -> None:
         engine.code.definitions(DefsRequest("nothing_like_it", str(tmp_path)))
 
 
+def test_a_default_that_others_name_as_they_like_is_used(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "box.ts").write_text("export default function PlainBox() {}\n")
+    (tmp_path / "lost.ts").write_text("export default function LostBox() {}\n")
+    (tmp_path / "page.ts").write_text("import Box from './box'\nBox()\n")
+    names = {one.symbol.name for one in engine.code.unused(UnusedRequest(str(tmp_path))).symbols}
+    assert names & {"PlainBox", "LostBox"} == {"LostBox"}
+
+
 def test_unused_exports(engine: Engine, tmp_path: Path) -> None:
     report = engine.code.unused(UnusedRequest(str(tmp_path)))
     names = {one.symbol.name: one.used_here for one in report.symbols}

@@ -359,6 +359,34 @@ def test_generated_files_are_not_reviewed(project: Path) -> None:
     assert (packet.files, packet.findings) == ((), ())
 
 
+def test_files_that_are_no_text_are_not_reviewed(project: Path) -> None:
+    path = project / "wrapper.jar"
+    path.write_bytes(b"PK\0\1")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "binary")
+    path.write_bytes(b"PK\0\2")
+    with engine_of(project) as engine:
+        assert engine.knowledge.review(ReviewRequest("HEAD", path=str(project))).files == ()
+
+
+def test_both_versions_of_a_header_are_read_as_the_same_language(project: Path) -> None:
+    header = "#define KEY(name) KEY_##name\nenum keys {\n\tFIRST,\n\tKEY(MOVE),\n\tKEY(UP),\n};\n"
+    commit(project, "header", {"pkg/run.h": header})
+    (project / "pkg" / "run.h").write_text(f"{header}int stop(void);\n")
+    assert review(project) == []
+
+
+def test_callers_of_the_largest_changes_are_looked_up(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.engine.review.MOST_SYMBOLS", 1)
+    commit(project, "more", {"pkg/a.py": "LIMIT = 1\n"})
+    (project / "pkg" / "a.py").write_text("LIMIT = 2\n")
+    adapter = project / "pkg" / "adapter.py"
+    adapter.write_text(ADAPTER.replace("return self.connect(request.url)", "url = request.url\n        return url"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert packet.symbols[0].callers == ("pkg/web.py:5", "tests/test_adapter.py:5")
+
+
 def test_a_common_word_after_a_dot_is_no_caller(project: Path) -> None:
     store = (
         "class Store:\n    def delete(self, key):\n        return {}\n\n    def delete_all(self):\n        return {}\n"

@@ -292,6 +292,9 @@ def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], comman
         ({"package.json": '{"scripts": {"test": "vp"}}', "Cargo.toml": '[package]\nname = "a"\n'},
          "npm test (vp) and cargo test"),
         ({"package.json": '{"scripts": {"test": "vp"}}', "CMakeLists.txt": "find_package(Z)\n"}, "npm test (vp)"),
+        ({"build.gradle": "", "gradlew": "#!/bin/sh\n"}, "./gradlew test"),
+        ({"pom.xml": "", "mvnw": "#!/bin/sh\n"}, "./mvnw test"),
+        ({"pom.xml": ""}, "mvn test"),
     ],
 )  # fmt: skip
 def test_the_tests_of_each_language_have_their_command(texts: dict[str, str], command: str) -> None:
@@ -370,13 +373,16 @@ def test_metadata_reads_the_lock_and_counts_tests_beside_the_code(tmp_path: Path
         "src/cup.rs": "pub fn fill() {}\n",
         "Gemfile": "gem 'rails'\n",
         "Gemfile.lock": "GEM\n  specs:\n    rails (8.0.1)\n",
+        "tests/brew.rs": "#[test]\nfn brews() {}\n",
+        "tests/cups.csv": "size\n1\n",  # data
     }
     (tmp_path / "src").mkdir()
+    (tmp_path / "tests").mkdir()
     for path, text in sources.items():
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
-    assert (found.tests.files, found.tests.inline) == (0, 1)
+    assert (found.tests.files, found.tests.inline) == (1, 1)
     assert [(one.name, one.version) for one in found.dependencies] == [("rails", "8.0.1")]
 
 

@@ -290,6 +290,11 @@ def test_a_condition_that_the_grammar_takes_for_a_function_is_none() -> None:
     assert "if" not in names
 
 
+def test_a_keyword_of_c_behind_a_macro_is_no_name() -> None:
+    found = parse("c", "attr struct type *\nrun(struct name *head)\n{\n\treturn 1;\n}\n").definitions
+    assert [(one.kind, one.name) for one in found] == [("function", "run")]
+
+
 def test_a_variable_of_go_is_a_variable_in_upper_case_too() -> None:
     """Go has `const`; elsewhere upper case is all there is to mark a constant."""
     kinds = {one.name: one.kind for one in parse("go", "package a\n\nconst MAX = 3\nvar JSON = 4\n").definitions}

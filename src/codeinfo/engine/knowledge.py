@@ -38,7 +38,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, language_named
-from codeinfo.languages.model import in_test_module, is_inline_test, may_have_inline_tests
+from codeinfo.languages.model import get_language, in_test_module, is_inline_test, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
@@ -49,6 +49,7 @@ from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts
 
 MAX_IMPORT_BYTES = 10_000_000
+_COMMANDS = ("Makefile", "gradlew", "mvnw")  # build and test, besides manifests
 
 
 class KnowledgeOperations:
@@ -168,8 +169,9 @@ class KnowledgeOperations:
         store = self._refresh(project.index, progress)
         rows = store.manifest()
         locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
-        texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path == "Makefile")])
-        tests = sum(row.kind is FileKind.TEST for row in rows.values())
+        texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path in _COMMANDS)])
+        is_code = {row.language: get_language(row.language).kind is FileKind.CODE for row in rows.values()}
+        tests = sum(row.kind is FileKind.TEST and is_code[row.language] for row in rows.values())  # without their data
         tested_with = _collect_test_imports(store)
         inline = _count_inline_tests(store)
         return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with, inline)

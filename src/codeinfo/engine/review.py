@@ -17,7 +17,7 @@ from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
-from codeinfo.languages import is_product, kind_of, language_of
+from codeinfo.languages import is_product, kind_of, language_of, language_of_text
 from codeinfo.languages.model import may_have_inline_tests
 from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
@@ -107,8 +107,8 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     changes: list[diff.Difference] = []
     for path in changed[:MOST_FILES]:
         before, after = project.history.committed_text(base, path), project.text(path)
-        if path not in listed and after is not None:
-            continue  # files left out of the index are not reviewed either
+        if path not in listed and (after is not None or "\0" in (before or "")):
+            continue  # files left out of the index are not reviewed either, nor are those that are no text
         after = mask(after)[0] if after is not None else None  # like the committed text
         one = diff.compare(path, before, after)
         if one.added or one.removed:
@@ -137,7 +137,7 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     tasks = [
         ParseTask(path, text, language.name)
         for path, text in texts.items()
-        if (language := language_of(path)) is not None
+        if (language := language_of_text(path, text)) is not None
     ]
     with project.index.parsers() as pool:
         done = list(pool.run(tasks))
@@ -215,15 +215,18 @@ class Change:
     # --- parts of the packet ---
 
     def symbols(self) -> list[ChangedSymbol]:
+        changed = [
+            (revision.path, symbol)
+            for revision in self._revisions
+            if revision.kind is FileKind.CODE
+            for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions)
+        ]
+        changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
         found: list[ChangedSymbol] = []
-        for revision in self._revisions:
-            if revision.kind is not FileKind.CODE:
-                continue
-            for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions):
-                is_shown = len(found) < MOST_SYMBOLS
-                outside = self._places_outside(revision.path, symbol.name, symbol.kind) if is_shown else ()
-                places = dict.fromkeys(f"{path}:{line}" for path, line in outside)
-                found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
+        for path, symbol in changed:
+            outside = self._places_outside(path, symbol.name, symbol.kind) if len(found) < MOST_SYMBOLS else ()
+            places = dict.fromkeys(f"{file}:{line}" for file, line in outside)
+            found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
         return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
     def files_without_tests(self) -> list[str]:

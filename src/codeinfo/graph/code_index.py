@@ -99,9 +99,11 @@ class ImportResolver:
         return Links(tuple(edges.values()), tuple(loose.values()))
 
     def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
+        elided = source.rules.imports.types_elided and not written.timing and not written.reexport
         edges = [
-            Edge(source.path, target.path, written.line, target.names, timing=written.timing)
-            for target in outcome.targets
+            Edge(source.path, one.path, written.line, one.names, timing="types" if is_type else written.timing)
+            for one in outcome.targets
+            for is_type in [elided and bool(one.names) and set(one.names) <= set(self.tree.files[one.path].types)]
         ]
         if not outcome.package:
             return edges
@@ -299,7 +301,14 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path, *called])),
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
+        types=_types_only(top) if get_language(file.language).imports.types_elided else (),
     )
+
+
+def _types_only(top: Sequence[Definition]) -> tuple[str, ...]:
+    """A class or an enum is a value as well, and so is a constant with the name of a type."""
+    values = {one.name for one in top if one.kind not in ("interface", "type")}
+    return tuple(dict.fromkeys(one.name for one in top if one.name not in values))
 
 
 def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:

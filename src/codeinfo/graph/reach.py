@@ -175,6 +175,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         found: dict[str, code.Affected] = {}
         passed: Border = {}
         border: Border = {path: frozenset((*index.graph.files[path].exports, "default")) for path in origins}
+        border |= _declaring_headers(index, origins)
         while border:
             beyond: Border = {}
             for path, names in border.items():
@@ -205,6 +206,20 @@ def _headers(graph: Graph, path: str) -> list[str]:
     return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
 
 
+def _declaring_headers(index: CodeIndex, paths: Sequence[str]) -> Border:
+    """The other headers that declare what some C files define, as one header of a whole program does: who includes
+    them is affected if it uses one of these names."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        facts = index.graph.files[path]
+        included = index.graph.edges_from(path) if facts.rules.imports.headers else ()
+        for header in (index.unit(edge.target) for edge in included if edge.target not in paths):
+            declared = {one.name for one in header.definitions if one.kind == "prototype"} if header else set()
+            if header and (names := declared.intersection(facts.exports)):
+                found.setdefault(header.facts.path, set()).update(names)
+    return {path: frozenset(names) for path, names in found.items()}
+
+
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
     """Which of some names an import takes; None if none of them. An import without names takes all of a changed
     file, and from a re-exporting file the names in use."""
@@ -215,7 +230,7 @@ def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_orig
     if not is_whole:
         return listed & names or None
     text = index.uses(index.graph.files[edge.source].file_id)
-    used = frozenset(name for name in names if references_to(text, name))
+    used = frozenset(name for name in names.intersection(_WORD.findall(text)) if references_to(text, name))
     return used | _reexport_names(index, edge, names) or None
 
 
@@ -271,6 +286,8 @@ def unused_exports(
             continue
         names = _other_names(index, file, definition.name)
         if any(users[name] > (name in own.get(file.file_id, ())) for name in names):
+            continue
+        if _is_default(index, file, definition.name) and _is_default_taken(index, file.path):
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
             by_framework += 1
@@ -401,6 +418,16 @@ def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
     """The names by which a file exports one of its own: `export { name as other }`."""
     text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
     return re.findall(rf"\b{name} as (\w+)", text)
+
+
+def _is_default(index: CodeIndex, file: FileFacts, name: str) -> bool:
+    text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
+    return re.search(rf"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*{name}\b", text) is not None
+
+
+def _is_default_taken(index: CodeIndex, path: str) -> bool:
+    """Whether another file imports the default of one, under a name of its choice."""
+    return any("default" in edge.names or not edge.names for edge in index.graph.edges_to(path))
 
 
 _EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)

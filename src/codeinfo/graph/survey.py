@@ -45,7 +45,11 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     graph, root = part_of(index.graph, below), index.root / below
     cut = _cut(graph, request)
     external, unresolved = graph.loose
-    languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
+    languages = Counter(
+        file.language
+        for file in graph.files.values()
+        if file.kind in ("code", "tests") and file.rules.kind is FileKind.CODE
+    )
     unread = [language for language, _ in languages.most_common(1) if get_language(language).syntax is None]
     return CodeMap(
         root=str(root),
@@ -225,6 +229,7 @@ def _starting_files(
     exports something in JavaScript is no script."""
     started = []
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
+    with_main = {f.language for path in programs if is_source(f := index.graph.files[path]) and f.rules.imports.headers}
     covered = {language_family(graph.files[path].language) for one in packages.values() for path in one.offered}
     web = {folder for folder, one in packages.items() if "package.json" in one.manifests}
     for path, facts in graph.files.items():
@@ -232,7 +237,8 @@ def _starting_files(
         is_web = facts.rules.names.default_exports
         stem = path.rpartition("/")[2].partition(".")[0]
         stem = stem if is_web else stem.lower()  # a component is called `Main`, a program `main`
-        is_program, has_start_name = path in programs, _STARTS.match(stem) is not None
+        is_program = path in programs
+        has_start_name = _STARTS.match(stem) is not None and (is_program or facts.language not in with_main)
         is_route = is_web and ROUTE.fullmatch(path) is not None
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
         is_script = is_script and not (is_web and facts.exports)

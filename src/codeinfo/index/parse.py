@@ -321,6 +321,8 @@ class _SymbolReader:
         self.source = source
         self.language = language
         self.syntax: Syntax = GRAMMARS[language]
+        is_guessed = get_language(language).imports.headers  # what macros hide is
+        self.no_names = _CONDITIONS | self.syntax.keywords if is_guessed else _CONDITIONS
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
@@ -361,7 +363,7 @@ class _SymbolReader:
         if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
-        if not name or name in _CONDITIONS or self._repeats(name, parent, span[0]):
+        if not name or name in self.no_names or self._repeats(name, parent, span[0]):
             return
         self.named.add(span[0])
         if "scope" in candidate.captures:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.patterns import FileHints, Key, advice_line, key_of
+from codeinfo.languages import is_migration
 from codeinfo.model import (
     Card,
     CardImpact,
@@ -46,6 +47,7 @@ _ROLES = (
     ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
     ("command commands cli cmd", "command", "api"),
     ("view views page pages screen screens", "view", "presentation"),
+    ("viewmodel viewmodels uistate presenter presenters", "view model", "presentation"),
     ("component components widget widgets", "component", "presentation"),
     ("directive directives pipe pipes template templates layout layouts", "template", "presentation"),
     ("hook hooks composable composables", "hook", "presentation"),
@@ -59,6 +61,8 @@ _ROLES = (
     ("util utils helper helpers common shared lib", "helper", "shared"),
 )
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
+_COMPOUNDS = re.compile(r"\b(view(?= model)|use(?= case)|ui(?= state)) ")  # mean something else
+_HELPERS = frozenset({"src", "app"})  # a `lib` below them holds helpers
 _KINDS = {
     FileKind.TEST: ("test", "tests"),
     FileKind.DOCS: ("document", "documents"),
@@ -103,15 +107,21 @@ def role(hit: Hit) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
+    if is_migration(path):
+        return "migration", "data"
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
-    words = (
-        (name, word) for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1]
-    )
+    if _HELPERS.isdisjoint(names):
+        names = [name for name in names if name != "lib"]  # the whole program
+    words = ((name, word) for name in names for token in identifiers(name)[::-1] for word in _words(token)[::-1])
     roles = [_ROLE_OF[word] for name, word in words if word in _ROLE_OF and not _only_shown(name, word)]
     shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
     # `pages/settings/profile.vue` shows settings.
     return (shown if roles[0][0] == "configuration" and shown else roles[0]) if roles else ("", "")
+
+
+def _words(token: str) -> list[str]:
+    return _COMPOUNDS.sub(r"\1", " ".join(split_identifier(token))).split()
 
 
 def _only_shown(name: str, word: str) -> bool:

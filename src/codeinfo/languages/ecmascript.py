@@ -380,6 +380,7 @@ _IMPORTS = model.ImportRules(
     ),
     call_words=("require(", "import("),
 )
+_TYPED_IMPORTS = replace(_IMPORTS, types_elided=True)
 _NAMES = model.NameRules(
     explicit=True, imports_show=True, outside="all", overloads="bodyless", private_to_file=True, default_exports=True
 )
@@ -394,8 +395,15 @@ LANGUAGES = (
         syntax=_JAVASCRIPT,
         names=_ELEMENTS,
     ),
-    _language("typescript", ".ts .mts .cts", shebangs="ts-node tsx", syntax=_TYPESCRIPT, names=_NAMES),
-    _language("tsx", ".tsx", syntax=_TSX, names=_ELEMENTS),
+    _language(
+        "typescript",
+        ".ts .mts .cts",
+        shebangs="ts-node tsx",
+        syntax=_TYPESCRIPT,
+        imports=_TYPED_IMPORTS,
+        names=_NAMES,
+    ),
+    _language("tsx", ".tsx", syntax=_TSX, imports=_TYPED_IMPORTS, names=_ELEMENTS),
     _language("vue", ".vue", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_VUE)), names=_ELEMENTS),
     _language(
         "svelte", ".svelte", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_SVELTE)), names=_ELEMENTS

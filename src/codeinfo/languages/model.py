@@ -96,6 +96,7 @@ class FileFacts(Struct, frozen=True, array_like=True):
     exports: tuple[str, ...] = ()
     inline_modules: tuple[tuple[int, int], ...] = ()  # line spans of modules written inside the file (Rust)
     hidden: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()  # exports that only a type checker reads
 
     @property
     def folder(self) -> str:
@@ -152,6 +153,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     call_words: tuple[str, ...] = ("",)  # every match of `calls`, which is slow, contains one of these
     timed: bool = False  # imports may be lazy or type-only
     deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: their use does, or a compiler reads everything
+    types_elided: bool = False  # an import of nothing but types is left out when compiled
     types_block: str = ""  # the condition of a block that only a type checker reads
     resolver: Callable[[Tree], Resolver] | None = None
     bound: Callable[[Import], tuple[str, ...]] = last_name

@@ -560,6 +560,7 @@ ELIXIR = model.Language(
             r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
         ),
         resolver=ElixirImports,
+        deferred="lazy",
         by_use=True,
         whole_names=True,
         binds_last=True,
