@@ -71,6 +71,7 @@ MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
 CONVERTERS_VERSION = 1  # raise when a converter's output changes: indexes are then rebuilt
 _MAX_LIST_BYTES = 5_000_000
+_NOT_FETCHED = "a package in a folder does not fetch addresses: add the address of its manifest"
 _SHARED = 0o666  # mode of files that belong to a project, before the user's umask
 
 Download = Callable[[str, int], bytes]  # address, most bytes → content
@@ -276,11 +277,7 @@ def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> W
     present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
     for path, wanted in listed.items():
         if path not in present:
-            where = (
-                "a package in a folder does not fetch addresses: add the address of its manifest"
-                if wanted.url
-                else "it does not exist"
-            )
+            where = _NOT_FETCHED if wanted.url else "it does not exist"
             skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
     return Walk(tuple(files), tuple(skipped))
 

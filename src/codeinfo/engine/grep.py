@@ -184,8 +184,8 @@ class GrepOperations:
         found, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))
         notes += place_notes
         if found.total > len(found.matches):
-            shown, all_lines = len(found.matches), found.total
-            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: raise the limit, or add filters")
+            shown = f"the first {len(found.matches):,} of {found.total:,} lines are shown"
+            notes.insert(0, f"{shown}: raise the limit, or add filters")
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)
         return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)

@@ -456,9 +456,8 @@ class LanguageServers:
         command = next((one for one in commands if shutil.which(one[0])), None)
         if command is None:
             return f"{' or '.join(one[0] for one in commands)} is not installed"
-        failed, why = self._failed.pop(key, (0.0, ""))
-        if why and time.monotonic() < failed + _PAUSE_S:
-            self._failed[key] = (failed, why)
+        failed, why = self._failed.get(key, (-_PAUSE_S, ""))
+        if time.monotonic() < failed + _PAUSE_S:
             return f"{why} (not started again for {_PAUSE_S / 60:.0f} minutes)"
         why = ""
         late = f"{command[0]} did not answer within {settings.server_timeout_s:g} s"

@@ -182,12 +182,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
 
 def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
     """The name of one of several projects tells them apart; a word in all their names carries no information."""
-    words = frozenset(terms(indexes[0].root.name))
-    for index in indexes[1:]:
-        if not words:
-            break
-        words &= frozenset(terms(index.root.name))
-    return words
+    return frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes))
 
 
 def _join(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:

@@ -337,8 +337,7 @@ class TeamOperations:
     # --- for the administrators' page ---
 
     def overview(self) -> TeamOverview:
-        size = "SELECT pg_database_size(current_database())"
-        ((stored,),) = self.database.rows(size)
+        ((stored,),) = self.database.rows("SELECT pg_database_size(current_database())")
         return TeamOverview(self._rows(_TREES, TreeOverview, limit=_SHOWN_TREES), stored)
 
     # --- the audit log ---
