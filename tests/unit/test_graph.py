@@ -322,6 +322,20 @@ def test_a_change_of_c_reaches_users_of_what_a_common_header_declares(tmp_path: 
         assert [one.path for one in starts] == ["tea.c"]  # a name is no start if there is a `main`
 
 
+def test_a_call_of_a_value_runs_its_method(tmp_path: Path) -> None:
+    sources = {
+        "find.kt": "package tea\n\nclass FindTea {\n    operator fun invoke(name: String) = name\n}\n",
+        "model.kt": 'package tea\n\nclass TeaModel(findTea: FindTea) {\n    val found = findTea("green")\n}\n',
+        "other.kt": "package tea\n\nclass Other(val p: FindTea) {\n    fun pour(findTea: () -> Unit) = findTea()\n}\n",
+        "brew.py": "class Brew:\n    def __call__(self, leaf):\n        return leaf\n\n\n"
+        "def serve(brew: Brew):\n    return brew(1)\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = [engine.code.calls(CallsRequest(one, str(root))).callers for one in ("FindTea.invoke", "Brew.__call__")]
+    assert [[(one.path, one.line) for one in callers] for callers in found] == [[("model.kt", 4)], [("brew.py", 7)]]
+
+
 def test_a_type_inside_of_another_is_meant_by_its_whole_name(tmp_path: Path) -> None:
     sources = {
         "Results.swift": "struct Results {\n  struct Codable {}\n}\nstruct A: Codable {}\nstruct B: Codable {}\n",

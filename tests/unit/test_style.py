@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.project import dependencies, describe_project, frameworks, is_style_file, style_report
+from codeinfo.knowledge.project import (
+    dependencies,
+    describe_project,
+    document_rules,
+    frameworks,
+    is_style_file,
+    style_report,
+)
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
 
 
@@ -455,6 +462,13 @@ def test_the_teams_metadata_and_style(tmp_path: Path) -> None:
         "pyproject.toml:10",
     ]
     assert [rule.source for rule in some.rules] == ["CONTRIBUTING.md:5"]
+
+
+def test_steps_to_set_something_up_are_no_rules() -> None:
+    text = (
+        "# Getting started\n- Run `make`.\n# Reporting issues\n- Add a log.\n# Starting a pull request\n- Add tests.\n"
+    )
+    assert [rule.source for rule in document_rules("CONTRIBUTING.md", text)] == ["CONTRIBUTING.md:6"]
 
 
 def test_a_version_comes_from_the_nearest_file_of_versions() -> None:

@@ -14,10 +14,10 @@ from msgspec.structs import asdict, replace
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import SymbolId, Unit, implementation
+from codeinfo.graph.model import SymbolId, Unit, enclosing, implementation
 from codeinfo.graph.names import Resolution, is_symbol, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
-from codeinfo.graph.scopes import find_bases, find_member, find_overridden
+from codeinfo.graph.scopes import find_bases, find_member, find_overridden, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, get_language, is_inline_test, language_family
@@ -326,7 +326,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 resolved.append(Use(file, reference, symbol, resolution.proof))
             elif resolution.possible and not resolution.symbols:
                 possible.append(Use(file, reference, None))
-    resolved = _one_a_line(resolved)
+    resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
     possible = _one_a_line(possible, {_place(use) for use in resolved})
     if lookup.found and all(_is_local(index, symbol) for symbol in lookup.found):
         possible = []
@@ -336,6 +336,33 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
+
+
+def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
+    """Calls of values that run a method without naming it: `find_topics(…)` runs `invoke` of what it holds."""
+    for symbol in lookup.found:
+        facts, owner = index.graph.files[symbol.path], symbol.owner
+        if lookup.name != facts.rules.names.called_as or not owner.qualified:
+            continue
+        type_name = owner.qualified.rpartition(".")[2]
+        ids = [one for one in _candidate_ids(index, type_name) if one in index.by_id]
+        files = [file for one in ids if (file := index.by_id[one]).language == facts.language]
+        index.read_uses([file.file_id for file in files])
+        for unit in filter(None, (index.unit(file.path) for file in files)):
+            for name in sorted(index.bindings(unit).holding(type_name)):
+                for use in references_to(index.uses(unit.facts.file_id), name):
+                    if use.role == "call" and _runs(index, unit, use, symbol, type_name):
+                        yield Use(unit.facts, use, symbol, "resolved")
+
+
+def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_name: str) -> bool:
+    """Whether the called value has the method's type. A parameter of a class is known in all of it."""
+    value = f"{call.receiver}.{call.name}" if call.receiver else call.name
+    if method in resolve(index, unit, replace(call, name=method.qualified.rpartition(".")[2], receiver=value)).symbols:
+        return True
+    rows = index.bindings(unit).visible(call.name, call.line, list(enclosing(call.within))) if not call.receiver else []
+    is_typed = any(row.mark == ":" and row.text == type_name for row in rows)
+    return is_typed and method.owner in resolve_bare(index, unit, type_name, call.within)
 
 
 def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[Use]:

@@ -241,6 +241,17 @@ class Bindings(Struct, frozen=True, dict=True):
     def of(self, name: str) -> Sequence[Row]:
         return self._by_name.get(name, ())
 
+    def holding(self, type_name: str) -> set[str]:
+        """The names of what is declared with a type, or is made by calling it."""
+        made = re.compile(rf"(?:new )?{re.escape(type_name)}\(")
+        declared = re.compile(rf"\b{re.escape(type_name)}\b")
+        return {
+            name.removeprefix(FIELD)
+            for name, rows in self._by_name.items()
+            if name not in (RETURNS, EMBEDS, UNDERLYING, DECORATOR)
+            and any((declared.search if row.mark == ":" else made.match)(row.text) for row in rows)
+        }
+
     def inside(self, name: str, scope: str) -> list[Row]:
         return [row for row in self.of(name) if row.scope == scope]
 

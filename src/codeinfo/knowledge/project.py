@@ -837,6 +837,14 @@ _DOCUMENT = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"(#{1,6})\s+(?P<title>.+?)\s*#*")
+_STEPS = re.compile(
+    r"\b(?:set(?:ting)?[ -]?up|install\w*|start(?:ing|ed)?|prerequisites?|environment(?! var)|seeds?"
+    r"|issues?|bugs?|report\w*)\b",
+    re.IGNORECASE,
+)
+_WRITING = re.compile(
+    r"\b(?:cod\w+|styl\w+|conventions?|rules?|pull|prs?|patch\w*|commit\w*|test\w*|fix\w*)\b", re.IGNORECASE
+)
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?P<text>\S.*)")
 _DEMAND = re.compile(
     r"\b(?:must|should|shall|always|never|do not|don't|avoid|prefer|use|require[sd]?|keep|write|name|ensure|make sure|"
@@ -905,9 +913,14 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
             continue
         elif found := _HEADING.fullmatch(line):
             heading = found["title"]
-        elif (found := _ITEM.fullmatch(line)) and _DEMAND.search(found["text"]):
+        elif not _is_about_steps(heading) and (found := _ITEM.fullmatch(line)) and _DEMAND.search(found["text"]):
             rule = _join_continued(lines, number, found["text"])
             yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
+
+
+def _is_about_steps(heading: str) -> bool:
+    """Whether a section says how to get something to run or how to report something, and not how to write code."""
+    return _STEPS.search(heading) is not None and _WRITING.search(heading) is None
 
 
 def _join_continued(lines: list[str], number: int, text: str) -> str:

@@ -209,6 +209,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`
     called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
+    called_as: str = ""  # the method that a call of a value runs
     called_by_platform: bool = False  # module functions, many of which no code calls
     main_mark: str = ""  # what marks a type as the program
     # how something is called without a bracket after its name (`_mark_invoked`): `halt 404`, `transaction { … }`,

@@ -144,6 +144,7 @@ _JVM = (
             private_to_file=True,
             extensions=True,
             calls="block",
+            called_as="invoke",
         ),
     ),
     _language(

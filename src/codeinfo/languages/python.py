@@ -141,7 +141,13 @@ PYTHON = model.Language(
         bound=bound_names,
     ),
     names=model.NameRules(
-        explicit=True, imports_show=True, outside="all", dotted_modules=True, decorators=True, overloads="marked"
+        explicit=True,
+        imports_show=True,
+        outside="all",
+        dotted_modules=True,
+        decorators=True,
+        overloads="marked",
+        called_as="__call__",
     ),
 )
 LANGUAGES = (PYTHON,)
