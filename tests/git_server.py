@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -24,8 +25,10 @@ class GitServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path, credentials: str = "") -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, folder: Path, credentials: str = "", host: str = "127.0.0.1") -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, 0), _Handler)
+        self.host = f"[{host}]" if ":" in host else host
         self.folder = folder
         self.credentials = credentials
         self.requests: list[str] = []
@@ -34,7 +37,7 @@ class GitServer(ThreadingHTTPServer):
         """A git that was killed does not read its answer."""
 
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.server_port}/{name}"
+        return f"http://{self.host}:{self.server_port}/{name}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -87,8 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(folder: Path, credentials: str = "") -> Iterator[GitServer]:
-    server = GitServer(folder, credentials)
+def serving(folder: Path, credentials: str = "", host: str = "127.0.0.1") -> Iterator[GitServer]:
+    server = GitServer(folder, credentials, host)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

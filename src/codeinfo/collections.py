@@ -414,15 +414,16 @@ class HostPolicy(Struct, frozen=True):
         return addresses
 
     def pin(self, url: str) -> str:
-        """`host:port:address,…` for a git address, for a program that would resolve the host again."""
+        """`host:port:address,…` for a git address, for a program that would resolve the host again; "" for an IPv6
+        address, which is never resolved."""
         host = host_of(url)
         if not host.name.isascii() or "%" in host.name:
             raise AddressRefused(
                 f"{host.name} is a host that programs read in different ways",
                 next_step="Write it in ASCII letters, as in xn--bcher-kva.example",
             )
-        addresses = (f"[{address}]" if ":" in address else address for address in self.resolve(host))
-        return f"{host.name}:{host.port}:{','.join(addresses)}"
+        addresses = [f"[{address}]" if ":" in address else address for address in self.resolve(host)]
+        return "" if ":" in host.name else f"{host.name}:{host.port}:{','.join(addresses)}"
 
 
 def is_public(address: str) -> bool:

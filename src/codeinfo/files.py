@@ -133,10 +133,11 @@ def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder
         os.fsync(folder)
 
 
-def sweep_temporary(name: str, folder: int) -> None:
-    """Remove what killed processes left of `name` in an open folder; the caller holds the lock of all its writers."""
+def sweep_temporary(folder: int, name: str = "") -> None:
+    """Remove what killed processes left of `name`, or of any file, in an open folder; the caller holds the lock of all
+    its writers."""
     for entry in os.listdir(folder):
-        if re.fullmatch(rf"\.{re.escape(name)}-\d+-[0-9a-f]{{8}}", entry):
+        if re.fullmatch(rf"\.{re.escape(name) or '.+'}-\d+-[0-9a-f]{{8}}", entry):
             with suppress(OSError):
                 os.unlink(entry, dir_fd=folder)
 

@@ -366,6 +366,17 @@ def test_providers_and_agents_are_listed(plain: Any, tree: Path, monkeypatch: py
     ]
 
 
+def test_a_provider_without_its_key_is_listed_with_what_it_lacks(
+    plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEINFO_LLM_BASE_URL", "https://user:secret@models.example/v1")
+    monkeypatch.setenv("CODEINFO_LLM_API_KEY_ENV", "NO_SUCH_KEY")
+    listed = plain("providers", cwd=tree)
+    assert listed.returncode == 0
+    assert "https://models.example/v1  has no usable key" in listed.stdout
+    assert "NO_SUCH_KEY should contain a key, but is empty or unset" in listed.stdout
+
+
 def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer(script, troubles=[Trouble.SILENT] * 9) as server:
         monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)

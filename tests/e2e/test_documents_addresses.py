@@ -386,6 +386,36 @@ def test_ssh_is_led_to_the_address_that_was_checked(tmp_path: Path, monkeypatch:
     assert "-oHostName=192.0.2.7" in log.read_text()
 
 
+def has_ipv6() -> bool:
+    with suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+def test_a_repository_at_an_ipv6_address_is_checked_and_needs_no_pin(tmp_path: Path) -> None:
+    """Curl cannot parse such a pin, and has nothing to look up."""
+    assert HostPolicy().pin("https://[2606:4700::1111]/a.git") == ""
+    with pytest.raises(AddressRefused, match="not a public address"):
+        HostPolicy().pin("https://[::1]/a.git")
+    if not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    commit(tmp_path / "repository")
+    with serving(tmp_path, host="::1") as server:
+        url = server.url("repository/.git")
+        pinned = HostPolicy(frozenset({"::1"})).pin(url)
+        with fetch_files(url, "", lambda _: True, 1000, local=False, pinned=pinned) as (_, files):
+            assert [path for path, _ in files] == ["secret.md"]
+
+
+def test_a_silent_git_host_is_asked_by_git_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.sources.git.SILENCE_S", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, engine() as facade:
+        started = time.monotonic()
+        with pytest.raises(ProviderError, match="too slow"):
+            add(facade, f"git+http://127.0.0.1:{silent.getsockname()[1]}/a.git", name="silent")
+        assert time.monotonic() - started < 15
+
+
 def test_a_host_that_is_not_found_is_a_failed_download() -> None:
     with pytest.raises(DownloadFailed, match="cannot be looked up"):
         HostPolicy().resolve(Host("nowhere.invalid", 443))

@@ -17,10 +17,11 @@ from document_tools import add, ask, engine
 from store_digest import digest_of
 
 from codeinfo.engine import Engine
-from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest
+from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest, DocsUpdateRequest
 
 KILLS = 6
 DOCUMENTS = 120
+PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
 SYNC = ("docs", "sync", "--set", "embedding.provider=scripted", "--set", "index.workers=1")
 
 
@@ -97,6 +98,33 @@ def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
                     seen.add(frozenset(re.findall(r"version (\d+)", texts)))
         assert syncing.wait() == 0
         assert seen <= {frozenset({"0"}), frozenset({"1"})}
+
+
+KILLED_UPDATE = """
+import os, signal
+from codeinfo.operations.documents import DocsUpdateRequest
+from document_tools import engine
+with engine() as facade:
+    os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+    facade.documents.update(DocsUpdateRequest("wiki", "guides/start.md", "# Start\\n\\nhalf"))
+"""
+
+
+def test_the_next_update_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    with engine() as facade:
+        facade.documents.update(DocsUpdateRequest("wiki", "guides/start.md", "# Start\n\nTurn the key.\n"))
+        home = facade.documents.collections.folder
+        before = files_of(home)
+        command = [sys.executable, "-c", KILLED_UPDATE]
+        killed = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": PATHS}, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert len(files_of(home)) == len(before) + 1
+        facade.documents.update(DocsUpdateRequest("wiki", "other.md", "# Other\n\nAnother one.\n"))
+        assert {path.name for path in files_of(home) - before} == {"other.md"}
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
 
 
 FULL_DISK = """

@@ -91,6 +91,11 @@ def test_every_write_needs_the_token(web: TestClient) -> None:
         assert web.delete(path).status_code == 401
 
 
+@pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", "BEARER  "])
+def test_the_scheme_of_a_token_may_be_in_any_case(web: TestClient, scheme: str) -> None:
+    assert web.post("/whatever", json={}, headers={"Authorization": f"{scheme}{TOKEN}"}).status_code == 404
+
+
 def test_operations_of_this_machine_alone_are_not_served(web: TestClient) -> None:
     paths = web.get("/openapi.json").json()["paths"]
     local = {name for name in OPERATIONS if OPERATIONS[name].group == "local"} | {"eval", "docs add", "docs pack"}

@@ -54,6 +54,7 @@ from codeinfo.files import (
     read_user_file,
     replace_file,
     resolve_root,
+    sweep_temporary,
     wait_for_lock,
     write_private,
 )
@@ -61,7 +62,7 @@ from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
-from codeinfo.sources.git import fetch_files, work_tree_of
+from codeinfo.sources.git import Redirected, fetch_files, work_tree_of
 from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import WalkSettings, check_document, walk
 from codeinfo.store.layout import IndexFolder
@@ -324,6 +325,19 @@ def ensure_written_tree(home: Path) -> Path:
     return tree
 
 
+@contextmanager
+def lock_written(home: Path) -> Iterator[None]:
+    """The lock of those who write documents into a collection; what killed ones left is removed."""
+    handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        wait_for_lock(handle, home)
+        for *_, folder in os.fwalk(home):
+            sweep_temporary(folder)
+        yield
+    finally:
+        os.close(handle)
+
+
 def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
     """Fetch the newest documents. The previous ones stay until the new ones are complete.
 
@@ -337,12 +351,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         hosts.add(host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        is_web = collection.url.startswith(("https://", "http://"))
-        url = follow_redirects(collection.url, policy) if own and is_web else collection.url
-        pinned = "" if own and url == collection.url else policy.pin(url)
-        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
-        with fetch_files(url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
-            return _store(home, revision, files)
+        return _fetch_repository(collection, home, policy, own=own)
     get = partial(download, policy=policy)
     if collection.remote and not is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
@@ -356,6 +365,21 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *, own: bool) -> Path:
+    def store(url: str, pinned: str) -> Path:
+        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+        with fetch_files(url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
+            return _store(home, revision, files)
+
+    try:
+        return store(collection.url, "" if own else policy.pin(collection.url))
+    except Redirected:
+        moved = follow_redirects(collection.url, policy) if own else collection.url
+        if moved == collection.url:
+            raise
+        return store(moved, policy.pin(moved))
 
 
 def _read_archive(path: Path) -> bytes:

@@ -31,6 +31,7 @@ from codeinfo.engine.collections import (
     CollectionSource,
     ensure_written_tree,
     fetch,
+    lock_written,
     pack_folder,
 )
 from codeinfo.engine.index_manager import IndexManager, retry_on_damage
@@ -539,13 +540,15 @@ class DocumentOperations:
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
         collection = known[0] if known else make_written_collection(request.collection)
         index = self._writable_index(collection)
-        tree = ensure_written_tree(index.source.home)
-        target = tree / path
-        if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
-            raise UsageError(f"{path} is a folder here, or inside a document", next_step="Choose another name")
-        before = target.read_bytes() if target.is_file() else None
-        if before != data:
-            replace_file(private_folder(target.parent, index.source.home) / target.name, data)
+        home = index.source.home
+        with lock_written(home):
+            tree = ensure_written_tree(home)
+            target = tree / path
+            if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
+                raise UsageError(f"{path} is a folder here, or inside a document", next_step="Choose another name")
+            before = target.read_bytes() if target.is_file() else None
+            if before != data:
+                replace_file(private_folder(target.parent, home) / target.name, data)
         fresh = index.refresh()
         row = fresh.store.manifest().get(path)
         if row is None or not row.language:
@@ -554,7 +557,8 @@ class DocumentOperations:
             elif before is None:
                 target.unlink()
             else:
-                replace_file(target, before)
+                with lock_written(home):
+                    replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
             raise UsageError(
                 f"{path} cannot be a document: {why}", next_step="Use the name of a text file, as in guides/start.md"

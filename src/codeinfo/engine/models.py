@@ -163,12 +163,11 @@ def _check_offered(config: Config, wanted: str) -> None:
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.models.chat import chat_models, look
+    from codeinfo.models.chat import chat_models
 
     found = list(_discover(config))
     if config.llm.base_url:
-        own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
-        found.insert(0, replace(own, configured=True))
+        found.insert(0, replace(_look_at_configured(config), configured=True))
     listed = [replace(one, models=chat_models(one.models)) for one in found]
     notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]
     if config.llm.provider == NONE:
@@ -179,6 +178,17 @@ def list_providers(config: Config) -> ProviderList:
         if first is not None:
             listed[first] = replace(listed[first], chosen=True)
     return ProviderList(tuple(listed), tuple(notes))
+
+
+def _look_at_configured(config: Config) -> Provider:
+    from codeinfo.models.chat import look
+    from codeinfo.models.endpoints import parse_target
+
+    try:
+        key = _key(config)
+    except UsageError as error:
+        return Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
+    return look(CONFIGURED, config.llm.base_url, key, _limits(config, 10))
 
 
 def unavailable(error: ProviderError) -> ProviderError:

@@ -307,7 +307,7 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
         raise environment_error(error, str(root / FOLDER)) or refused from error
     try:
         wait_for_lock(folder, root / FOLDER)
-        sweep_temporary(NAME, folder)
+        sweep_temporary(folder, NAME)
         before = read_memories(root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:

@@ -212,7 +212,8 @@ class Guard:
     def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
         """Why a request without the server's token or a sufficient session is refused. A session may read; a change
         also needs its page's token, which no other site's page knows."""
-        given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = (headers.get(TOKEN_HEADER, ""), token.strip() if scheme.lower() == "bearer" else "")
         if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
             return None
         if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):

@@ -16,6 +16,7 @@ PROVIDER_STATES = {
     "LLM_UNAVAILABLE": "does not answer",
     "LLM_BROKEN": "closes the connection",
     "LLM_TIMEOUT": "does not answer in time",
+    "LLM_NO_KEY": "has no usable key",
 }
 
 

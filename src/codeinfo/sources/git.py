@@ -388,12 +388,20 @@ def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
 # --- fetching --------------------------------------------------------------------------------------------------------
 
 FETCH_TIMEOUT_S = 600.0
+SILENCE_S = 60  # without a byte from a web host; one that prepares a large pack sends some every 5 s
 _REMOTE_TRANSPORTS = "https:http:ssh"
 REGULAR = ("100644", "100755")
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
 _BATCH = 500
 _CLONE_PREFIX = "codeinfo-git-"
 _JUST_MADE_S = 2.0
+
+
+_REDIRECT = re.compile(r"returned error: 3\d\d")
+
+
+class Redirected(ProviderError):
+    """The address leads to another one, which was not followed."""
 
 
 @contextmanager
@@ -411,13 +419,14 @@ def fetch_files(
         try:
             settings = ("http.followRedirects=false", *((f"http.curloptResolve={pinned}",) if pinned else ()))
             transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
-            variables = Remote(url, pinned).variables if pinned else None  # ssh would resolve the host again
+            variables = None if local else Remote(url, pinned).variables  # ssh would resolve the host again
             git = partial(_git, folder, transports, settings, variables=variables)
             git("init", "--bare", "--quiet", "--template=", ".")
             git(*_FETCH, "--", url, ref or "HEAD")
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
-            raise ProviderError(
+            kind = Redirected if _REDIRECT.search(error.what) else ProviderError
+            raise kind(
                 f"{hide_user(url)} cannot be fetched: {error.what}",
                 next_step="Check the address, the branch or tag, and that git may read it",
                 code=GitFailed.code,
@@ -469,7 +478,8 @@ def _git(
 ) -> bytes:
     line = [_program(), "--no-pager"]
     fixed = ("fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper=")
-    for setting in (*_SETTINGS, *fixed, *settings):
+    silence = ("http.lowSpeedLimit=1", f"http.lowSpeedTime={SILENCE_S}")
+    for setting in (*_SETTINGS, *fixed, *silence, *settings):
         line += ("-c", setting)
     environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports} | (variables or {})
     return _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S, keep_open)
