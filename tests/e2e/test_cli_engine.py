@@ -116,6 +116,20 @@ def test_refusals_say_why_and_write_nothing(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [("search", "x", "owner/name"), ("symbols", "owner/name"), ("refs", "x", "owner/name")]
+)
+def test_a_project_of_the_team_without_its_host_is_refused_with_an_example(
+    arguments: tuple[str, ...], codeinfo: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "github.com/owner/name" not in codeinfo(*arguments, cwd=project).stderr
+    monkeypatch.setenv("CODEINFO_STORE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
+    done = codeinfo(*arguments, cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "owner/name does not exist" in done.stderr
+    assert "named with its host, as in github.com/owner/name" in done.stderr
+
+
 def test_a_folder_belongs_to_itself_and_not_to_its_parent(codeinfo: Any, project: Path, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("def outside():\n    pass\n")
     for path, folder in ((".", project), (str(project), tmp_path / "elsewhere")):

@@ -141,6 +141,18 @@ def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> Non
     assert found == [0, 1, 4]
 
 
+def test_nothing_found_in_all_projects_says_nothing_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = build_team(tmp_path / "team")
+    with engine_of(root) as engine:
+        engine.search(SearchRequest("save order", paths=(str(root),)))
+        monkeypatch.chdir("/")  # no project, and none may begin there
+        nowhere = SearchRequest("save order", globs=("nowhere/**",), all_projects=True, context=True, purpose="edit")
+        found = engine.search(nowhere)
+    assert (found.hits, found.preflight) == ((), None)
+
+
 def test_a_search_says_how_to_get_trends(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
     request = SearchRequest("save order store", paths=(str(root),), context=True)

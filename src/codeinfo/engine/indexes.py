@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from codeinfo.team.store import TeamTree, TreeRow
 
 OPEN_REVISIONS = 4  # revisions whose stores stay open
+NAME_WITH_HOST = "A project of the team is named with its host, as in github.com/owner/name"
 OPEN_TREES = 200  # a team's trees, or folders searched as one
 PULLS = 4  # concurrent pulls of a team's projects
 LEFT_OUT = 5  # projects named in a note
@@ -252,7 +253,12 @@ class Indexes:
         if self.config.store.url and (name := _team_name(str(root), str(path))):
             return self.trees.find(name, at, self._user())
         self._refuse_callers(path)
-        target = resolve_existing(os.path.join(root, path))
+        try:
+            target = resolve_existing(os.path.join(root, path))
+        except NotFound as error:
+            if not self.config.store.url:
+                raise
+            raise NotFound(error.what, next_step=f"{error.next_step}. {NAME_WITH_HOST}") from error
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} is not in {index.root}", next_step="Give a file of the project")

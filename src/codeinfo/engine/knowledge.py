@@ -196,9 +196,9 @@ class KnowledgeOperations:
     def enrich(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, for a change, the card."""
         now = self.clock()
-        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
-            str(self._indexes.find(next(iter(request.paths), "")).index.root)
-        ]
+        roots = list(dict.fromkeys(hit.root for hit in result.hits))
+        if not roots and not request.all_projects:
+            roots = [str(self._indexes.find(next(iter(request.paths), "")).index.root)]
         hits: dict[tuple[str, str, int], Hit] = {}
         memories: list[RelatedMemory] = []
         notes: list[str] = []
@@ -217,7 +217,9 @@ class KnowledgeOperations:
             memories=tuple(memories[:3]),
             notes=(*result.notes, *notes),
         )
-        return replace(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
+        if not request.purpose or not roots:
+            return result
+        return replace(result, preflight=self._card(request, result, roots[0], now))
 
     def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:

@@ -330,6 +330,10 @@ def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
     missing = paths[last_word - 1] if last_word else ""
     if missing and ("/" in missing or " " in given[field]):
         hint = f"If it is part of the {field}, put the whole {field} in quotes"
+        if Config.load({}, Path()).store.url:
+            from codeinfo.engine.indexes import NAME_WITH_HOST
+
+            hint += f". {NAME_WITH_HOST}"
         raise UsageError(f"{missing} does not exist", next_step=hint)
     words, paths = [given[field], *paths[:last_word]], paths[last_word:]
     if paths and len(words) > 1 and "/" not in paths[0]:
