@@ -17,9 +17,13 @@ SESSION = """class Session:
 COOKIES = """def merge_cookies(cookiejar, cookies):
     \"\"\"Add cookies to cookiejar and returns a merged CookieJar.\"\"\"
     return cookiejar"""
+LIMITS = """TIMEOUT_MS = 30_000  # Python 3.11
+most = max(100,250) * 1024
+share = 0.25"""
 ITEMS = {
     1: Passage("/r", "src/requests/sessions.py", 100, 104, SESSION, symbol="Session.close", number=1),
     2: Passage("/r", "src/requests/cookies.py", 10, 12, COOKIES, symbol="merge_cookies", number=2),
+    3: Passage("/r", "src/requests/limits.py", 1, 3, LIMITS, number=3),
 }
 
 
@@ -38,6 +42,9 @@ RIGHT = [
     "```\nrow[7] = cells[9]\n```",
     "Both [1][2].",
     "Lines 10 to 12 merge the cookies [2].",
+    "The timeout is 30 seconds, 30,000 ms, with Python 3.11 [3].",
+    "12. The share is 25 %, the most of 100 and 250 KB [3].",
+    "Closing a session closes all 3 kinds of adapters, see issue #4711 and utf-16 [1].",
 ]
 
 
@@ -57,6 +64,8 @@ WRONG = [
     ('It says "closes no adapter at all" [1].', "does not contain"),
     ("merge_cookies adds them [1].", "does not contain"),
     ("Cookies are added to the cookiejar and merged there [1].", "hardly any"),
+    ("The timeout is 45 seconds in Python [3].", "does not contain the number 45"),
+    ("Closing the session closes all 128 adapters [1].", "does not contain the number 128"),
     ("Proxy credentials are taken from the environment [2].", "hardly any"),
 ]
 

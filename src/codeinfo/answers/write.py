@@ -47,6 +47,12 @@ _FILE = re.compile(r"[\w@+-][\w.@+/-]*\.\w{1,8}(?::(\d+)(?:\s?[-–]\s?(\d+))?)?
 _LINES = re.compile(r"\blines?\s+(\d+)(?:\s?(?:[-–]|to|and)\s?(\d+))?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*(?:\(\))?")
 _LOOKS_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_[A-Za-z0-9]|\(\)$|::|->")
+_NUMBER = re.compile(r"\d{1,30}(?:[,_]\d{3}){0,6}(?:\.\d{1,20})?")
+_PART_OF_NAME = re.compile(r"[\w#-]*[A-Za-z_#-]\d[\w.]*|\d+(?:\.\d+){2,}")  # v2, utf-8, issue #12, 1.2.3
+_ENUMERATION = re.compile(r"\s*\d+[.)]\s")  # at the start of a line
+_LEAST_NUMBER = 10  # a smaller one may count what the source lists
+# A number may be told in another unit: percent, thousands and millions (also of bytes), minutes, hours, days.
+_UNITS = (1, 100, 1000, 1_000_000, 1_000_000_000, 1024, 1 << 20, 1 << 30, 60, 3600, 24, 86_400)
 _SEPARATOR = re.compile(r"\.|::|->")
 
 
@@ -56,6 +62,7 @@ class Facts(Struct, frozen=True):
     files: tuple[tuple[str, int, int], ...]  # path, first and last line; 0 where no line is named
     lines: tuple[tuple[int, int], ...]
     words: tuple[str, ...]  # quoted text and names in code
+    numbers: tuple[float, ...]  # of the prose
     terms: frozenset[str]
 
 
@@ -137,7 +144,15 @@ def facts_of(claim: str) -> Facts:
     for match in _NAME.finditer(_CODE.sub(" ", claim)):
         if _LOOKS_LIKE_CODE.search(match[0]) and not any(match[0] in path for path in named):
             words.append(match[0])
-    return Facts(tuple(files), tuple(lines), tuple(dict.fromkeys(words)), _content(claim))
+    prose = _ENUMERATION.sub(" ", claim) if _ENUMERATION.match(claim) else claim
+    for described in (_CODE, _QUOTE, _LINES, _FILE, _PART_OF_NAME):
+        prose = described.sub(" ", prose)
+    numbers = tuple(number for number in _numbers_in(prose) if number >= _LEAST_NUMBER)
+    return Facts(tuple(files), tuple(lines), tuple(dict.fromkeys(words)), numbers, _content(claim))
+
+
+def _numbers_in(text: str) -> Iterator[float]:
+    return (float(re.sub(r"[,_]", "", match[0])) for match in _NUMBER.finditer(text))
 
 
 def _span(first: str | None, last: str | None) -> tuple[int, int]:
@@ -166,6 +181,9 @@ def problem_with(facts: Facts, source: Passage, cited: Sequence[Passage], source
     for words in facts.words:
         if not any(_contains(one, words) for one in cited):
             return f"the source does not contain {words!r}"
+    for number in facts.numbers:
+        if not any(_contains_number(one, number) for one in cited):
+            return f"the source does not contain the number {number:g}"
     return _about_something_else(facts, source, sources)
 
 
@@ -211,6 +229,17 @@ def _contains(source: Passage, words: str) -> bool:
     if len(parts) > 1 and _NAME.fullmatch(wanted):
         return all(part in text for part in parts)
     return False
+
+
+def _contains_number(source: Passage, number: float) -> bool:
+    known = _numbers_of(source)
+    return any(number * unit in known or number / unit in known for unit in _UNITS)
+
+
+@lru_cache(maxsize=256)
+def _numbers_of(source: Passage) -> frozenset[float]:
+    text = f"{source.path} {source.symbol} {source.text}"
+    return frozenset((*_numbers_in(text), *_numbers_in(text.replace(",", " "))))  # f(100,200) has two of them
 
 
 def _squeeze(text: str) -> str:
