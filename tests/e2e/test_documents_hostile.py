@@ -110,6 +110,56 @@ def test_fifty_thousand_levels_of_html_cost_nothing(tmp_path: Path) -> None:
     assert time.monotonic() - started < 60
 
 
+COSTLY_HTML = {
+    "nested navigation": "<nav>" * 50_000 + "</p>" * 50_000 + "</nav>" * 50_000,
+    "tags that do not end": "<a " * 100_000,
+    "quotes that do not end": "<a x='" * 100_000,
+    "comments that do not end": "<!--" * 100_000,
+    "declarations that do not end": "<![CDATA[" * 50_000,
+    "a cell that ends often": "<table><tr><td>" + "x</td>" * 100_000 + "</table>",
+    "a title that goes on": "<title>" + "a<b>" * 100_000 + "</title>",
+    "a character with a long number": "&#" + "9" * 100_000 + ";",
+}
+
+
+@pytest.mark.parametrize("markup", COSTLY_HTML.values(), ids=COSTLY_HTML)
+def test_hostile_html_takes_no_more_time_than_other(markup: str) -> None:
+    started = time.process_time()
+    document = convert("a.html", f"<h1>Apples</h1><p>They are in the cellar.</p>{markup}".encode())
+    assert time.process_time() - started < 5
+    assert [block.text for block in document.blocks[:2]] == ["Apples", "They are in the cellar."]
+
+
+MAIL = "From: Ann Bee <ann@shop.example>\nSubject: Apples\n"
+COSTLY_MAIL = {
+    "an address": MAIL + "To: " + '"' * 20_000 + "\n\nThey are in the cellar.",
+    "a type": MAIL + "Content-Type: text/plain; " + "a=b; " * 20_000 + "\n\nThey are in the cellar.",
+}
+
+
+@pytest.mark.parametrize("message", COSTLY_MAIL.values(), ids=COSTLY_MAIL)
+def test_hostile_mail_takes_no_more_time_than_other(message: str) -> None:
+    started = time.process_time()
+    document = convert("a.eml", message.encode())
+    assert time.process_time() - started < 5
+    assert document.title == "Apples"
+    assert document.blocks[0].text.startswith("From: Ann Bee <ann@shop.example>")
+    assert document.blocks[1].text == "They are in the cellar."
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (MAIL + "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nx\n" * 300, "more than 250 parts"),
+        (MAIL + "Content-Type: multipart/mixed; boundary=b\n\n" * 3000, "too many lines"),
+        (MAIL + "Content-Type: text/plain; charset=punycode\n\n" + "a" * 1000, "character set"),
+    ],
+)
+def test_mail_that_costs_more_than_it_holds_is_refused(message: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        convert("a.eml", message.encode())
+
+
 def test_a_conversion_that_never_ends_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "time_limit_s", lambda text, settings: 0.05)
     tasks = [ParseTask(f"{n}.html", b"<p>x" * 2_000_000, "html") for n in range(2)]

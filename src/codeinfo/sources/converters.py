@@ -7,12 +7,18 @@ import csv
 import datetime
 import email
 import email.policy
+import html
 import io
 import json
 import re
+from codecs import lookup
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from email.headerregistry import HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from html.parser import HTMLParser
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import count, islice
 from typing import Any
 
 from codeinfo.sources.documents import (
@@ -50,38 +56,124 @@ def html_document(markup: str) -> Document:
     if len(markup) > MAX_TEXT_CHARS:
         raise Refused(f"{len(markup):,} characters of HTML: a dump, not a page")
     reader = _Reader()
-    reader.feed(markup)
-    reader.close()
+    for kind, value, attributes in _events(markup):
+        if kind is _Event.TEXT:
+            reader.take_text(value)
+        elif kind is _Event.START:
+            reader.start(value, attributes)
+        else:
+            reader.end(value)
     reader.flush()
-    title = one_line(reader.title) or next((one_line(b.text) for b in reader.blocks if b.kind is BlockKind.HEADING), "")
-    return Document(title, tuple(reader.blocks))
+    headings = (one_line(block.text) for block in reader.blocks if block.kind is BlockKind.HEADING)
+    return Document(one_line("".join(reader.title)) or next(headings, ""), tuple(reader.blocks))
 
 
-class _Reader(HTMLParser):
+class _Event(Enum):
+    TEXT = auto()
+    START = auto()
+    END = auto()
+
+
+# No character is looked at more than a few times, whatever the markup: the parser of the standard library takes hours
+# for some megabytes of `<a `.
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*+)")
+_TAG_END = re.compile(r"(?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+>")
+_ATTRIBUTE = re.compile(r"([^\s\"'>/=][^\s/>=]*+)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>]++))")
+_MOST_ATTRIBUTES = 100  # of a tag, as far as they are read
+_LONG_REFERENCE = re.compile(r"&#(?:[0-9]{9,}+|[xX][0-9a-fA-F]{9,}+);?")  # no character has such a number
+_RAW_END = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
+
+
+def _events(markup: str) -> Iterator[tuple[_Event, str, str]]:
+    """The text and the tags of a page in their order, each tag by its name and attributes."""
+    at, find_end = 0, _EndFinder(markup)
+    while (start := markup.find("<", at)) >= 0:
+        if start > at:
+            yield _Event.TEXT, _unescape(markup[at:start]), ""
+        at, tag = start, _TAG.match(markup, start)
+        if tag is None and not markup.startswith(("</", "<!", "<?"), start):
+            yield _Event.TEXT, "<", ""
+            at += 1
+            continue
+        end = find_end.of_tag(tag.end()) if tag else find_end.of_comment(start)
+        if not end:
+            break  # nothing after it ends either: it is text
+        at = end
+        if tag is None:
+            continue
+        name, attributes = tag[2].lower(), markup[tag.end() : end - 1]
+        if not tag[1]:
+            yield _Event.START, name, attributes
+        if tag[1] or attributes.endswith("/"):
+            yield _Event.END, name, ""
+        elif name in _RAW_END:
+            closing = _RAW_END[name].search(markup, at)
+            at = closing.start() if closing else len(markup)
+    if at < len(markup):
+        yield _Event.TEXT, _unescape(markup[at:]), ""
+
+
+class _EndFinder:
+    """Where tags and comments of a page end; 0 if they do not. After one that never ends, each ends at the next `>`:
+    the same search would fail again and again."""
+
+    def __init__(self, markup: str) -> None:
+        self._markup = markup
+        self._tags_end = self._comments_end = True
+
+    def of_tag(self, at: int) -> int:
+        if self._tags_end and (found := _TAG_END.match(self._markup, at)):
+            return found.end()
+        self._tags_end = False
+        return self._markup.find(">", at) + 1
+
+    def of_comment(self, at: int) -> int:
+        if self._comments_end and self._markup.startswith("<!--", at):
+            if (end := self._markup.find("-->", at + 2)) >= 0:
+                return end + 3
+            self._comments_end = False
+        return self._markup.find(">", at) + 1
+
+
+def _unescape(text: str) -> str:
+    return html.unescape(_LONG_REFERENCE.sub("\ufffd", text)) if "&" in text else text
+
+
+def _attribute(attributes: str, name: str) -> str:
+    for match in islice(_ATTRIBUTE.finditer(attributes), _MOST_ATTRIBUTES):
+        if match[1].lower() == name:
+            return _unescape(match[2] or match[3] or match[4] or "")
+    return ""
+
+
+class _Reader:
+    """Collects the blocks of a page from its events."""
+
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.blocks: list[Block] = []
-        self.title = ""
+        self.title: list[str] = []
         self._text: list[str] = []
         self._silent: list[str] = []  # the open elements whose text is not for readers
+        self._silent_counts = Counter[str]()
         self._in_title = False
         self._heading = 0
         self._lists = 0
         self._item = False
         self._preformatted = 0
         self._link: tuple[str, int] | None = None  # its address, and where its text begins
-        self._table: list[list[str]] | None = None
+        self._table: list[list[list[str]]] | None = None  # rows of cells of texts
         self._nested_tables = 0
         self._cells = 0
 
     # --- events ---
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def start(self, tag: str, attributes: str) -> None:
         if tag == "title" and not self.title:
             self._in_title = True
         elif tag in _SILENT:
             if tag != "head":  # it holds only silent elements and the title
                 self._silent.append(tag)
+                self._silent_counts[tag] += 1
         elif self._silent:
             return
         elif tag in _HEADINGS:
@@ -93,31 +185,34 @@ class _Reader(HTMLParser):
             self.flush()
             self._preformatted += 1
         else:
-            self._start_of_text(tag, dict(attrs))
+            self._start_of_text(tag, attributes)
 
-    def _start_of_text(self, tag: str, attrs: dict[str, str | None]) -> None:
+    def _start_of_text(self, tag: str, attributes: str) -> None:
         if tag == "li":
             self.flush()
             self._item = True
         elif tag == "br":
             self._text.append("\n")
-        elif tag == "a" and attrs.get("href"):
-            self._link = (str(attrs["href"]).strip(), len(self._text))
+        elif tag == "a" and (address := _attribute(attributes, "href").strip()):
+            self._link = (address, len(self._text))
         elif tag == "code" and not self._preformatted:
             self._text.append("`")
-        elif tag == "img" and attrs.get("alt"):
-            self._text.append(f" {attrs['alt']} ")
+        elif tag == "img" and (alternative := _attribute(attributes, "alt")):
+            self._text.append(f" {alternative} ")
         elif tag in _BREAKS:
             self.flush()
             if tag in ("ul", "ol"):
                 self._lists += 1
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
         elif self._silent:
-            if tag in self._silent:
-                del self._silent[len(self._silent) - 1 - self._silent[::-1].index(tag) :]
+            if self._silent_counts[tag]:
+                closed = ""
+                while closed != tag:
+                    closed = self._silent.pop()
+                    self._silent_counts[closed] -= 1
         elif tag in _HEADINGS or tag == "li":
             self.flush()
             self._heading = 0
@@ -135,9 +230,9 @@ class _Reader(HTMLParser):
             if tag in ("ul", "ol"):
                 self._lists = max(0, self._lists - 1)
 
-    def handle_data(self, data: str) -> None:
+    def take_text(self, data: str) -> None:
         if self._in_title:
-            self.title += data
+            self.title.append(data)
         elif not self._silent:
             self._text.append(data)
 
@@ -191,12 +286,12 @@ class _Reader(HTMLParser):
             self._cells += 1
             if self._cells > MAX_CELLS:
                 raise Refused(f"more than {MAX_CELLS:,} table cells")
-            self._table[-1].append("")
+            self._table[-1].append([])
 
     def _end_of_cell(self) -> None:
         """Text since the cell began belongs to it; text between cells is not for readers."""
         if self._table and self._table[-1]:
-            self._table[-1][-1] += one_line("".join(self._text), MAX_TEXT_CHARS)
+            self._table[-1][-1].append(one_line("".join(self._text), MAX_TEXT_CHARS))
         self._text, self._link = [], None
 
     def _end_of_table(self, tag: str) -> None:
@@ -207,7 +302,8 @@ class _Reader(HTMLParser):
             return
         self._end_of_cell()
         if tag == "table":
-            rows = tuple(tuple(row) for row in self._table if any(row))
+            cells = (tuple(map("".join, row)) for row in self._table)
+            rows = tuple(row for row in cells if any(row))
             self._table = None
             if rows:
                 self.blocks.append(Block(BlockKind.TABLE, rows=rows))
@@ -217,10 +313,37 @@ class _Reader(HTMLParser):
 
 
 _HEADERS = ("From", "To", "Cc", "Date")
+_BOUNDARY = re.compile(rb"boundary\s{0,4}=", re.IGNORECASE)
+_MOST_COMPARISONS = 5_000_000  # of lines with the boundaries around them
+_HEADER_CHARS = 1000  # of one, more than is shown: the parser takes the square of its length
+_MOST_PARTS = 250
+_SLOW_CODECS = ("punycode", "idna")  # for names of hosts
+
+
+class _MailPolicy(email.policy.EmailPolicy):
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_HEADER_CHARS]
+
+
+def _mail_policy() -> _MailPolicy:
+    """Limits what the library does for a hostile e-mail; real ones are far from these limits."""
+    headers, parts = HeaderRegistry(), count(1)
+    for name in ("from", "to", "cc"):  # shown as they are, not as lists of addresses
+        headers.map_to_type(name, UnstructuredHeader)  # type: ignore[arg-type]
+
+    def make_part(policy: email.policy.Policy) -> EmailMessage:
+        if next(parts) > _MOST_PARTS:
+            raise Refused(f"more than {_MOST_PARTS} parts")
+        return EmailMessage(policy)
+
+    return _MailPolicy(header_factory=lru_cache(headers), message_factory=make_part)
 
 
 def convert_mail(data: bytes, path: str) -> Document:
-    message = email.message_from_bytes(data, policy=email.policy.default)
+    if data.count(b"\n") * (1 + len(_BOUNDARY.findall(data))) > _MOST_COMPARISONS:
+        raise Refused("too many lines for the number of parts inside each other")
+    message = email.message_from_bytes(data, policy=_mail_policy())
     if not isinstance(message, EmailMessage) or not message.keys():
         raise Refused("not an e-mail: it has no header lines")
     subject = one_line(str(message.get("Subject", "")))
@@ -237,6 +360,8 @@ def _body(message: EmailMessage) -> tuple[Block, ...]:
     if body is None:
         return ()
     try:
+        if lookup(body.get_content_charset("ascii")).name in _SLOW_CODECS:
+            raise Refused("broken: its character set is none")
         text = body.get_content()
     except (LookupError, ValueError) as error:  # an unknown character set, or a wrong encoding
         raise Refused(f"broken: {error}") from error
