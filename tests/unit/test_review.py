@@ -359,6 +359,20 @@ def test_generated_files_are_not_reviewed(project: Path) -> None:
     assert (packet.files, packet.findings) == ((), ())
 
 
+def test_a_shallow_clone_is_reviewed_without_what_needs_its_history(project: Path, tmp_path: Path) -> None:
+    commit(project, "fix the adapter", {"pkg/adapter.py": ADAPTER.replace("open(url)", "open(url, 'rb')")})
+    commit(project, "second", {"pkg/adapter.py": ADAPTER.replace("open(url)", "open(url, 'rt')")})
+    clone = tmp_path / "clone"
+    git(project, "clone", "-q", "--depth=2", f"file://{project}", str(clone))
+    with engine_of(clone) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD~1", path=str(clone)))
+        with pytest.raises(NotFound, match="is not a commit"):
+            engine.knowledge.review(ReviewRequest("HEAD~2", path=str(clone)))
+    assert [one.path for one in packet.files] == ["pkg/adapter.py"]
+    assert packet.reviewers == ()
+    assert any("the clone is shallow" in note for note in packet.notes)
+
+
 def test_files_that_are_no_text_are_not_reviewed(project: Path) -> None:
     path = project / "wrapper.jar"
     path.write_bytes(b"PK\0\1")

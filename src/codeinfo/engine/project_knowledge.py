@@ -284,7 +284,8 @@ class ProjectPatterns:
 
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
         """Languages with a large share of the product for which no detector reports anything."""
-        product = Counter(row.language for path, row in store.manifest().items() if is_product(path, row.kind))
+        rows = ((path, row) for path, row in store.manifest().items() if row.language)  # those left out have none
+        product = Counter(row.language for path, row in rows if is_product(path, row.kind))
         largest = [language for language, _ in product.most_common(1)]  # with or without a syntax tree
         parsed = {language: count for language, count in product.items() if get_language(language).syntax is not None}
         least = LEAST_PART * sum(parsed.values())

@@ -51,6 +51,8 @@ def review_change(
     found = (one for one in change.findings(now) if has_tests or one.kind != "untested")
     findings, left_out = diff.most_severe_first(found)
     notes += left_out
+    if project.history.shallow:
+        notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
     if not has_tests and change.code:
         notes.append("the project has no tests, so none is missed")
     lists: dict[str, Sequence[Any]] = {
@@ -80,11 +82,8 @@ def _has_tests(store: SqliteStore) -> bool:
 
 def find_base(history: History, wanted: str) -> str:
     """The commit to compare with."""
-    if not history.known:
-        raise UsageError(
-            "there is no history to compare with",
-            next_step="A review needs a git repository with its history; `git fetch --unshallow` fetches it",
-        )
+    if not history.known and not history.shallow:
+        raise UsageError("there is no history to compare with", next_step="A review needs a git repository")
     first, dots, last = wanted.partition("..")
     if dots:
         raise UsageError(
@@ -255,6 +254,8 @@ class Change:
         )
 
     def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
+        if not self._project.history.known:
+            return []  # its oldest commit would be blamed for everything before it
         edited = (change for change in changes if change.state != "added")
         largest = sorted(edited, key=lambda change: (-len(change.removed), change.path))[:MOST_BLAMED]
         blames = {}
@@ -353,6 +354,8 @@ class Change:
     def _find_risks(self) -> list[Finding]:
         changed = (one for one in self._revisions if one.is_product and (one.code.added or one.code.removed))
         paths = [one.path for one in changed if one.change.state != "added"]
+        if not self._project.history.known:
+            return []
         try:
             subjects = self._project.history.subjects(paths[:MOST_RISKY], self._base, RISK_DAYS)
             return diff.risks(subjects, RISK_DAYS)
