@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, SearchResult, fill
+from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations import documents as docs
@@ -97,13 +97,12 @@ def _search_results(visit: Visit) -> str:
         )
     if run is None or state.engine.indexes.of(root).live_store() is not None:
         every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
-        found = replace(every, hits=every.hits[start:end], notes=_notes(every, is_indexing=run is not None))
-        found = state.engine.knowledge.enrich(request, found)
-        hint = next((note for note in found.notes if getattr(note, "code", "") == NO_TRENDS), "")
-        found = replace(found, notes=tuple(note for note in found.notes if note != hint))
+        found = state.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
+        notes = [(getattr(note, "code", ""), note) for note in found.notes]
+        shown_elsewhere = (NO_TRENDS, INDEXING) if run is not None else (NO_TRENDS,)  # by a link, by the progress card
         values |= {
-            "result": found,
-            "has_trends": not hint,
+            "result": replace(found, notes=tuple(note for code, note in notes if code not in shown_elsewhere)),
+            "has_trends": NO_TRENDS not in dict(notes),
             "facets": facets_of(every.hits, asked),
             "total": len(every.hits),
             "is_all": len(every.hits) < FOUND,
@@ -144,11 +143,6 @@ def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
 def _number(asked: Any, name: str, default: int) -> int:
     text = asked.get(name, "")
     return min(int(text), FOUND) if text.isascii() and text.isdecimal() and len(text) < 5 else default
-
-
-def _notes(found: SearchResult, *, is_indexing: bool) -> tuple[str, ...]:
-    """Without the note on indexing if the progress card shows it already."""
-    return tuple(note for note in found.notes if not (is_indexing and getattr(note, "code", "") == INDEXING))
 
 
 def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
