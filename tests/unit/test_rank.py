@@ -546,8 +546,8 @@ def test_confidence_by_hand() -> None:
     assert (sure.status, sure.reasons, sure.hint) == ("ok", (), "")
     expected = 2.9 + 1.5 * 0.5 + 2.6 * 0.6 + 2.1 * 0.5 + 0.8 * 0.4 - 4.25
     assert sure.confidence == pytest.approx(1 / (1 + math.exp(-expected)), abs=0.001)
-    close = assess(Grounds(1, 1, 1, 0.6, length=0.2), query)
-    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(3.7 * 0.6 + 0.6 * 0.2 - 4.9))), abs=0.001)
+    close = assess(Grounds(1, 1, 1, 0.6, agreed=1), query)
+    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(3.8 * 0.6 + 0.4 - 4.9))), abs=0.001)
     assert close.status == "low_confidence", "near, but no nearer than the rest"
 
 
@@ -567,7 +567,7 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     assert not re.search("--|codeinfo", vague.hint + nothing.hint)  # pages and agents read it too
 
 
-FIGURES = ("closest", "title", "lead", "spread", "pointed", "length", "together")
+FIGURES = ("closest", "title", "lead", "spread", "pointed", "length", "together", "agreed")
 
 
 @given(st.sampled_from(FIGURES), *[st.floats(0, 1)] * 2)

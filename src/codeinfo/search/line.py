@@ -701,11 +701,13 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     found = grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
     quoting = {int(view.row_file[row]) for row in evidence.quoting}
     folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
+    worded = evidence.files["chunks"]
     return replace(
         found,
         pointed=sum(worth * float(evidence.files[name][best[0]]) for name, worth in POINTING.items()) if best else 0.0,
         length=min(len(query.words) / REPORT_WORDS, 1.0),
         together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
+        agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
         quoted=not quoting.isdisjoint(best[:1]),
     )
 
