@@ -11,6 +11,27 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "parameters of Kotlin that are functions or may be null": (
+        {
+            "Model.kt": "package shop\n\nclass Model {\n    fun onTap(name: String) {}\n}\n",
+            "Screen.kt": 'package shop\n\nfun Bar(onTap: (String) -> Unit) {\n    onTap("a")\n}\n\n'
+            'fun Screen(model: Model?) {\n    Bar(onTap = model::onTap)\n    model.onTap("b")\n'
+            "    Bar(\n        onTap = {},\n    )\n}\n",
+        },
+        "Model.onTap",
+        {"Screen.kt:8", "Screen.kt:9"},
+        0,
+    ),
+    "parameters of Swift that are functions or may be nil": (
+        {
+            "Model.swift": "class Model {\n    func onTap(_ name: String) {}\n}\n",
+            "Screen.swift": 'func bar(onTap: (String) -> Void) {\n    onTap("a")\n}\n\n'
+            'func screen(model: Model?) {\n    model.onTap("b")\n}\n',
+        },
+        "Model.onTap",
+        {"Screen.swift:6"},
+        0,
+    ),
     "php": (
         {
             "Base.php": "<?php\nnamespace Shop; class Base {\n    function build() {}\n    function run() {\n"

@@ -18,9 +18,11 @@
 
 (import) @import
 
-(parameter (identifier) @bind (user_type) @bind.type)
-(class_parameter (identifier) @bind (user_type) @bind.type)
-(property_declaration (variable_declaration (identifier) @bind (user_type) @bind.type))
+(parameter (identifier) @bind . (_) @bind.type)
+(class_parameter (identifier) @bind . (_) @bind.type)
+(property_declaration (variable_declaration (identifier) @bind . (_) @bind.type))
+(value_argument . (identifier) @key . (_))
+(call_expression (identifier) @key.of (value_arguments (value_argument . (identifier) @key . (_))))
 (property_declaration (variable_declaration . (identifier) @bind .) . (_) @bind.value)
 (for_statement (variable_declaration (identifier) @bind)) @bind.in
 (lambda_literal (lambda_parameters (variable_declaration (identifier) @bind))) @bind.in

@@ -24,9 +24,9 @@
 
 (import_declaration) @import
 
-(parameter name: (simple_identifier) @bind (user_type) @bind.type)
+(parameter name: (simple_identifier) @bind [(user_type) (optional_type) (function_type)] @bind.type)
 (property_declaration name: (pattern bound_identifier: (simple_identifier) @bind)
-  (type_annotation (user_type) @bind.type))
+  (type_annotation [(user_type) (optional_type) (function_type)] @bind.type))
 (property_declaration name: (pattern bound_identifier: (simple_identifier) @bind) value: (_) @bind.value)
 (for_statement item: (pattern bound_identifier: (simple_identifier) @bind)) @bind.in
 (if_statement bound_identifier: (simple_identifier) @bind) @bind.in
