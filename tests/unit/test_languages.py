@@ -134,6 +134,8 @@ def test_tests_by_convention(path: str) -> None:
         ("pyproject.toml", FileKind.CONFIG),
         ("Makefile", FileKind.CONFIG),
         ("infra/main.tf", FileKind.CODE),
+        ("src/parser.y", FileKind.CODE),
+        ("src/lexer.l", FileKind.CODE),
         ("infra/prod.tfvars", FileKind.CONFIG),
         (".unknownrc", FileKind.CONFIG),
         ("NOTES", FileKind.DOCS),

@@ -59,6 +59,7 @@ _WITHOUT_SYNTAX = (
     Language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
     Language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
     Language("awk", ".awk", shebangs="awk gawk"),
+    Language("yacc", ".y .yy .ypp .l .ll .lex"),
     Language("fish", ".fish", shebangs="fish"),
     Language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
     Language("batch", ".bat .cmd"),
