@@ -176,11 +176,8 @@ class _OpenNames:
 
 def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
     """Names the file defines itself or that an import binds to something certain."""
-    bound = {*source.exports, *source.hidden}
-    for written in imports:
-        if written.alias or written.names or source.rules.imports.binds_last:
-            bound.update(last_name(written))
-    return frozenset(bound)
+    certain = (one for one in imports if one.alias or one.names or source.rules.imports.binds_last)
+    return frozenset((*source.exports, *source.hidden, *(name for one in certain for name in last_name(one))))
 
 
 def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
@@ -345,12 +342,8 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
     rules = {file.file_id: file.rules.imports for file in files}
     read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
     packed = dict(facts.references(read))
-    links = {}
-    for file in files:
-        found = resolver.links(file, imports.get(file.file_id, ()), packed.get(file.file_id, b""))
-        if found.edges or found.loose:
-            links[file.path] = found
-    return links
+    found = {f.path: resolver.links(f, imports.get(f.file_id, ()), packed.get(f.file_id, b"")) for f in files}
+    return {path: links for path, links in found.items() if links.edges or links.loose}
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:

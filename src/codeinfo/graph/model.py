@@ -83,13 +83,6 @@ class ModuleId(NamedTuple):
     written: str = ""
 
 
-def enclosing(qualified: str) -> Iterator[str]:
-    """A qualified name, then those of the definitions around it, innermost first."""
-    while qualified:
-        yield qualified
-        qualified = qualified.rpartition(".")[0]
-
-
 class Unit(Struct, frozen=True, dict=True):
     """A file with its definitions and imports, indexed by name."""
 

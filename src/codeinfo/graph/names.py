@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import ModuleId, SymbolId, Unit, enclosing
+from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import (
     Meaning,
@@ -51,6 +51,7 @@ from codeinfo.graph.uses import (
     value_links,
     written_types,
 )
+from codeinfo.languages.model import enclosing
 from codeinfo.model import Definition, Reference
 
 # --- uses ------------------------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from msgspec.structs import asdict, replace
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import SymbolId, Unit, enclosing, implementation
+from codeinfo.graph.model import SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import find_bases, find_member, find_overridden, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, get_language, is_inline_test, language_family
+from codeinfo.languages.model import FileFacts, enclosing, get_language, is_inline_test, language_family
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts

@@ -22,8 +22,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import ModuleId, SymbolId, Unit, enclosing
+from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, written_types
+from codeinfo.languages.model import enclosing
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 

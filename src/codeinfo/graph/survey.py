@@ -689,13 +689,12 @@ class _Arrow(Struct, frozen=True):
 def _arrows(areas: Sequence[MapArea]) -> list[_Arrow]:
     """The edges worth drawing: the heaviest of each area, and all within a cycle."""
     by_name = {area.name: area for area in areas}
-    arrows = []
-    for area in areas:
-        for rank, (name, weight) in enumerate(area.needs.items()):
-            other = by_name[name]
-            if rank < _EDGES_SHOWN or (area.in_cycle and other.in_cycle):
-                arrows.append(_Arrow(area, other, weight))
-    return arrows
+    return [
+        _Arrow(area, by_name[name], weight)
+        for area in areas
+        for rank, (name, weight) in enumerate(area.needs.items())
+        if rank < _EDGES_SHOWN or (area.in_cycle and by_name[name].in_cycle)
+    ]
 
 
 def mermaid(areas: Sequence[MapArea]) -> str:

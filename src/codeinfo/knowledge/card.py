@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from posixpath import commonprefix
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -491,7 +491,7 @@ def _likeness(path: str, target: str) -> float:
     """How close two files are by folders and by the words of their names."""
     words, own = set(_name_words(path)), set(_name_words(target))
     folders, own_folders = path.split("/")[:-1], target.split("/")[:-1]
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(folders, own_folders, strict=False)))
+    common = len(commonprefix([folders, own_folders]))
     return len(words & own) / len(words | own) + (common + 1) / (max(len(folders), len(own_folders)) + 1)
 
 

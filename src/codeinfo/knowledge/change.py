@@ -78,13 +78,12 @@ def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) 
         around = [at for at, d in enumerate(definitions) if d.start_line <= line <= d.end_line]
         if around:
             innermost[min(around, key=lambda at: definitions[at].end_line - definitions[at].start_line)] += 1
-    found = []
-    for at, lines in sorted(innermost.items(), key=lambda item: (-item[1], item[0])):
-        one = definitions[at]
-        if one.kind in _AROUND:
-            continue
-        found.append(ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines))
-    return found
+    ordered = sorted(innermost.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines)
+        for one, lines in ((definitions[at], lines) for at, lines in ordered)
+        if one.kind not in _AROUND
+    ]
 
 
 def is_code_to_run(symbol: ChangedSymbol) -> bool:
@@ -510,10 +509,7 @@ def _key(one: Dependency) -> tuple[str, str, str]:
 
 
 def _by_manifest(listed: Iterable[Dependency]) -> dict[tuple[str, str, str], set[str]]:
-    versions: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for one in listed:
-        versions[_key(one)].add(one.version)
-    return versions
+    return {key: set(versions) for key, versions in grouped((_key(one), one.version) for one in listed).items()}
 
 
 def package_of(module: str) -> str:

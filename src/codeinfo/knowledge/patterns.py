@@ -76,18 +76,14 @@ class Areas:
     def __init__(self, manifests: Mapping[str, str]) -> None:
         """`manifests` maps paths to texts."""
         self.folders: dict[str, set[str]] = {}
-        self._shipped: dict[str, set[str]] = {}
-        self._declared: dict[str, set[str]] = {}
         self._own = {_folder(path): _normal(name) for path, name in project_names(manifests).items()}
         for path in manifests:
             folder, kind = _folder(path), kind_of_manifest(path)
             if kind is not None and kind.family and is_shipped_folder(folder):
                 self.folders.setdefault(kind.family, {""}).add(folder)
-        for item in dependencies(manifests)[0]:
-            folder = _folder(item.source)
-            self._declared.setdefault(folder, set()).add(_normal(item.name))
-            if is_shipped(item):
-                self._shipped.setdefault(folder, set()).add(_normal(item.name))
+        declared = dependencies(manifests)[0]
+        self._declared = grouped((_folder(item.source), _normal(item.name)) for item in declared)
+        self._shipped = grouped((_folder(item.source), _normal(item.name)) for item in declared if is_shipped(item))
 
     def of(self, path: str, family: str) -> str:
         folders = self.folders.get(family, {""})

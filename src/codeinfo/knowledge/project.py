@@ -35,17 +35,39 @@ from codeinfo.operations.knowledge import (
 from codeinfo.tokens import terms
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
-_GO = re.compile(
-    r"\s*(?:require\s+)?(?P<name>[\w.-]+\.[\w./~-]+)\s+(?P<version>v[\w.+-]+)(?P<indirect>\s*// indirect)?"
+# Where dependencies are in a text, for `_by_expression`.
+_GO = (
+    r"^(?!module|replace)[ \t]*(?:require[ \t]+)?(?P<name>[\w.-]+\.[\w./~-]+)[ \t]+(?P<version>v[\w.+-]+)"
+    r"(?P<indirect>[ \t]*// indirect)?"
 )
-_POM = re.compile(
-    r"<dependency>\s*<groupId>(?P<group>[^<]+)</groupId>\s*<artifactId>(?P<name>[^<]+)</artifactId>"
-    r"(?:\s*<version>(?P<version>[^<]+)</version>)?(?:\s*<scope>(?P<scope>[^<]+)</scope>)?"
+_POM = (
+    r"<dependency>\s*<groupId>(?P<owner>[^<]+)</groupId>\s*<artifactId>(?P<name>[^<]+)</artifactId>"
+    r"(?:\s*<version>(?P<version>[^<]+)</version>)?(?:\s*<scope>(?P<group>[^<]+)</scope>)?"
 )
-_GRADLE = re.compile(
-    r"^\s*(?P<group>\w*(?:implementation|api|compileOnly|runtimeOnly|Implementation|Only|kapt|classpath))\s*\(?\s*"
-    r"[\"'](?P<name>[\w.-]+:[\w.-]+)(?::(?P<version>[^\"'@]+))?[\"']",
-    re.MULTILINE,
+_GRADLE = (
+    r"^\s*(?P<test>test)?\w*(?:implementation|api|compileOnly|runtimeOnly|Implementation|Only|kapt|classpath)\s*\(?\s*"
+    r"[\"'](?P<name>[\w.-]+:[\w.-]+)(?::(?P<version>[^\"'@]+))?[\"']"
+)
+_GEM = (
+    r"^\s*(?:gem|\w+\.add_(?:(?P<dev>development_)|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
+    r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?"
+)
+_BAZEL = (
+    r"^bazel_dep\(\s*name\s*=\s*\"(?P<name>[^\"]+)\"(?:\s*,\s*version\s*=\s*\"(?P<version>[^\"]+)\")?"
+    r"(?P<dev>[^)]*dev_dependency)?"
+)
+_CMAKE = r"(?i)^\s*find_package\(\s*(?P<name>[\w-]+)(?:\s+(?P<version>\d[\w.]*))?"
+_MIX = (
+    r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))"
+    r"(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?"
+)
+_SWIFT = (
+    r"\.package\(\s*(?:name:[^,]+,\s*)?url:\s*\"(?:[^\"]*/)?(?P<name>[^\"/]+?)(?:\.git)?/?\"\s*,[^\"\n]*"
+    r"\"(?P<version>[^\"]+)\""
+)
+_SBT = (
+    r"\"(?P<owner>[\w.-]+)\"\s*%{1,3}\s*\"(?P<name>[\w.-]+)\"\s*%\s*(?:\"(?P<version>[^\"]+)\"|\w+)"
+    r"(?P<test>\s*%\s*\"?[Tt]est)?"
 )
 _NUGET = re.compile(
     r"<Package(?:Reference|Version)\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?"
@@ -56,32 +78,12 @@ _ESCAPED = re.compile(r"\\([\"\\/])")  # in a text of JSON
 _FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
 _CRATES, _GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
 _LOCKED_GEM = re.compile(r"^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s]+)\)$", re.MULTILINE)
-_GEM = re.compile(
-    r"^\s*(?:gem|\w+\.add_(?P<group>development_|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
-    r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?",
-    re.MULTILINE,
-)
-_BAZEL = re.compile(
-    r"^bazel_dep\(\s*name\s*=\s*\"(?P<name>[^\"]+)\"(?:\s*,\s*version\s*=\s*\"(?P<version>[^\"]+)\")?(?P<dev>[^)]*dev_dependency)?",
-    re.MULTILINE,
-)
-_CMAKE = re.compile(r"^\s*find_package\(\s*(?P<name>[\w-]+)(?:\s+(?P<version>\d[\w.]*))?", re.MULTILINE | re.IGNORECASE)
-_MIX = re.compile(
-    r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?",
-    re.MULTILINE,
-)
 _GEM_GROUP = re.compile(
     r"^\s*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b(?P<gems>.*?)^\s*end\b", re.MULTILINE | re.DOTALL
 )
-_SWIFT = re.compile(
-    r"\.package\(\s*(?:name:[^,]+,\s*)?url:\s*\"(?:[^\"]*/)?(?P<name>[^\"/]+?)(?:\.git)?/?\"\s*,[^\"\n]*\"(?P<version>[^\"]+)\""
-)
-_SBT = re.compile(
-    r"\"(?P<group>[\w.-]+)\"\s*%{1,3}\s*\"(?P<name>[\w.-]+)\"\s*%\s*(?:\"(?P<version>[^\"]+)\"|\w+)(?P<scope>\s*%\s*\"?[Tt]est)?"
-)
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
-_PROJECT_NAME = re.compile(r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
+_PROJECT_NAME = r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\""
 
 # A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
 # counts only if it ships with the product or the product's code imports it.
@@ -179,7 +181,7 @@ def project_names(texts: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for path, text in texts.items():
         kind = kind_of_manifest(path)
-        if kind is not None and kind.name is not None and (match := kind.name.search(text)):
+        if kind is not None and kind.name and (match := re.search(kind.name, text, re.MULTILINE)):
             found[path] = match[1]
     return found
 
@@ -435,21 +437,16 @@ def _cargo_line(text: str, table: str, name: str) -> int:
     return text.count("\n", 0, place.end()) + 1 if place else 1
 
 
-def _go_mod(path: str, text: str) -> Iterator[Dependency]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if (match := _GO.match(line)) and not line.startswith(("module", "replace")):
-            group = "indirect" if match["indirect"] else ""
-            yield Dependency(match["name"], match["version"], f"{path}:{number}", group)
+def _by_expression(expression: str) -> Callable[[str, str], Iterator[Dependency]]:
+    """What an expression finds: `name`, with its `owner` before it, `version` and `group`, or one of the groups that
+    are called so if it matches."""
 
-
-def _expression(
-    expression: re.Pattern[str], group: Callable[[re.Match[str]], str] = lambda match: ""
-) -> Callable[[str, str], Iterator[Dependency]]:
     def read(path: str, text: str) -> Iterator[Dependency]:
-        for match in expression.finditer(text):
-            line = text.count("\n", 0, match.start("name")) + 1
-            name = f"{match['group']}:{match['name']}" if expression in (_POM, _SBT) else match["name"]
-            yield Dependency(name, match["version"] or "", f"{path}:{line}", group(match))
+        for match in re.finditer(expression, text, re.MULTILINE):
+            found = match.groupdict("")
+            name = f"{found['owner']}:{found['name']}" if "owner" in found else found["name"]
+            group = next((kind for kind in ("dev", "test", "indirect") if found.get(kind)), found.get("group", ""))
+            yield Dependency(name, found["version"], f"{path}:{text.count(chr(10), 0, match.start('name')) + 1}", group)
 
     return read
 
@@ -467,7 +464,7 @@ def _gemfile(path: str, text: str) -> Iterator[Dependency]:
     """A gem in a group belongs to it: the first of the group's names that is not shipped."""
     spans = [(match.start("gems"), match.end("gems"), match["groups"]) for match in _GEM_GROUP.finditer(text)]
     lines = [(text.count("\n", 0, start), text.count("\n", 0, end), names) for start, end, names in spans]
-    for one in _gems(path, text):
+    for one in _by_expression(_GEM)(path, text):
         line = int(one.source.rpartition(":")[2]) - 1
         around = [names for first, last, names in lines if first < line <= last]
         group = ", ".join(re.findall(r"\w+", around[0])) if around else one.group
@@ -506,8 +503,8 @@ def _mix(path: str, text: str) -> Iterator[Dependency]:
     """Only the pairs in `deps` are dependencies."""
     start = re.search(r"\bdefp? deps\b", text)
     before, inside = (text[: start.start()], text[start.start() :].partition("\n  end")[0]) if start else ("", "")
-    read = _expression(_MIX, lambda match: re.sub(r"[^\w,]", "", match["group"] or ""))
-    yield from read(path, re.sub(r"[^\n]", "", before) + inside)
+    for one in _by_expression(_MIX)(path, re.sub(r"[^\n]", "", before) + inside):
+        yield replace(one, group=re.sub(r"[^\w,]", "", one.group))
 
 
 def _catalog(path: str, text: str) -> Iterator[Dependency]:
@@ -531,47 +528,41 @@ class Manifest(Struct, frozen=True):
 
     files: str
     read: Callable[[str, str], Iterator[Dependency]]
-    name: re.Pattern[str] | None = None
+    name: str = ""
     family: str = ""
     command: str = ""
 
 
 _NODE = {"dependencies": "", "devDependencies": "dev", "peerDependencies": "peer", "optionalDependencies": "optional"}
-_MODULE_NAME = re.compile(r"^module\s+(\S+)", re.MULTILINE)
-_GEM_NAME = re.compile(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)")
-_SWIFT_NAME = re.compile(r"\bname:\s*\"([^\"]+)\"")
-_gems = _expression(_GEM, lambda match: "dev" if match["group"] == "development_" else "")
-_gradle = _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else "")
-_maven = _expression(_POM, lambda match: match["scope"] or "")
-_sbt = _expression(_SBT, lambda match: "test" if match["scope"] else "")
+_GEM_NAME = r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)"
 _MANIFESTS = (
     Manifest(r"pyproject\.toml", _pyproject, _PROJECT_NAME, "python"),
     Manifest(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)", _requirements),
     Manifest(r"package\.json", _package_json, _PROJECT_NAME, "javascript"),
     Manifest(r"pnpm-workspace\.yaml", _pnpm_workspace),
-    Manifest(r"go\.mod", _go_mod, _MODULE_NAME, "go", "go test ./..."),
+    Manifest(r"go\.mod", _by_expression(_GO), r"^module\s+(\S+)", "go", "go test ./..."),
     Manifest(r"Cargo\.toml", _cargo, _PROJECT_NAME, "rust", "cargo test"),
-    Manifest(r"pom\.xml", _maven, family="java", command="mvn test"),
-    Manifest(r"build\.gradle(?:\.kts)?", _gradle, family="java", command="gradle test"),
+    Manifest(r"pom\.xml", _by_expression(_POM), family="java", command="mvn test"),
+    Manifest(r"build\.gradle(?:\.kts)?", _by_expression(_GRADLE), family="java", command="gradle test"),
     Manifest(r".+\.versions\.toml", _catalog),
     Manifest(r".*\.csproj", _nuget, family="csharp"),
     Manifest(r".*\.fsproj|Directory\.(?:Packages|Build)\.props", _nuget),
     Manifest(r"composer\.json", _json_tables({"require": "", "require-dev": "dev"}), _PROJECT_NAME, "php"),
-    Manifest(r"mix\.exs", _mix, re.compile(r"\bapp:\s*:(\w+)"), command="mix test"),
+    Manifest(r"mix\.exs", _mix, r"\bapp:\s*:(\w+)", command="mix test"),
     Manifest(r"Gemfile", _gemfile, family="ruby"),
     Manifest(r"Gemfile\.lock", _gemfile_lock),
-    Manifest(r".*\.gemspec", _gems, _GEM_NAME, "ruby"),
-    Manifest(r"Package\.swift", _expression(_SWIFT), _SWIFT_NAME, command="swift test"),
-    Manifest(r"build\.sbt", _sbt, command="sbt test"),
-    Manifest(r".*\.cabal", _cabal, re.compile(r"^name:\s*(\S+)", re.MULTILINE), command="cabal test"),
-    Manifest(r"pubspec\.yaml", _pubspec, re.compile(r"^name:\s*(\S+)", re.MULTILINE)),
+    Manifest(r".*\.gemspec", _by_expression(_GEM), _GEM_NAME, "ruby"),
+    Manifest(r"Package\.swift", _by_expression(_SWIFT), r"\bname:\s*\"([^\"]+)\"", command="swift test"),
+    Manifest(r"build\.sbt", _by_expression(_SBT), command="sbt test"),
+    Manifest(r".*\.cabal", _cabal, r"^name:\s*(\S+)", command="cabal test"),
+    Manifest(r"pubspec\.yaml", _pubspec, r"^name:\s*(\S+)"),
     Manifest(
         r"MODULE\.bazel",
-        _expression(_BAZEL, lambda match: "dev" if match["dev"] else ""),
-        re.compile(r"^module\(\s*name\s*=\s*\"([^\"]+)", re.MULTILINE),
+        _by_expression(_BAZEL),
+        r"^module\(\s*name\s*=\s*\"([^\"]+)",
         command="bazel test //...",
     ),
-    Manifest(r"CMakeLists\.txt", _expression(_CMAKE), command="ctest"),
+    Manifest(r"CMakeLists\.txt", _by_expression(_CMAKE), command="ctest"),
     Manifest(r"manage\.py", lambda path, text: iter(()), family="python", command="python manage.py test"),  # Django
 )
 _PYTEST = Manifest(r"pyproject\.toml", _pyproject, family="python", command="pytest")

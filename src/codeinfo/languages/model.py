@@ -8,7 +8,9 @@ import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
+from posixpath import commonprefix, normpath
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
@@ -291,12 +293,8 @@ def group_imports(
 
 def items(listed: str) -> list[tuple[str, str]]:
     """`a, b as c` → (a, ""), (b, c)."""
-    pairs = []
-    for item in listed.split(","):
-        name, *alias = AS.split(item.strip(), maxsplit=1)
-        if name:
-            pairs.append((name.strip(), alias[0].strip() if alias else ""))
-    return pairs
+    split = (AS.split(item.strip(), maxsplit=1) for item in listed.split(","))
+    return [(name.strip(), alias[0].strip() if alias else "") for name, *alias in split if name]
 
 
 def blank(match: re.Match[str]) -> str:
@@ -554,23 +552,13 @@ def packages_of(facts: FileFacts) -> tuple[str, ...]:
     """The packages a file lies in: if clauses nest, `package a`, `package b` is a.b inside a."""
     if not facts.rules.imports.nested_packages:
         return facts.packages
-    joined: list[str] = []
-    for package in facts.packages:
-        joined.append(f"{joined[-1]}.{package}" if joined else package)
-    return tuple(joined)
+    return tuple(accumulate(facts.packages, "{}.{}".format))
 
 
 def join_path(folder: str, relative: str) -> str | None:
     """`relative` resolved from `folder`, or None if it leaves the codebase."""
-    parts = folder.split("/") if folder else []
-    for part in relative.split("/"):
-        if part == "..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    path = normpath(f"{folder or '.'}/{relative}")
+    return None if f"{path}/".startswith("../") else "" if path == "." else path
 
 
 def ancestors(folder: str) -> list[str]:
@@ -580,6 +568,13 @@ def ancestors(folder: str) -> list[str]:
         folder = folder.rpartition("/")[0]
         chain.append(folder)
     return chain
+
+
+def enclosing(qualified: str) -> Iterator[str]:
+    """A qualified name, then those of what is around it, innermost first."""
+    while qualified:
+        yield qualified
+        qualified = qualified.rpartition(".")[0]
 
 
 def nearest(paths: Iterable[str], folder: str) -> str | None:
@@ -593,16 +588,7 @@ def nearest_all(paths: Sequence[str], folder: str) -> Sequence[str]:
     if len(paths) < 2:
         return paths
     wanted = folder.split("/")
-
-    def shared(path: str) -> int:
-        count = 0
-        for mine, theirs in zip(wanted, path.split("/"), strict=False):
-            if mine != theirs:
-                break
-            count += 1
-        return count
-
-    depths = [shared(path) for path in paths]
+    depths = [len(commonprefix([wanted, path.split("/")])) for path in paths]
     return [path for path, depth in zip(paths, depths, strict=True) if depth == max(depths)]
 
 

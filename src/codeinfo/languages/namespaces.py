@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import grouped
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, packages_of
+from codeinfo.languages.model import Resolver, Tree, ancestors, enclosing, join_path, packages_of
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
@@ -210,14 +210,9 @@ class CsharpImports(JvmImports):
         return next((above for above in ancestors(folder) if above in self._projects), folder)
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
-        around: dict[str, None] = {}
-        for package in source.packages:
-            parts = package.split(".")
-            around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
-        for folder in ancestors(source.folder):
-            around.update(dict.fromkeys(self._everywhere.get(folder, ())))
-        around.update(dict.fromkeys(_IMPLICIT))
-        return tuple(around)
+        around = (one for package in source.packages for one in enclosing(package))
+        everywhere = (one for folder in ancestors(source.folder) for one in self._everywhere.get(folder, ()))
+        return tuple(dict.fromkeys((*around, *everywhere, *_IMPLICIT)))
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """What is in no namespace is open to the projects that refer to its own."""
@@ -323,8 +318,8 @@ class PhpImports(JvmImports):
         return self._first(near, model.EXTERNAL if "vendor" in written else model.UNRESOLVED)
 
 
-def _psr4(tree: Tree) -> list[tuple[str, str]]:
-    pairs = []
+def _psr4(tree: Tree) -> Iterator[tuple[str, str]]:
+    """(prefix, folder) of namespaces."""
     for path in tree.by_name.get("composer.json", ()):
         home, read = path.rpartition("/")[0], tree.config(path)
         for section in ("autoload", "autoload-dev"):
@@ -332,10 +327,8 @@ def _psr4(tree: Tree) -> list[tuple[str, str]]:
             table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
             for prefix, folders in table.items() if isinstance(table, dict) else ():
                 for folder in folders if isinstance(folders, list) else [folders]:
-                    where = join_path(home, str(folder))
-                    if where is not None:
-                        pairs.append((str(prefix), where))
-    return pairs
+                    if (where := join_path(home, str(folder))) is not None:
+                        yield str(prefix), where
 
 
 PHP = model.Language(
@@ -402,15 +395,13 @@ class SwiftImports(Resolver):
         return own[0] if len(own) > 1 else ""
 
 
-def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
+def _swift_targets(tree: Tree) -> Iterator[tuple[str, str]]:
     """(folder, name) of the targets that lie where their package declares them."""
-    pairs = []
     for path, text in tree.configs.items():
         home, _, file = path.rpartition("/")
         for name, folder in _TARGET.findall(text) if file == _MANIFEST else ():
             if where := join_path(home, folder):
-                pairs.append((where, name))
-    return pairs
+                yield where, name
 
 
 SWIFT = model.Language(

@@ -105,15 +105,14 @@ def run(
     )
     if command not in _SAFE_COMMANDS or reads_work_tree:
         raise ValueError(f"git {command} may run programs that the repository names")
-    line = [_program(), "--no-optional-locks", "--no-pager"]
-    if command != "check-ignore":  # which rejects the switch
-        line.append("--literal-pathspecs")
-    for setting in (*_SETTINGS, *settings):
-        line += ("-c", setting)
-    line.append(command)
-    if command in _DIFFING_COMMANDS:
-        line += ("--no-ext-diff", "--no-textconv")
+    literal = ("--literal-pathspecs",) if command != "check-ignore" else ()  # which rejects the switch
+    diffing = ("--no-ext-diff", "--no-textconv") if command in _DIFFING_COMMANDS else ()
+    line = [_program(), "--no-optional-locks", "--no-pager", *literal, *_configure(settings), command, *diffing]
     return _execute([*line, *arguments[1:]], root, _environment() | _ENVIRONMENT, stdin, accept, timeout)
+
+
+def _configure(settings: Iterable[str]) -> list[str]:
+    return [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
 
 
 def excludes_setting() -> str:
@@ -476,11 +475,9 @@ def _git(
     variables: dict[str, str] | None = None,
     keep_open: Sequence[int] = (),
 ) -> bytes:
-    line = [_program(), "--no-pager"]
     fixed = ("fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper=")
     silence = ("http.lowSpeedLimit=1", f"http.lowSpeedTime={SILENCE_S}")
-    for setting in (*_SETTINGS, *fixed, *silence, *settings):
-        line += ("-c", setting)
+    line = [_program(), "--no-pager", *_configure((*fixed, *silence, *settings))]
     environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports} | (variables or {})
     return _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S, keep_open)
 
