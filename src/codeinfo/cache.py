@@ -1,10 +1,11 @@
-"""Caches and batches of a bounded size, groups, and a memo for questions that lead back to themselves."""
+"""Caches and batches of a bounded size, groups, what can be reached, and a memo for questions that lead back to
+themselves."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
@@ -117,6 +118,17 @@ def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
     return groups
+
+
+def reachable(starts: Iterable[Key], following: Callable[[Key], Iterable[Key]]) -> Iterator[Key]:
+    """Some things and all that they lead to, each once, near ones first."""
+    seen, waiting = set[Key](), deque(starts)
+    while waiting:
+        current = waiting.popleft()
+        if current not in seen:
+            seen.add(current)
+            yield current
+            waiting += following(current)
 
 
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped
+from codeinfo.cache import grouped, reachable
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import FileFacts, language_family
@@ -115,12 +115,11 @@ class Unit(Struct, frozen=True, dict=True):
     def _by_taken(self) -> dict[str, list[Import]]:
         """Imports by the names they bring in, wildcard imports under each of them, in file order."""
         names = {name for written in self.imports for name in (written.alias, *written.names)}
-        everything = [written for written in self.imports if written.names == ("*",)]
-        known: dict[str, list[Import]] = {name: [] for name in names} | {"*": everything}
-        for written in self.imports:
-            for name in names - {"*"} if written.names == ("*",) else {written.alias, *written.names}:
-                known[name].append(written)
-        return known
+        return grouped(
+            (name, written)
+            for written in self.imports
+            for name in (names if written.names == ("*",) else {written.alias, *written.names})
+        )
 
     @cached_property
     def renamed(self) -> frozenset[str]:
@@ -263,14 +262,12 @@ class Graph(Struct, frozen=True, dict=True):
         named after the file."""
         if not self._is_helper(test):
             return [test]
-        users: set[str] = set()
-        waiting, seen = [test], {test}
-        while waiting:
-            near = {edge.source for edge in self.edges_to(waiting.pop()) if edge.source in self.tests} - seen
-            seen |= near
-            helping = {user for user in near if self._is_helper(user)}
-            waiting += helping
-            users |= near - helping
+
+        def using(one: str) -> list[str]:
+            users = (edge.source for edge in self.edges_to(one)) if self._is_helper(one) else ()
+            return [user for user in users if user in self.tests]
+
+        users = [user for user in reachable([test], using) if not self._is_helper(user)]
         named = [user for user in sorted(users) if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
         return named or (sorted(users) if len(users) <= _MOST_HELPED else [])
 

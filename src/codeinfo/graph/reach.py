@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from codeinfo.cache import grouped
+from codeinfo.cache import grouped, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
@@ -337,9 +337,8 @@ def _named_nowhere_else(
 def _find_passed_whole(index: CodeIndex) -> set[str]:
     """The files all of whose exports are used at once: imported as one object, which is passed on (`drizzle({ schema
     })`), and what they re-export."""
-    found: set[str] = set()
     passing: dict[str, list[str]] = {}  # a file → those it re-exports as a whole
-    waiting: list[str] = []
+    passed: list[str] = []
     for file_id, written in index.facts.imports():
         file = index.by_id.get(file_id)
         if file is None or not file.rules.names.default_exports or written.names not in ((), ("*",)):
@@ -350,13 +349,8 @@ def _find_passed_whole(index: CodeIndex) -> set[str]:
         if written.reexport:
             passing.setdefault(file.path, []).extend(targets)
         elif targets and written.alias and _is_passed(index.uses(file_id), written):
-            waiting += targets
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting += passing.get(path, ())
-    return found
+            passed += targets
+    return set(reachable(passed, lambda path: passing.get(path, ())))
 
 
 def _is_passed(uses: str, written: Import) -> bool:

@@ -17,10 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, written_types
@@ -164,16 +166,10 @@ def _only_declares(index: CodeIndex, symbol: SymbolId | ModuleId) -> bool:
 def _included_files(index: CodeIndex, path: str) -> frozenset[str]:
     """The files that a file of C or C++ includes, directly or through others."""
 
-    def find() -> frozenset[str]:
-        found: set[str] = set()
-        waiting = [path]
-        while waiting:
-            targets = {edge.target for edge in index.graph.edges_from(waiting.pop())} - found
-            found |= targets
-            waiting += targets
-        return frozenset(found)
+    def targets(source: str) -> list[str]:
+        return [edge.target for edge in index.graph.edges_from(source)]
 
-    known: frozenset[str] = index.answers.once(("included", path), find)
+    known: frozenset[str] = index.answers.once(("included", path), lambda: frozenset(reachable(targets(path), targets)))
     return known
 
 
@@ -432,13 +428,7 @@ def _methods(unit: Unit, owner: str) -> list[str]:
 
 def lineage(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]:
     """A type, its bases and theirs, near ones first."""
-    waiting, seen = [owner], set[SymbolId]()
-    while waiting and len(seen) <= _MAX_BASES:
-        current = waiting.pop(0)
-        if current not in seen:
-            seen.add(current)
-            yield current
-            waiting += find_bases(index, current)
+    return islice(reachable([owner], partial(find_bases, index)), 1 + _MAX_BASES)
 
 
 def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:

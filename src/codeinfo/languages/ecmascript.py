@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from codeinfo.cache import reachable
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Import
@@ -294,20 +295,17 @@ def _alias_table(folder: str, options: dict[str, Any]) -> tuple[str, Patterns] |
 
 def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The compiler options of a tsconfig and of those it extends, each with its path, nearest first."""
-    waiting, seen = [path], set[str]()
-    while waiting:
-        current = waiting.pop(0)
-        if current in seen or current not in tree.configs:
-            continue
-        seen.add(current)
-        folder, read = current.rpartition("/")[0], tree.config(current)
-        options = read.get("compilerOptions")
+
+    def extended(current: str) -> Iterator[str]:
+        listed = tree.config(current).get("extends", [])
+        for other in listed if isinstance(listed, list) else [listed]:
+            if isinstance(other, str) and (target := join_path(current.rpartition("/")[0], other)) is not None:
+                yield from (target, f"{target}.json", f"{target}/tsconfig.json")
+
+    for current in reachable([path], extended):
+        options = tree.config(current).get("compilerOptions")
         if isinstance(options, dict):
             yield current, options
-        extended = read.get("extends", [])
-        for other in extended if isinstance(extended, list) else [extended]:
-            if isinstance(other, str) and (target := join_path(folder, other)) is not None:
-                waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]
 
 
 # --- components: scripts, and markup with expressions in it ----------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped
+from codeinfo.cache import grouped, reachable
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, enclosing, join_path, packages_of
 from codeinfo.model import Definition, Import
@@ -216,11 +216,7 @@ class CsharpImports(JvmImports):
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """What is in no namespace is open to the projects that refer to its own."""
-        reached, waiting = set[str](), [self._home(source.path)]
-        while waiting:
-            home = waiting.pop()
-            waiting += self._needs.get(home, set()) - reached if home not in reached else ()
-            reached.add(home)
+        reached = set(reachable([self._home(source.path)], lambda home: self._needs.get(home, ())))
         nowhere = (
             path
             for home, files in self._global.items()
