@@ -17,6 +17,7 @@ from document_tools import add, ask, engine
 from store_digest import digest_of
 
 from codeinfo.engine import Engine
+from codeinfo.errors import Busy
 from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest, DocsUpdateRequest
 
 KILLS = 6
@@ -121,6 +122,30 @@ def test_the_next_update_removes_what_a_killed_one_left(tmp_path: Path) -> None:
         assert len(files_of(home)) == len(before) + 1
         facade.documents.update(DocsUpdateRequest("wiki", "other.md", "# Other\n\nAnother one.\n"))
         assert {path.name for path in files_of(home) - before} == {"other.md"}
+
+
+def test_syncs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+    upstream, identity = tmp_path / "upstream", ("-c", "user.name=x", "-c", "user.email=x@x.example")
+    upstream.mkdir()
+
+    def commit(text: str) -> None:
+        for number in range(300):
+            (upstream / f"{number}.md").write_text(f"# {text} {number}\n")
+        for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-qm", text)):
+            subprocess.run(["git", *identity, *arguments], cwd=upstream, check=True)
+
+    commit("first")
+    with engine() as facade:
+        add(facade, f"git+file://{upstream}", name="pages")
+        home = facade.documents.collections.folder
+    for text in ("second", "third"):
+        commit(text)
+        command = [sys.executable, "-m", "codeinfo", *SYNC]
+        syncs = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) for _ in range(3)]
+        codes = {sync.wait() for sync in syncs}
+        assert 0 in codes
+        assert codes <= {0, Busy.exit_code}
+    assert not list(home.rglob(".partial-*"))
 
 
 def files_of(folder: Path) -> set[Path]:

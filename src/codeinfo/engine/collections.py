@@ -327,12 +327,19 @@ def ensure_written_tree(home: Path) -> Path:
 
 @contextmanager
 def lock_written(home: Path) -> Iterator[None]:
-    """The lock of those who write documents into a collection; what killed ones left is removed."""
+    """For those who write documents into a collection; what killed ones left is removed."""
+    with _lock_home(home):
+        for *_, folder in os.fwalk(home):
+            sweep_temporary(folder)
+        yield
+
+
+@contextmanager
+def _lock_home(home: Path) -> Iterator[None]:
+    """The lock of those who change the documents of a collection."""
     handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         wait_for_lock(handle, home)
-        for *_, folder in os.fwalk(home):
-            sweep_temporary(folder)
         yield
     finally:
         os.close(handle)
@@ -415,23 +422,28 @@ def _too_large() -> UsageError:
 def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
     """Write beside the live tree, then switch to it; other trees are removed."""
     tree = home / f"tree-{revision[:16]}"
-    if not tree.exists():
-        partial = home / f".partial-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
-        private_folder(partial, home.parent)
-        total = 0
-        for path, content in files:
-            total += len(content)
-            if total > MAX_FETCHED_BYTES:
-                raise _too_large()
-            target = partial / safe_path(path)
-            write_private(private_folder(target.parent, partial) / target.name, content)
-        partial.rename(tree)
-    replace_file(home / "current", tree.name.encode("ascii"))
-    for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
-        if old != tree:
-            shutil.rmtree(old, ignore_errors=True)
+    with _lock_home(home):
+        if not tree.exists():
+            _write_tree(tree, files)
+        replace_file(home / "current", tree.name.encode("ascii"))
+        for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
+            if old != tree:
+                shutil.rmtree(old, ignore_errors=True)
     return tree
+
+
+def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    partial = tree.with_name(f".partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    private_folder(partial, tree.parent.parent)
+    total = 0
+    for path, content in files:
+        total += len(content)
+        if total > MAX_FETCHED_BYTES:
+            raise _too_large()
+        target = partial / safe_path(path)
+        write_private(private_folder(target.parent, partial) / target.name, content)
+    partial.rename(tree)
 
 
 # --- packing ---------------------------------------------------------------------------------------------------------
