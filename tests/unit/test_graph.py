@@ -514,6 +514,7 @@ def test_no_history_is_said(tmp_path: Path) -> None:
         (("defs", "connect"), "app/db.py:3"),
         (("refs", "connect"), "2 resolved"),
         (("calls", "connect"), "called by (0)"),
+        (("calls", "begin"), "start.py:5  (top level)"),
         (("imports", "app/db.py"), "imported by (3)"),
         (("map",), "Hubs"),
         (("cycles",), "high"),
@@ -523,7 +524,7 @@ def test_no_history_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_every_command_for_people(codeinfo: Any, tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
-    root = written(tmp_path, SOURCES)
+    root = written(tmp_path, {**SOURCES, "start.py": "def begin():\n    pass\n\n\nbegin()\n"})
     done = codeinfo(*arguments, cwd=root)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout

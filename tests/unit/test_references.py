@@ -305,6 +305,55 @@ def test_calls_of_an_interface_of_go_reach_the_types_that_have_its_methods(tmp_p
     assert graph.notes == ("calls of api/api.go::Store.Save, which it overrides, may mean it",)
 
 
+KOTLIN = """open class Base {
+    open fun start() {
+    }
+}
+
+class One : Base() {
+    override fun start() {
+    }
+}
+
+class Two : Base() {
+    override fun start() {
+        super.start()
+    }
+}
+
+fun run(it: Base) {
+    it.start()
+}
+"""
+PYTHON = """class Base:
+    def start(self):
+        pass
+
+
+class One(Base):
+    def start(self):
+        pass
+
+
+class Two(Base):
+    def start(self):
+        super().start()
+
+
+def run(it: Base):
+    it.start()
+"""
+
+
+@pytest.mark.parametrize(("name", "source"), [("a.kt", KOTLIN), ("a.py", PYTHON)])
+def test_a_call_through_super_reaches_no_sibling(tmp_path: Path, name: str, source: str) -> None:
+    with indexed(tmp_path, {name: source}) as engine:
+        one = engine.code.calls(CallsRequest("One.start", str(tmp_path)))
+        base = engine.code.calls(CallsRequest("Base.start", str(tmp_path)))
+    assert [edge.source for edge in one.callers] == [f"{name}::run"]
+    assert f"{name}::Two.start" in [edge.source for edge in base.callers]
+
+
 def test_what_new_makes_in_ruby_is_followed_and_constants_from_outside_are_not_ours(tmp_path: Path) -> None:
     sources = {
         "lib/sponge.rb": "class Sponge\n  def fetch(url)\n    @fetch = url\n  end\nend\n",

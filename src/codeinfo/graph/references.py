@@ -656,15 +656,22 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
     return edges
 
 
-def callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
+def callers(index: CodeIndex, lookup: Lookup, *, through_super: bool = True) -> list[code.CodeEdge]:
     edges: dict[tuple[str, str], code.CodeEdge] = {}
     only = str(next(iter(lookup.found))) if len(lookup.found) == 1 else lookup.name
     called = [use for use in find_uses(index, lookup).uses if use.reference.role == "call"]
+    if not through_super:
+        called = [use for use in called if not _is_through_super(use)]
     for usage in usages(index, lookup, called):
         if usage.edge == "CALLS":
             edge = _used_edge(usage, usage.definition or only, "CALLS")
             edges.setdefault((edge.source, edge.target), edge)
     return list(edges.values())
+
+
+def _is_through_super(use: Use) -> bool:
+    receiver = use.reference.receiver.partition("(")[0].partition("<")[0]
+    return receiver == "super" or receiver in use.file.rules.names.inherited
 
 
 def _used_edge(usage: code.Usage, target: str, kind: str) -> code.CodeEdge:
@@ -698,13 +705,14 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
-    """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
+    """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations. Those
+    through `super` reach the base alone."""
     known = {edge.source for edge in callers(index, lookup)}
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
         for symbol, definition in lookup.found.items()
         for base in _overridden(index, symbol, definition)
-        for edge in callers(index, look_up(index, str(base)))
+        for edge in callers(index, look_up(index, str(base)), through_super=False)
         if edge.source not in known and edge.confidence != "syntactic"
     ]
 

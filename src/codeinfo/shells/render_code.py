@@ -130,7 +130,7 @@ def _call_row(edge: code.CodeEdge, other: str, out: Output) -> tuple[Span, ...]:
     """The place of the call and its other end, without the file if it is the same."""
     unsure: Span = _PROOF[edge.confidence]
     kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
-    name = other.removeprefix(f"{edge.path}::")
+    name = other.removeprefix(f"{edge.path}::") if other != edge.path else "(top level)"
     return unsure, (f"{out.near(edge.path)}:{edge.line}", "dim"), (out.near(name) if "::" in name else name) + kind
 
 
