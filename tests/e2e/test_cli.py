@@ -219,7 +219,9 @@ def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("typed", ["serach", "conversations shwo"])
 def test_a_mistyped_command_is_answered_with_the_right_one(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(typed.split()) == 2
-    assert f"Did you mean '{'show' if ' ' in typed else 'search'}'?" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"Did you mean '{'show' if ' ' in typed else 'search'}'?" in said
+    assert (f"To search for it: codeinfo search {typed}" in said) is (" " not in typed)
 
 
 def test_what_must_be_named_is_asked_for_before_any_question(

@@ -482,8 +482,10 @@ class Commands(click.Group):
             raise
         except click.UsageError:
             near = _near(args[0], self.list_commands(ctx))
-            hint = f"Did you mean {near!r}?" if near else f"To search for it: codeinfo search {args[0]}"
-            ctx.fail(f"No such command {args[0]!r}." + (f" {hint}" if near or not self.prefix else ""))
+            hints = [f"Did you mean {near!r}?"] if near else []
+            if not self.prefix:  # a single word may be a query
+                hints.append(f"To search for it: codeinfo search {args[0]}")
+            ctx.fail(" ".join((f"No such command {args[0]!r}.", *hints)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.prefix:
