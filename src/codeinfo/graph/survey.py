@@ -30,6 +30,7 @@ from codeinfo.languages.model import FileFacts, get_language, language_family
 from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
+from codeinfo.ports import FileLines
 
 _STARTS = re.compile(
     r"^(?:__main__|main|init|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$"
@@ -272,6 +273,7 @@ def _programs(index: CodeIndex) -> set[str]:
         for file_id, one in index.facts.definitions_named(name)
         if (file := index.by_id.get(file_id)) is not None and one.is_function
         if name == "main" or not file.rules.imports.timed
+        if not (file.rules.imports.headers and _is_for_tests(index.lines(file_id), one.start_line))
     }
     marking = {file.file_id: file for file in index.by_id.values() if file.rules.names.main_mark and is_source(file)}
     for file_id, one in index.facts.outlines(list(marking)) if marking else ():
@@ -281,6 +283,25 @@ def _programs(index: CodeIndex) -> set[str]:
             above = (lines.get(line, "").strip() for line in (one.start_line - 1, one.start_line))
             found |= {file.path} if any(re.match(file.rules.names.main_mark, line) for line in above) else set()
     return found
+
+
+_CONDITION = re.compile(r"\s*#\s*(?:(?P<end>endif)|if\w*)\b")
+_TEST_CONDITION = re.compile(r"\s*#\s*if(?:def)?\b.*(?:TEST|MAIN|DEMO|EXAMPLE|BENCH|\b0\b)")
+
+
+def _is_for_tests(lines: FileLines, line: int) -> bool:
+    """Whether a `main` of C is compiled only to try out its file: `#ifdef CRC_TEST_MAIN`."""
+    ended = 0  # conditions that are over before the line
+    for text in (lines.get(above, "") for above in range(line, 0, -1)):
+        if (found := _CONDITION.match(text)) is None:
+            continue
+        if found["end"]:
+            ended += 1
+        elif ended:
+            ended -= 1
+        elif _TEST_CONDITION.match(text):
+            return True
+    return False
 
 
 class _Folder(Struct, frozen=True):
