@@ -496,6 +496,7 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
         git("commit", "-qm", f"change {number}")
     with opened(root) as engine:
         report = engine.code.hotspots(HotspotsRequest(str(root)))
+        assert engine.code.hotspots(HotspotsRequest(str(root), days=36_500)).commits == report.commits > 0
     assert [(one.path, one.commits) for one in report.hotspots] == [("hot.py", 3), ("cold.py", 1)]
     assert report.hotspots[0].score == 1.0
     assert report.commits == 3

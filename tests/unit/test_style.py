@@ -331,6 +331,17 @@ def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:
         assert "unittest" not in engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks
 
 
+def test_the_first_place_that_names_a_framework_is_the_first_by_path(tmp_path: Path) -> None:
+    """Not the first that was indexed: which parser ends first is chance."""
+    with engine_of(tmp_path) as engine:
+        for name in ("b", "a"):
+            (tmp_path / f"{name}.py").write_text("import flask\n")
+            (tmp_path / f"test_{name}.py").write_text("import unittest\n")
+            found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+    assert [one.evidence for one in found.frameworks] == ["a.py:1"]
+    assert found.tests.evidence == ("test_a.py:1",)
+
+
 @pytest.mark.parametrize(
     "lists",
     [

@@ -276,7 +276,8 @@ def _collect_imports(store: SqliteStore) -> dict[str, str]:
         files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
         own = {path.rpartition("/")[2] for path in files.values()}
         found: dict[str, str] = {}
-        for file_id, written in facts.imports(list(files)):
+        # Ids follow the order in which files were parsed.
+        for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]], one[1].line)):
             if written.module.rpartition("/")[2] not in own:
                 found.setdefault(written.module, f"{files[file_id]}:{written.line}")
         return found
@@ -288,7 +289,7 @@ def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
     with code_facts(store) as facts:
         files = {file.file_id: file for file in facts.files() if file.kind == FileKind.TEST}
         found: dict[tuple[str, str], str] = {}
-        for file_id, written in facts.imports(list(files)):
+        for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]].path, one[1].line)):
             file = files[file_id]
             if written.names != ("mock",):
                 found.setdefault((file.language, written.module), f"{file.path}:{written.line}")

@@ -420,6 +420,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 # --- hotspots --------------------------------------------------------------------------------------------------------
 
 MOST_HOTSPOTS = 1000  # the largest limit
+MOST_DAYS = 20_000  # of history: git knows no date before 1970, and finds nothing since one
 
 
 class _Churn(Struct):
@@ -466,7 +467,9 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
     shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", git.log_format("%ae"))
-    commits = list(git.read_log(os.fsdecode(git.run(root, ("log", *shape, f"--since={days} days ago"))), 1))
+    commits = list(
+        git.read_log(os.fsdecode(git.run(root, ("log", *shape, f"--since={min(days, MOST_DAYS)} days ago"))), 1)
+    )
     churn: dict[str, _Churn] = {}
     for (author,), changes in commits:
         for added, removed, path in (change.split("\t", 2) for change in changes):
