@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,15 +98,8 @@ def test_folders_of_an_older_version_are_closed(
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    """Answers the first request, by which CodeInfo looks for redirects, and never says a word to git."""
-
-    def answer(listener: socket.socket) -> None:
-        with listener.accept()[0] as connection:
-            connection.recv(4096)
-            connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
-
+    """Takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=answer, args=(listener,), daemon=True).start()
         yield listener.getsockname()[1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import apsw
@@ -120,12 +121,11 @@ PAINTED = """() => new Promise((done) => {
     ],
 )
 def test_first_paint_is_quick(page: Page, path: str) -> None:
-    times = []
-    for _ in range(20):  # the least disturbed by what else this machine does counts
+    times = list[float]()
+    until = time.monotonic() + 60  # the least disturbed by what else this machine does counts
+    while not times or (times[-1] >= MAX_FIRST_PAINT_MS and time.monotonic() < until):
         page.goto(path)
         times.append(float(page.evaluate(PAINTED)))
-        if times[-1] < MAX_FIRST_PAINT_MS:
-            break
     assert min(times) < MAX_FIRST_PAINT_MS
 
 
