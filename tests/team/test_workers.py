@@ -425,10 +425,10 @@ def test_a_worker_ends_when_it_is_asked_to(team: Team, server: GitServer, end: s
     try:
         team.add(server, "shop")
         until = time.monotonic() + 60
-        while not jobs(team).runs or jobs(team).runs[0].state != "done":
+        # A process that lost the database on a busy machine is replaced.
+        while (found := jobs(team)).workers != 2 or not found.runs or found.runs[0].state != "done":
             assert time.monotonic() < until
             time.sleep(0.1)
-        assert jobs(team).workers == 2
         worker.send_signal(end)
         assert worker.wait(20) == 0
         assert jobs(team).workers == 0
