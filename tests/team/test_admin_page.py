@@ -21,6 +21,7 @@ ONE = "git.example/a/one"
 def sign_in(page: Page, address: str, token: str, path: str) -> None:
     page.goto(f"{address}{path}")
     page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Personal access token").wait_for()  # the page of the link is gone
     check_accessible(page)
     page.get_by_label("Personal access token").fill(token)
     page.get_by_role("button", name="Sign in").click()
