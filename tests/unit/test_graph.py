@@ -728,12 +728,12 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
         ),
         (
             {  # a file that can be compiled to try it out is no program
-                "src/server.c": '#ifdef LINUX\n#include "crc.h"\n#endif\n#ifdef LINUX\nint main(void) {}\n#endif\n',
+                "src/brew.c": '#ifdef LINUX\n#include "crc.h"\n#endif\n#ifdef A_DOMAIN\nint main(void) {}\n#endif\n',
                 "src/crc.c": '#include "crc.h"\n#ifdef LINUX\n#endif\n'
                 "#ifdef CRC_TEST\n#if 1\nint main(void) {}\n#endif\n#endif\n",
                 "src/crc.h": "int crc(void);\n",
             },
-            ["src/server.c"],
+            ["src/brew.c"],
         ),
         (
             {  # the program of a workspace before its libraries, the largest of them first

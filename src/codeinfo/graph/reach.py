@@ -416,7 +416,8 @@ def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
 
 def _is_default(index: CodeIndex, file: FileFacts, name: str) -> bool:
     text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
-    return re.search(rf"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*{name}\b", text) is not None
+    mark = r"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*"
+    return re.search(rf"{mark}{re.escape(name)}(?![\w$])", text) is not None
 
 
 def _is_default_taken(index: CodeIndex, path: str) -> bool:

@@ -286,7 +286,7 @@ def _programs(index: CodeIndex) -> set[str]:
 
 
 _CONDITION = re.compile(r"\s*#\s*(?:(?P<end>endif)|if\w*)\b")
-_TEST_CONDITION = re.compile(r"\s*#\s*if(?:def)?\b.*(?:TEST|MAIN|DEMO|EXAMPLE|BENCH|\b0\b)")
+_TEST_CONDITION = re.compile(r"\s*#\s*if(?:def)?\b.*(?:(?<![A-Z])(?:TEST|MAIN|DEMO|EXAMPLE|BENCH)|\b0\b)")
 
 
 def _is_for_tests(lines: FileLines, line: int) -> bool:
