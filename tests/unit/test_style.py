@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.project import (
-    dependencies,
-    describe_project,
-    document_rules,
-    frameworks,
-    is_style_file,
-    style_report,
-)
+from codeinfo.knowledge.project import dependencies, describe_project, frameworks
+from codeinfo.knowledge.style import document_rules, is_style_file, style_report
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
 
 

@@ -36,7 +36,8 @@ from codeinfo.knowledge.memory import (
     to_record,
 )
 from codeinfo.knowledge.patterns import in_area, narrow
-from codeinfo.knowledge.project import describe_project, is_manifest, is_style_file, style_report
+from codeinfo.knowledge.project import describe_project, is_manifest
+from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, language_named
 from codeinfo.languages.model import get_language, in_test_module, is_inline_test, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time

@@ -1,0 +1,377 @@
+"""A project's style guide: what its tools enforce and what its documents ask for, with the lines."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import yaml
+from msgspec import Struct
+from msgspec.structs import replace
+
+from codeinfo.config import parse_toml
+from codeinfo.errors import UsageError
+from codeinfo.languages import is_shipped_folder
+from codeinfo.languages.model import strict_json
+from codeinfo.operations.knowledge import StyleReport, StyleRule
+from codeinfo.tokens import terms
+
+# --- configuration files as entries with their lines -----------------------------------------------------------------
+
+
+class Entry(Struct, frozen=True):
+    line: int
+    section: str
+    key: str
+    value: str
+
+
+MAX_VALUE = 300
+_MAX_DEPTH = 12
+_UNREADABLE = (ValueError, TypeError, KeyError, UsageError, RecursionError, yaml.YAMLError, configparser.Error)
+
+
+def yaml_entries(text: str) -> Iterator[Entry]:
+    """YAML and JSON: a key's section is the path of keys around it; items of a list are entries of their key."""
+    yield from _mapping(_compose(text), (), _MAX_DEPTH)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The syntax tree of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and
+    without comments JSON is YAML."""
+    is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
+    return yaml.compose(strict_json(text) if is_json else text, Loader=yaml.SafeLoader)
+
+
+def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Iterator[Entry]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) and depth else ():
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name = str(key.value)
+        if isinstance(value, yaml.MappingNode):
+            yield from _mapping(value, (*around, name), depth - 1)
+        elif isinstance(value, yaml.SequenceNode) and not value.flow_style:
+            for item in value.value:
+                if isinstance(item, yaml.MappingNode):
+                    yield from _mapping(item, (*around, name), depth - 1)
+                else:
+                    yield Entry(item.start_mark.line + 1, ".".join(around), name, _format_value(item, depth))
+        else:
+            yield Entry(key.start_mark.line + 1, ".".join(around), name, _format_value(value, depth))
+
+
+def _format_value(node: yaml.Node, depth: int) -> str:
+    """A value on one line, written as JSON; unquoted YAML values stay unquoted."""
+    if isinstance(node, yaml.SequenceNode):
+        return f"[{', '.join(_format_value(item, depth - 1) for item in node.value)}]" if depth else "[…]"
+    if isinstance(node, yaml.MappingNode):
+        pairs = (f"{_format_value(key, depth - 1)}: {_format_value(value, depth - 1)}" for key, value in node.value)
+        return f"{{{', '.join(pairs)}}}" if depth else "{…}"
+    return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
+
+
+_OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # files of the project, which are read as well
+
+
+def eslint_entries(text: str) -> Iterator[Entry]:
+    return _eslint(_compose(text), "")
+
+
+def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
+    """What is extended, and each rule with its full value; rules of an override under the files it applies to."""
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value == "rules" and isinstance(value, yaml.MappingNode):
+            for name, setting in value.value:
+                yield Entry(
+                    name.start_mark.line + 1, f"rules{files}", str(name.value), _format_value(setting, _MAX_DEPTH)
+                )
+        elif key.value == "extends" and not _OWN_PATHS.fullmatch(_format_value(value, 2)):
+            yield Entry(key.start_mark.line + 1, files.strip(), "extends", _format_value(value, _MAX_DEPTH))
+        elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
+            for item in value.value:
+                wanted = {name.value: _format_value(one, 2) for name, one in item.value if name.value == "files"}
+                yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
+
+
+_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\]\n]+?)\s*\]+\s*(?:[#;].*)?")
+_ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?")
+
+
+def lines_of_keys(text: str) -> dict[tuple[str, str], int]:
+    """The lines of sections and keys in INI and TOML, which their parsers do not report."""
+    section = ""
+    found: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _SECTION.fullmatch(line):
+            section = match["name"].replace('"', "")
+        elif match := _ASSIGNMENT.fullmatch(line):
+            found.setdefault((section, match["key"].strip("\"'").lower()), number)
+    return found
+
+
+def ini_entries(text: str) -> Iterator[Entry]:
+    """INI; entries before the first section have none."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment]
+    parser.read_string(f"[\0]\n{text}")
+    lines = lines_of_keys(text)
+    for section in parser.sections():
+        name = section.strip("\0")
+        for key, value in parser.items(section):
+            shown = ", ".join(part.strip().rstrip(",") for part in (value or "").split("\n") if part.strip())
+            yield Entry(lines.get((name, key.lower()), 1), name, key, shown)
+
+
+def toml_entries(text: str) -> Iterator[Entry]:
+    yield from _table(parse_toml(text, Path("a TOML file")), (), lines_of_keys(text))
+
+
+def _table(table: Mapping[str, Any], around: tuple[str, ...], lines: Mapping[tuple[str, str], int]) -> Iterator[Entry]:
+    section = ".".join(around)
+    for key, value in table.items():
+        if isinstance(value, Mapping) and (section, key.lower()) not in lines:
+            yield from _table(value, (*around, key), lines)
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            for one in value:
+                yield from _table(one, (*around, key), lines)
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield Entry(lines.get((section, key.lower()), 1), section, key, shown)
+
+
+def xml_entries(text: str) -> Iterator[Entry]:
+    """Checkstyle: modules, and their properties."""
+    found: list[Entry] = []
+    modules: list[str] = []
+    parser = expat.ParserCreate()
+
+    def start(tag: str, given: Mapping[str, str]) -> None:
+        if tag == "module":
+            modules.append(given.get("name", ""))
+            found.append(Entry(parser.CurrentLineNumber, "", modules[-1], "on"))
+        elif tag == "property" and modules:
+            entry = Entry(parser.CurrentLineNumber, modules[-1], given.get("name", ""), given.get("value", ""))
+            found.append(entry)
+
+    def end(tag: str) -> None:
+        if tag == "module" and modules:
+            modules.pop()
+
+    def refuse(*_: object) -> None:
+        raise ValueError("entities are not read")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, refuse
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise ValueError(str(error)) from error
+    yield from found
+
+
+# Strings, comments, brackets and commas of JavaScript and PHP: what decides where an entry of an object ends.
+_MARKS = re.compile(
+    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
+    r"|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<comma>,)"
+)
+_PAIR = re.compile(r"\s*[\"']?(?P<key>[\w@$./-]+)[\"']?\s*(?::|=>)\s*(?P<value>\S.*)", re.DOTALL)
+_RULES = re.compile(r"\brules[\"']?\s*:\s*(?=\{)")
+_OBJECT = re.compile(
+    r"(?:export\s+default\s|module\.exports\s*=|\breturn\b|\bconfig\b[^=\n]*=|setRules\(\s*)[^{\[;]{0,80}(?=[{\[])"
+)
+
+
+def script_entries(text: str) -> Iterator[Entry]:
+    """The object exported by a configuration written as code. Nothing is run: computed values are left out."""
+    found = _OBJECT.search(text)
+    yield from _object(text, found.end(), "") if found else ()
+
+
+def eslint_script_entries(text: str) -> Iterator[Entry]:
+    for found in _RULES.finditer(text):
+        yield from _object(text, found.end(), "rules")
+
+
+def _object(text: str, at: int, section: str) -> Iterator[Entry]:
+    depth, start = 0, at + 1
+    parts: list[str] = []
+    last = at
+    for mark in _MARKS.finditer(text, at):
+        parts.append(text[last : mark.start()])
+        last = mark.end()
+        depth += (mark["open"] is not None) - (mark["close"] is not None)
+        if depth == 0 or (depth == 1 and mark["comma"]):
+            if pair := _PAIR.fullmatch("".join(parts)):
+                before = text[start : mark.start()]
+                line = text.count("\n", 0, start + before.find(pair["key"])) + 1
+                yield Entry(line, section, pair["key"], " ".join(pair["value"].split()))
+            parts, start = [], mark.end()
+            if depth == 0:
+                return
+        elif mark.start() > at and not mark[0].startswith(("//", "/*")):
+            parts.append(mark[0])
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+MOST_RULES = 300
+_MAX_RULE = 300
+
+
+class _Tool(Struct, frozen=True):
+    """`files` matches a file's name, `section` its relevant sections ("" for all), `keys` the rules."""
+
+    name: str
+    files: str
+    read: Callable[[str], Iterator[Entry]]
+    section: str = ""
+    keys: str = ""
+
+
+_SCRIPT = r"(?:js|mjs|cjs|ts|mts|cts)"
+_TOOLS = (
+    _Tool("EditorConfig", r"\.editorconfig", ini_entries),
+    _Tool("Ruff", r"pyproject\.toml", toml_entries, r"tool\.ruff(?:\.[\w.-]+)?"),
+    _Tool("Black", r"pyproject\.toml", toml_entries, r"tool\.black"),
+    _Tool("isort", r"pyproject\.toml", toml_entries, r"tool\.isort"),
+    _Tool("mypy", r"pyproject\.toml", toml_entries, r"tool\.mypy"),
+    _Tool("Ruff", r"\.?ruff\.toml", toml_entries),
+    _Tool("Flake8", r"\.flake8|setup\.cfg|tox\.ini", ini_entries, r"flake8"),
+    _Tool("isort", r"\.isort\.cfg|setup\.cfg|tox\.ini", ini_entries, r"isort|settings"),
+    _Tool(
+        "Pylint",
+        r"\.pylintrc|pylintrc",
+        ini_entries,
+        r"FORMAT|BASIC|DESIGN|MESSAGES CONTROL",
+        r"max-.*|disable|enable|.*naming.*",
+    ),
+    _Tool("mypy", r"mypy\.ini|setup\.cfg", ini_entries, r"mypy"),
+    _Tool("ESLint", r"\.eslintrc(?:\.json|\.ya?ml)?", eslint_entries),
+    _Tool("ESLint", rf"\.eslintrc\.{_SCRIPT}|eslint\.config\.{_SCRIPT}", eslint_script_entries),
+    _Tool("Prettier", r"\.prettierrc(?:\.json5?|\.ya?ml)?", yaml_entries),
+    _Tool("Prettier", rf"\.prettierrc\.{_SCRIPT}|prettier\.config\.{_SCRIPT}", script_entries),
+    _Tool(
+        "Biome", r"biome\.jsonc?", yaml_entries, r"(?:formatter|linter|javascript|organizeImports|assist|css|json)\b.*"
+    ),
+    _Tool(
+        "TypeScript",
+        r"tsconfig(?:\.base)?\.json",
+        yaml_entries,
+        r"compilerOptions",
+        r"strict.*|no[A-Z].*|exactOptional.*|isolated.*|verbatim.*",
+    ),
+    _Tool("golangci-lint", r"\.golangci\.ya?ml", yaml_entries, r"(?:linters|linters-settings|formatters|issues)\b.*"),
+    _Tool("rustfmt", r"\.?rustfmt\.toml", toml_entries),
+    _Tool("Clippy", r"\.?clippy\.toml", toml_entries),
+    _Tool("Cargo lints", r"Cargo\.toml", toml_entries, r"(?:workspace\.)?lints\..*"),
+    _Tool("Checkstyle", r"checkstyle.*\.xml|.*_checks\.xml", xml_entries),
+    _Tool("ClangFormat", r"\.clang-format", yaml_entries),
+    _Tool("RuboCop", r"\.rubocop\.yml", yaml_entries),
+    _Tool("Pint", r"pint\.json", yaml_entries),
+    _Tool("PHP-CS-Fixer", r"\.php-cs-fixer(?:\.dist)?\.php", script_entries),
+)
+_TOOL_FILES = re.compile("|".join(f"(?:{tool.files})" for tool in _TOOLS))
+_DOCUMENT = re.compile(
+    r"(?:contributing|style|style[-_ ]?guide|coding[-_ ]?(?:style|standards?|guidelines?)|conventions?|code[-_ ]?style|"
+    r"guidelines|hacking|development|agents|claude|\.cursorrules|copilot-instructions)(?:\.(?:md|markdown|rst|txt|adoc))?",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"(#{1,6})\s+(?P<title>.+?)\s*#*")
+_STEPS = re.compile(
+    r"\b(?:set(?:ting)?[ -]?up|install\w*|start(?:ing|ed)?|prerequisites?|environment(?! var)|seeds?"
+    r"|issues?|bugs?|report\w*)\b",
+    re.IGNORECASE,
+)
+_WRITING = re.compile(
+    r"\b(?:cod\w+|styl\w+|conventions?|rules?|pull|prs?|patch\w*|commit\w*|test\w*|fix\w*)\b", re.IGNORECASE
+)
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?P<text>\S.*)")
+_DEMAND = re.compile(
+    r"\b(?:must|should|shall|always|never|do not|don't|avoid|prefer|use|require[sd]?|keep|write|name|ensure|make sure|"
+    r"no|not allowed|forbidden|only|at most|at least|follow|run|add|put|place|limit|indent)\b",
+    re.IGNORECASE,
+)
+
+
+def is_style_file(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return _TOOL_FILES.fullmatch(name) is not None or _DOCUMENT.fullmatch(name) is not None
+
+
+def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
+    """The rules in some files by path, shallow ones first; with a query, those that contain its words."""
+    rules: list[StyleRule] = []
+    notes: list[str] = []
+    for path in sorted(texts, key=lambda path: (path.count("/"), path)):
+        name = path.rpartition("/")[2]
+        if _DOCUMENT.fullmatch(name):
+            rules += document_rules(path, texts[path])
+        for tool in _TOOLS:
+            if re.fullmatch(tool.files, name) and is_shipped_folder(path.rpartition("/")[0]):
+                try:
+                    rules += list(_tool_rules(tool, path, texts[path]))
+                except _UNREADABLE:
+                    notes.append(f"{path} could not be read as a configuration of {tool.name}")
+    rules = _merge_rules(rules)
+    wanted = set(terms(query))
+    if wanted:
+        rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
+    more = len(rules) - MOST_RULES
+    notes += [f"{more} more rules were left out: name what they should be about"] if more > 0 else []
+    return StyleReport(tuple(rules[:MOST_RULES]), tuple(dict.fromkeys(notes)))
+
+
+def _merge_rules(rules: Sequence[StyleRule]) -> list[StyleRule]:
+    """Each rule once: packages of one repository often repeat each other's."""
+    merged: dict[tuple[str, str], StyleRule] = {}
+    for rule in rules:
+        key = rule.rule, rule.origin
+        known = merged.get(key)
+        merged[key] = replace(known, also=(*known.also, rule.source)) if known else rule
+    return list(merged.values())
+
+
+def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
+    for entry in tool.read(text):
+        if tool.section and not re.fullmatch(tool.section, entry.section):
+            continue
+        if tool.keys and not re.fullmatch(tool.keys, entry.key):
+            continue
+        scope = f"[{entry.section}] " if entry.section else ""
+        value = entry.value if len(entry.value) <= MAX_VALUE else f"{entry.value[: MAX_VALUE - 1]}…"
+        yield StyleRule(f"{scope}{entry.key} = {value}", f"{path}:{entry.line}", tool.name, entry.key, value)
+
+
+def document_rules(path: str, text: str) -> Iterator[StyleRule]:
+    """Items and sentences that ask for something, under their heading; code blocks are skipped."""
+    heading, fenced = path.rpartition("/")[2], False
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif fenced or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
+            continue
+        elif found := _HEADING.fullmatch(line):
+            heading = found["title"]
+        elif not _is_about_steps(heading) and (found := _ITEM.fullmatch(line)) and _DEMAND.search(found["text"]):
+            rule = _join_continued(lines, number, found["text"])
+            yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
+
+
+def _is_about_steps(heading: str) -> bool:
+    """Whether a section says how to get something to run or how to report something, and not how to write code."""
+    return _STEPS.search(heading) is not None and _WRITING.search(heading) is None
+
+
+def _join_continued(lines: list[str], number: int, text: str) -> str:
+    """An item with the indented lines that continue it."""
+    parts = [text]
+    for line in lines[number : number + 5]:
+        if not line.startswith("  ") or _ITEM.fullmatch(line) or not line.strip():
+            break
+        parts.append(line.strip())
+    return " ".join(parts)
