@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.project import dependencies, describe_project, frameworks
+from codeinfo.knowledge.project import dependencies, describe_project, frameworks, project_names
 from codeinfo.knowledge.style import document_rules, is_style_file, style_report
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
 
@@ -62,7 +62,10 @@ from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRe
             "eslint.config.mjs",
             "export default [\n  ...base,\n  { files: ['*.ts'], rules: {\n    // why\n"
             "    'no-console': ['error', { allow: ['warn'] }],\n    ...shared,\n    semi: 'off', // never\n  } },\n]\n",
-            [("[rules] no-console = ['error', { allow: ['warn'] }]", 5), ("[rules] semi = 'off'", 7)],
+            [
+                ("[rules for '*.ts'] no-console = ['error', { allow: ['warn'] }]", 5),
+                ("[rules for '*.ts'] semi = 'off'", 7),
+            ],
         ),
         ("prettier.config.js", "module.exports = {\n  semi: false,\n  plugins: [x('y')],\n}\n", [("semi = false", 2)]),
         (
@@ -121,7 +124,8 @@ def test_a_configuration_that_cannot_be_read_is_noted(path: str, text: str) -> N
 
 def test_frameworks_are_what_the_product_is_built_on() -> None:
     texts = {
-        "pyproject.toml": '[project]\nname = "fastapi"\ndependencies = ["starlette>=0.4"]\n'
+        "pyproject.toml": "[project]\nname = 'fastapi'\n"
+        'dependencies = ["starlette>=0.4"]\n'
         '[dependency-groups]\ntests = ["flask>=3", "sqlalchemy"]\ndev = ["click"]\n',
         "package.json": '{"name": "web", "dependencies": {"@angular/core": "19", "@ngrx/store": "19"},'
         ' "devDependencies": {"nx": "20", "react": "19"}}',
@@ -129,11 +133,18 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
     }
     declared, _ = dependencies(texts)
     imported = {"click.core": "fastapi/cli.py:1", "fastapi.routing": "fastapi/a.py:1", "./own": "web/a.ts:1"}
-    found = [(one.name, one.version) for one in frameworks(declared, imported, {"fastapi", "web"})]
+    own = set(project_names(texts).values())
+    assert own == {"fastapi", "web"}
+    found = [(one.name, one.version) for one in frameworks(declared, imported, own)]
     assert found == [("Angular", "19"), ("NgRx", "19"), ("Nx", "20"), ("Starlette", ">=0.4"), ("Click", "")]
     assert frameworks((), {"django.db": "django/db.py:1"}, {"Django"}) == ()
     gradle, _ = dependencies({"build.gradle": "implementation 'org.springframework.boot:spring-boot-starter-webmvc'\n"})
     assert [one.name for one in frameworks(gradle)] == ["Spring Boot"]
+    built = {
+        "package.json": '{"devDependencies": {"typescript": "~6.0"}}',
+        "packages/a/package.json": '{"peerDependencies": {"typescript": "*"}}',
+    }
+    assert [one.version for one in frameworks(dependencies(built)[0])] == ["~6.0"]
 
 
 @pytest.mark.parametrize(("python", "command"), [(9_000, ""), (100, "npm test (grunt)")])

@@ -75,7 +75,7 @@ _GEM_GROUP = re.compile(
 )
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
-_PROJECT_NAME = r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\""
+_PROJECT_NAME = r"^\s*\{?\s*\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
 
 # A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
 # counts only if it ships with the product or the product's code imports it.
@@ -95,6 +95,7 @@ FRAMEWORKS = {
     "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi/v5": "chi", "github.com/labstack/echo/v4": "Echo",
     "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
     "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
+    "pyo3": "PyO3",
     "org.springframework.boot": "Spring Boot", "io.quarkus": "Quarkus", "io.micronaut": "Micronaut",
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
@@ -252,9 +253,9 @@ def frameworks(
     found: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
-        if item.name in shipped and not is_shipped(item):
-            continue  # another line declares what the product needs
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
+        if item.name in shipped and not is_shipped(item) and name not in _BUILDS:
+            continue  # another line declares what the product needs
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
         name = group if group in FRAMEWORKS else name
         counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used

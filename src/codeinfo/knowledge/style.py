@@ -192,8 +192,20 @@ def script_entries(text: str) -> Iterator[Entry]:
 
 
 def eslint_script_entries(text: str) -> Iterator[Entry]:
-    for found in _RULES.finditer(text):
-        yield from _object(text, found.end(), "rules")
+    """The rules of each object, under the files that it names."""
+    rules = {found.end() for found in _RULES.finditer(text)}
+    around: list[int] = []  # where the objects around begin
+    files: dict[int, str] = {}  # that each of them names
+    for mark in _MARKS.finditer(text):
+        if mark["open"]:
+            if around and mark.start() in rules:
+                if around[-1] not in files:
+                    named = (entry.value for entry in _object(text, around[-1], "") if entry.key == "files")
+                    files[around[-1]] = f" for {value.strip('[], ')}" if (value := next(named, "")) else ""
+                yield from _object(text, mark.start(), f"rules{files[around[-1]]}")
+            around.append(mark.start())
+        elif mark["close"] and around:
+            around.pop()
 
 
 def _object(text: str, at: int, section: str) -> Iterator[Entry]:

@@ -395,8 +395,8 @@ def _style(report: knowledge.StyleReport, out: Output) -> None:
 
 
 def _style_row(rule: knowledge.StyleRule) -> tuple[Span, ...]:
-    also = f"and {len(rule.also)} more" if rule.also else ""
-    return (rule.source.rpartition(":")[2], "dim"), rule.rule, (also, "dim")
+    also = f"  (and in {quantity(len(rule.also), 'more place')})" if rule.also else ""
+    return (rule.source.rpartition(":")[2], "dim"), rule.rule + also
 
 
 # --- review --------------------------------------------------------------------------------------------------------
