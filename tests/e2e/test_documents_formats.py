@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 from document_tools import FIXTURES, add, ask, engine, harbour
 
 from codeinfo.engine import Engine
+from codeinfo.engine.collections import CONVERTERS_VERSION, CollectionSource
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
 from codeinfo.model import PASSAGE, passage_text
 from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources import documents as formats
 from codeinfo.sources.converters import html_document
-from codeinfo.sources.documents import Block, BlockKind, Document, as_markdown
+from codeinfo.sources.documents import Block, BlockKind, Document, as_markdown, convert
 
 QUESTIONS = [
     # question, document, what the passage says, where it opens
@@ -121,17 +123,37 @@ def test_secrets_are_masked_in_converted_documents() -> None:
     assert all(key not in chunk.text for chunk in parsed.chunks)
 
 
+OWN_FORMATS = ("closure.eml", "moorings.csv", "soundings.ipynb")  # the other converters are libraries
+PAGE = """<title>T</title><nav><a href=x>menu</a></nav><h1>A &amp; B</h1><script>bad()</script>
+  <p>One <a href="two.html">two</a> <code>three()</code><br>four</p><ol><li>x<ul><li>y</ul><li>z</ol>
+  <pre>a\n  b</pre><table><tr><th>h<th>i<tr><td>1<td>2|3</table>"""
+
+
 def test_html_keeps_what_is_read_and_drops_what_is_not() -> None:
-    page = """<title>T</title><nav><a href=x>menu</a></nav><h1>A &amp; B</h1><script>bad()</script>
-      <p>One <a href="two.html">two</a> <code>three()</code><br>four</p><ol><li>x<ul><li>y</ul><li>z</ol>
-      <pre>a\n  b</pre><table><tr><th>h<th>i<tr><td>1<td>2|3</table>"""
-    document = html_document(page)
+    document = html_document(PAGE)
     text, _ = as_markdown(document)
     assert document.title == "T"
     assert "menu" not in text
     assert "bad" not in text
     for part in ("# A & B", "[two](two.html) `three()`\nfour", "- x\n  - y\n- z", "```\na\n  b\n```", "| 1 | 2\\|3 |"):
         assert part in text, part
+
+
+def test_documents_are_converted_again_when_a_converter_changed() -> None:
+    """If the digest differs, raise CONVERTERS_VERSION: documents that were converted before would stay as they are."""
+    odd = f"{PAGE}<!-- x --><svg>no</svg><p>a < b &#65; &copy<![CDATA[c]]><a title='>' href='#x'>d</a><img alt=e><b"
+    read = [html_document(odd), *(convert(name, (FIXTURES / name).read_bytes()) for name in OWN_FORMATS)]
+    digest = hashlib.sha256("".join(as_markdown(document)[0] for document in read).encode()).hexdigest()[:16]
+    assert (CONVERTERS_VERSION, digest) == (2, "9764009ebaee6089")
+
+
+def test_a_new_version_of_the_converters_converts_what_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with engine() as facade, monkeypatch.context() as earlier:
+        earlier.setattr(CollectionSource, "versions", (CONVERTERS_VERSION - 1,))
+        add(facade, place / "closure.eml")
+    with engine() as facade:
+        plans = [facade.documents.sync(DocsSyncRequest()).reports[0].plan for _ in range(2)]
+    assert [(plan.added, plan.unchanged) for plan in plans] == [(("closure.eml",), 0), ((), 1)]
 
 
 def test_a_paragraph_does_not_become_a_heading() -> None:
