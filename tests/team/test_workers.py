@@ -294,6 +294,33 @@ def test_a_job_that_keeps_failing_gives_its_run_up(
     assert [(run.state, run.problem) for run in jobs(team).runs] == [("failed", "the history is gone")]
 
 
+ENDS_IN_A_BATCH = """
+import os, signal, time
+from codeinfo import Config, Engine
+from codeinfo.team import jobs
+
+def work_until_aborted(self, run, files, progress):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        progress(None)
+        time.sleep(0.05)
+
+jobs.ATTEMPTS, jobs.DRAIN_S, jobs.Indexing._index = 1, 0.2, work_until_aborted
+with Engine(Config.load()) as engine:
+    engine.team.work(until_idle=False)
+"""
+
+
+def test_a_job_that_its_worker_gave_back_at_the_last_attempt_does_not_fail_its_run(
+    team: Team, server: GitServer
+) -> None:
+    team.add(server, "shop")
+    subprocess.run([sys.executable, "-c", ENDS_IN_A_BATCH], env=team.environment, cwd=team.home, check=True, timeout=60)
+    assert [run.state for run in jobs(team).runs] == ["active"]
+    team.work()
+    assert [(run.state, run.problem) for run in jobs(team).runs] == [("done", "")]
+
+
 def test_a_job_that_fails_is_tried_again_and_shown(
     team: Team,
     server: GitServer,

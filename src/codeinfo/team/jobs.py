@@ -183,11 +183,12 @@ class _Worker:
                         log.info("%s", perform(**arguments, progress=_stopper(context)))
                     else:
                         log.info("%s", perform(**arguments))
+                except exceptions.JobAborted:  # by a worker that is ending: the job is queued again
+                    raise
                 except Exception as error:
                     text = str(error) if isinstance(error, CodeInfoError) else f"{type(error).__name__}: {error}"
-                    if not isinstance(error, exceptions.JobAborted):
-                        log.warning("%s %s: %s", name, arguments, text)
-                        note_problem(self._tools.database, context.job.id, text)
+                    log.warning("%s %s: %s", name, arguments, text)
+                    note_problem(self._tools.database, context.job.id, text)
                     if context.job.attempts + 1 >= ATTEMPTS:
                         with self._tools.database.transaction() as db:
                             db.execute(_GIVE_UP, (text[:1000], context.job.id))
