@@ -442,11 +442,14 @@ def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]
     return [one for one in inside if one is not None]
 
 
+_SCP_IPV6 = re.compile(r"(?:[^@/:\[]+@)?\[([\da-fA-F:.]+)\]:")  # git@[::1]:path
+
+
 def host_of(url: str) -> Host:
     """The host that a web address or a git address (`ssh://…`, `git@host:path`) leads to."""
     if "://" not in url:
-        name = url.partition(":")[0].rpartition("@")[2]
-        return Host(name, _PORTS["ssh"])
+        number = _SCP_IPV6.match(url)
+        return Host(number[1] if number else url.partition(":")[0].rpartition("@")[2], _PORTS["ssh"])
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)

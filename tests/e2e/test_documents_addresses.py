@@ -274,6 +274,8 @@ def test_which_addresses_are_public(address: str, public: bool) -> None:
         ("http://[::1]/a", ("::1", 80)),
         ("ssh://git@docs.example/a.git", ("docs.example", 22)),
         ("git@docs.example:a.git", ("docs.example", 22)),
+        ("git@[::1]:a.git", ("::1", 22)),
+        ("git@[::1]:a@[2606:4700::1]:b", ("::1", 22)),  # git takes the first one
     ],
 )
 def test_the_host_of_an_address(url: str, host: tuple[str, int]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from postgres_tools import drop_database, new_database
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.sources.git import is_address, names_repository
 from codeinfo.team.access import identity_of
 from codeinfo.team.database import Connection, TeamDatabase, embedded_database, migrations
 
@@ -212,8 +213,18 @@ def test_a_repository_has_one_identity_whatever_its_address(remote: str) -> None
 
 
 @pytest.mark.parametrize(
+    "remote", ["git@[::1]:owner/name.git", "ssh://git@[::1]/owner/name", "https://[::1]/owner/name"]
+)
+def test_a_host_may_be_an_ipv6_address(remote: str) -> None:
+    assert is_address(remote)
+    assert identity_of(remote) == "[::1]/owner/name"
+    assert names_repository(identity_of(remote))
+
+
+@pytest.mark.parametrize(
     "remote", ["", "name", "/srv/git/name.git", "file:///srv/name", "https://host/../etc", "https:///owner/name",
-               "https://host/", "ext::sh -c x", "https://host:x/owner/name", "-oProxyCommand=x:owner/name"],
+               "https://host/", "ext::sh -c x", "https://host:x/owner/name", "-oProxyCommand=x:owner/name", "https://[::1/owner/name",
+               "git@[::1:owner/name", "git@[host]:owner/name"],
 )  # fmt: skip
 def test_what_names_no_repository_on_a_server_is_refused(remote: str) -> None:
     with pytest.raises(UsageError, match="does not name a repository"):

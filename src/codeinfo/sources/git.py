@@ -233,8 +233,8 @@ def is_repository(folder: str) -> bool:
     return os.path.isfile(place) or os.path.isfile(os.path.join(place, "HEAD"))
 
 
-_ADDRESS = re.compile(r"(?:https?|ssh|git(?:\+ssh)?)://|[\w.-]+@[\w.-]+:")
-_IDENTITY = re.compile(r"//[^/]|(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?|local)/[^/]")  # begins with a host
+_ADDRESS = re.compile(r"(?:https?|ssh|git(?:\+ssh)?)://|[\w.-]+@(?:[\w.-]+|\[[\da-fA-F:.]+\]):")
+_IDENTITY = re.compile(r"//[^/]|(?:(?:[\w-]+(?:\.[\w-]+)+|\[[\da-f:.]+\])(?::\d+)?|local)/[^/]")  # begins with a host
 
 
 def is_address(name: str) -> bool:

@@ -445,8 +445,8 @@ def note_use(database: TeamDatabase, identity: str) -> None:
 #
 # Its git remote, normalised, so that every clone of it has the same name.
 
-_SCP = re.compile(r"(?:[^@/:]+@)?([^/:@]+):(?!//)(.+)\Z")  # git@host:owner/name.git
-_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?\Z")
+_SCP = re.compile(r"(?:[^@/:]+@)?([^/:@\[]+|\[[^/@\]]+\]):(?!//)(.+)\Z")  # git@host:owner/name.git
+_HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d+)?\Z")
 _PART = re.compile(r"(?!\.{1,2}\Z)[\w.~+-]+\Z")  # neither . nor ..
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
@@ -457,15 +457,16 @@ def identity_of(remote: str) -> str:
     server."""
     remote = remote.strip()
     if "://" in remote:
-        parts = urlsplit(remote)
-        if parts.scheme not in ("https", "http", "ssh", "git", "git+ssh"):
-            raise _refusal(remote)
         try:
+            parts = urlsplit(remote)
             port = parts.port
         except ValueError:
             raise _refusal(remote) from None
-        scheme = parts.scheme.removeprefix("git+")
-        host = (parts.hostname or "") + (f":{port}" if port and port != _DEFAULT_PORTS[scheme] else "")
+        if parts.scheme not in ("https", "http", "ssh", "git", "git+ssh"):
+            raise _refusal(remote)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+        if port and port != _DEFAULT_PORTS[parts.scheme.removeprefix("git+")]:
+            host += f":{port}"
         path = unquote(parts.path)
     elif match := _SCP.match(remote):
         host, path = match[1].lower(), match[2]
@@ -474,7 +475,7 @@ def identity_of(remote: str) -> str:
     names = [name for name in path.split("/") if name]
     if names:
         names[-1] = names[-1].removesuffix(".git")
-    if not _HOST.match(host.partition(":")[0]) or not names or not all(map(_PART.match, names)):
+    if not _HOST.match(host) or not names or not all(map(_PART.match, names)):
         raise _refusal(remote)
     return "/".join((host, *names))
 
