@@ -18,8 +18,9 @@ from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.shells.install import with_server_checked
 
 
-def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Check:
+def embedding_check(server: ScriptedServer, cache: Path, seconds: float, **more: str) -> Check:
     flags = {
+        **{f"embedding.{name}": value for name, value in more.items()},
         "paths.cache_dir": str(cache),
         "embedding.provider": "openai",
         "embedding.base_url": server.url,
@@ -44,6 +45,23 @@ def test_an_endpoint_that_answers_is_well(tmp_path: Path) -> None:
     with ScriptedServer() as server:
         check = embedding_check(server, tmp_path, 10)
     assert (check.state, "32 dimensions" in check.detail) == ("ok", True), check.detail
+
+
+def test_an_unset_key_of_the_embedding_endpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EMBEDDING_KEY", raising=False)
+    with ScriptedServer() as server:
+        check = embedding_check(server, tmp_path, 10, api_key_env="EMBEDDING_KEY")
+    assert check.state == "warn"
+    assert "EMBEDDING_KEY is empty or unset" in check.detail
+    with ScriptedServer(key="s3cret-s3cret") as server:
+        check = embedding_check(server, tmp_path, 10, api_key_env="EMBEDDING_KEY")
+        assert check.state == "fail"
+        assert "needs a key (the environment variable EMBEDDING_KEY is empty or unset; HTTP 401" in check.detail
+        monkeypatch.setenv("EMBEDDING_KEY", "s3cret-s3cret")
+        assert embedding_check(server, tmp_path, 10, api_key_env="EMBEDDING_KEY").state == "ok"
+        monkeypatch.setenv("EMBEDDING_KEY", "s3cret\ns3cret")
+        check = embedding_check(server, tmp_path, 10, api_key_env="EMBEDDING_KEY")
+    assert (check.state, "does not contain one key" in check.detail) == ("fail", True), check.detail
 
 
 def test_a_slow_server_is_a_warning_with_the_time_it_was_given() -> None:

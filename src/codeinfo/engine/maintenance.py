@@ -336,7 +336,11 @@ def _embedder(config: Config, models: Models, seconds: float) -> Check:
         length = len(embedder.embed_query("a connection pool"))
         return f"{provider}: {embedder.model_id}, {length} dimensions"
 
-    return _run_check("embedding", provider, look)
+    check, name = _run_check("embedding", provider, look), config.embedding.api_key_env
+    if check.state != "ok" or provider != "openai" or not name or config.secret(name):
+        return check
+    detail = f"{check.detail}, without a key: the environment variable {name} is empty or unset"
+    return replace(check, state="warn", detail=detail, next_step=f"Set {name}, or correct embedding.api_key_env")
 
 
 def _reranker(config: Config, models: Models) -> Check:

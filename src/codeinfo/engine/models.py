@@ -69,17 +69,18 @@ class Models:
             from codeinfo.models.builtin import BuiltinEmbedder
 
             return BuiltinEmbedder()
-        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits
+        from codeinfo.models.endpoints import EmbeddingEndpoint, Limits, key_from_environment
         from codeinfo.models.retrieval import OpenAIEmbedder, ScriptedEmbedder
 
         if settings.provider == "scripted":
             return ScriptedEmbedder(settings.dimension or 256)
-        secret = self.config.secret(settings.api_key_env)
+        name, secret = settings.api_key_env, self.config.secret(settings.api_key_env)
         return OpenAIEmbedder(
             EmbeddingEndpoint(
                 base_url=settings.base_url,
                 model=settings.model,
-                key=Key(secret, settings.api_key_env) if secret else None,
+                key=key_from_environment(name, secret) if secret else None,
+                unset_key="" if secret else name,  # indexes are named and searched by words without a request
                 dimension=settings.dimension,
                 batch_count=settings.batch,
                 limits=limits or Limits(read_seconds=settings.timeout_s),

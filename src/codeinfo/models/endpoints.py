@@ -52,6 +52,7 @@ class Endpoint(Struct, frozen=True):
     model: str = ""
     key: Key | None = None
     limits: Limits = field(default_factory=Limits)
+    unset_key: str = ""  # the environment variable that should contain the key, but does not
 
 
 class EmbeddingEndpoint(Endpoint, frozen=True):
@@ -184,6 +185,7 @@ class Kind(Enum):
     UNAUTHORIZED = _Row(
         "UNAUTHORIZED", "{where} does not accept the key", "Check which key the settings use, and what it permits."
     )
+    KEYLESS = _Row("UNAUTHORIZED", "{where} needs a key", "Set it, or correct api_key_env in the settings.")
     MISSING = _Row(
         "MODEL_MISSING",
         "{where} has no model {model!r}, or nothing at this path",
@@ -559,6 +561,9 @@ class EndpointClient:
             answer = with_retries(attempt, self._endpoint.limits)
         except Fault as fault:
             connection.close()
+            if fault.kind is Kind.UNAUTHORIZED and (name := self._endpoint.unset_key):
+                fault.kind = Kind.KEYLESS
+                fault.detail = f"the environment variable {name} is empty or unset; {fault.detail}"
             where, model = self.target.shown, self._endpoint.model
             raise provider_error(fault, role=self._role, where=where, model=model) from fault
         except BaseException:
