@@ -368,11 +368,24 @@ def test_key_types_that_name_no_base_are_those_that_many_files_declare(tmp_path:
         "shop/sell.go": 'package shop\n\nimport "example.org/tea/model"\n\nfunc Sell(cup *model.Cup) {}\n',
         "shop/wash.go": 'package shop\n\nimport "example.org/tea/model"\n\nvar dirty []model.Cup\n',
         "pot.c": "struct pot { int size; };\nstatic int fill(struct pot *p) { return p->size; }\n",
+        "mail/client.go": "package mail\n\ntype Client struct{}\n",
+        "shop/fetch.go": 'package shop\n\nimport "net/http"\n\nvar client http.Client\n',
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
         found = engine.code.map(MapRequest(str(root))).interfaces
     assert [one.name for one in found] == ["Cup", "pot"]
+
+
+def test_a_type_of_another_language_is_no_key_type(tmp_path: Path) -> None:
+    sources = {
+        "web/point.ts": "export interface Point { name: string }\n",
+        "a/Mail.java": "package a;\nimport org.plugin.Point;\ninterface Mail extends Point {}\n",
+        "a/Smtp.java": "package a;\nclass Smtp implements Mail {}\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert [one.name for one in engine.code.map(MapRequest(str(root))).interfaces] == ["Mail"]
 
 
 def test_a_file_lists_what_a_condition_chooses_once(tmp_path: Path) -> None:

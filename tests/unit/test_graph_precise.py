@@ -36,6 +36,49 @@ CASES: dict[str, Any] = {
         },
         {"main.go": ({"store/v2/open.go"}, {"external:errors", "external:lib.org/go-made"})},
     ),
+    "what stands behind a value's dot is the value's": (
+        {
+            "go.mod": "module example.com/shop\n",
+            "main.go": 'package main\nimport "example.com/shop/db"\n'
+            "func main() { db.Open().Close(); print(config.Driver, config.Mode) }\n",
+            "config.go": 'package main\nvar config = Config{Driver: "x"}\n',
+            "mode.go": "package main\ntype Mode int\n",
+            "db/open.go": "package db\nfunc Open() *Pool { return nil }\n",
+            "db/pool.go": "package db\ntype Pool struct{}\nfunc (p *Pool) Close() {}\n",
+            "db/driver.go": "package db\ntype Driver interface{}\nfunc (d *other) driver() {}\n",
+            "A.cs": "using Shop.Cart;\nnamespace Shop;\nclass A {\n  Shop.Cart.Shelf shelf;\n"
+            "  void F(Box box) { box.Item = box.Names.FirstOrDefault().ToPrettyName(); }\n}\n",
+            "Box.cs": "namespace Shop;\nclass Box { public object Item; }\n",
+            "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
+            "Shelf.cs": "namespace Shop.Cart;\npublic class Shelf {}\n",
+            "Text.cs": "namespace Shop.Cart;\npublic static class Text\n{\n"
+            "  public static string ToPrettyName(this string s) => s;\n}\n",
+            "First.cs": "namespace Shop.Cart;\npublic static class First\n{\n"
+            "  public static T FirstOrDefault<T>(this IReadOnlyList<T> list) => list[0];\n}\n",
+            "a/Use.java": "package a;\nclass Use { Outer.Inner one; a.Whole two; }\n",
+            "a/Outer.java": "package a;\nclass Outer { static class Inner {} }\n",
+            "a/Inner.java": "package a;\nclass Inner {}\n",
+            "a/Whole.java": "package a;\nclass Whole {}\n",
+            "k/Use.kt": "package k\nfun f(a: List<Int>) = a.map(::toName).joined()\n",
+            "k/Name.kt": "package k\nfun toName(a: Int) = a.toString()\n",
+            "k/Joined.kt": "package k\nfun List<String>.joined() = joinToString()\n",
+        },
+        {
+            "main.go": ({"db/open.go", "db/pool.go", "config.go"}, set()),
+            "A.cs": ({"Box.cs", "Shelf.cs", "Text.cs"}, set()),
+            "a/Use.java": ({"a/Outer.java", "a/Whole.java"}, set()),
+            "k/Use.kt": ({"k/Name.kt", "k/Joined.kt"}, set()),
+        },
+    ),
+    "a name of one letter before a dot": (
+        {
+            "go.mod": "module example.com/shop\n",
+            "main.go": "package main\nfunc main() { cipher.H.Close() }\n",
+            "cipher.go": "package main\nvar cipher Cipher\n",
+            "sum.go": "package main\nfunc H() {}\n",
+        },
+        {"main.go": ({"cipher.go"}, set())},
+    ),
     "of two types of one name the nearer": (
         {
             "one/A.cs": "namespace Shop;\nclass A { Item item; }\n",

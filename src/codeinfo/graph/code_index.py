@@ -75,7 +75,7 @@ class ImportResolver:
         if rules.paths:
             imports = [*imports, *self._imports_by_path(source, imports, packed)]
         used = _collect_used(rules, imports, packed) if rules.by_use or self.visible(source) else {}
-        open_names = _OpenNames(used, _find_settled(source, imports), rules.types_only)
+        open_names = _OpenNames(rules, used, _find_settled(source, imports))
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
@@ -107,19 +107,17 @@ class ImportResolver:
         ]
         if not outcome.package:
             return edges
-        qualifier = source.rules.imports.qualifier
-        meant = names.of_package(qualifier(written)) if qualifier else names.open
-        taken = self._used_names(source, [edge.target for edge in edges], meant)
+        taken = self._used_names(source, [edge.target for edge in edges], names, written)
         needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its side effects; elsewhere an import none of whose names is used needs no
         # file.
-        return edges if not needed and qualifier else needed
+        return edges if not needed and source.rules.imports.qualified else needed
 
     def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
         visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
         return [
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
-            for path, listed in self._used_names(source, visible, names.open).items()
+            for path, listed in self._used_names(source, visible, names).items()
         ]
 
     def _whole_name_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
@@ -142,11 +140,12 @@ class ImportResolver:
             if is_path or any(name in self.tree.files[target.path].exports for target in outcome.targets):
                 yield from (written,) if outcome.status == "internal" else ()
 
-    def _used_names(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
-        """What is used of each file. If several define a name, as two programs of one repository may, the nearest to
-        the source are meant."""
-        exported = ((name, path) for path in paths for name in self.tree.files[path].exports)
-        definers = grouped(pair for pair in exported if pair[0] in names)
+    def _used_names(
+        self, source: FileFacts, paths: Sequence[str], names: _OpenNames, written: Import | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        """What is used of each file, through an import or without one. If several define a name, as two programs of
+        one repository may, the nearest to the source are meant."""
+        definers = grouped((name, path) for path in paths for name in names.taken_from(self.tree.files[path], written))
         taken = grouped((path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder))
         return {path: tuple(listed) for path, listed in taken.items()}
 
@@ -157,21 +156,38 @@ def _collect_used(rules: ImportRules, imports: Sequence[Import], packed: bytes) 
     lines = {written.line for written in imports}
     if rules.whole_names:
         return dotted_names(unpack(packed)[0], lines)
-    packages = {rules.qualifier(written) for written in imports} if rules.qualifier else ()
-    return UsedNames(packed, lines, packages)
+    return UsedNames(packed, lines, owned=rules.owned)
 
 
 class _OpenNames:
     """The names used in a file whose meaning depends on the packages it can see."""
 
-    def __init__(self, used: Mapping[str, int], settled: frozenset[str], types_only: bool) -> None:
+    def __init__(self, rules: ImportRules, used: Mapping[str, int], settled: frozenset[str]) -> None:
         self.used = used
-        self.open = frozenset(name for name in used if name not in settled and not (types_only and name[:1].islower()))
+        self._rules = rules
+        self.open = frozenset(
+            name
+            for name in used
+            if name.rpartition(".")[2] not in settled
+            and not (rules.types_only and name[:1].islower())
+            and len(name) > 1  # only a receiver, whose use is not recorded
+        )
 
-    def of_package(self, package: str) -> frozenset[str]:
-        """Go qualifies a name of another package with the package's name, and exports only capitalised names."""
-        behind = f"{package}."
-        return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
+    def taken_from(self, file: FileFacts, written: Import | None) -> list[str]:
+        """What is used of a file of a package that is imported as `written`, or visible without an import."""
+        if not self._rules.owned:
+            return [name for name in file.exports if name in self.open]
+        is_qualified = written is not None and self._rules.qualified and written.alias != "."
+        words = self.used if is_qualified else self.open
+        packages = [package.rpartition(".")[2] for package in file.packages]
+        behind = [written.alias] if written is not None and written.alias.isidentifier() else packages
+        return [
+            name
+            for name in file.exports
+            if (name in words and not is_qualified)
+            or any(f"{package}.{name}" in words for package in behind)
+            or (f".{name}" in words and name in file.members and not (is_qualified and name[0].islower()))
+        ]
 
 
 def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
@@ -288,6 +304,8 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     ]
     # `Add` is a member of many types, `AddBasketServices` of one.
     called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
+    called = [name for name in called if name not in rules.common_members]
+    extending = [d.name for d in top if d.kind in _EXTENDING]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -299,6 +317,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
         types=_types_only(top) if get_language(file.language).imports.types_elided else (),
+        members=tuple(sorted({*extending, *called})) if get_language(file.language).imports.owned else (),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from codeinfo.cache import grouped, reachable
 from codeinfo.globs import lies_below
@@ -13,7 +15,7 @@ from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
 from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product
-from codeinfo.languages.model import FileFacts, get_language
+from codeinfo.languages.model import FileFacts, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
 
@@ -275,7 +277,7 @@ def unused_exports(
     offered, bases, examined = _list_offered(index, below)
     whole = _find_passed_whole(index)
     found: list[code.UnusedSymbol] = []
-    by_framework = 0
+    by_framework = by_kind = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
         if file.path in whole:
             continue
@@ -291,6 +293,8 @@ def unused_exports(
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
             by_framework += 1
+        elif definition.kind in _EXTENDING and definition.bases and _are_types_scanned(index, file, users):
+            by_kind += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
     series = Counter(_series(one.symbol) for one in found)
@@ -304,7 +308,7 @@ def unused_exports(
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
         notes=tuple(
-            _notes_on(by_framework, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
+            _notes_on(by_framework, by_kind, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
         ),
     )
 
@@ -377,19 +381,16 @@ def _list_offered(
     """The exported definitions to examine, the bases of all types by name, and how many are examined per language."""
     bases: dict[str, set[str]] = {}  # of the types defined here
     offered: list[tuple[FileFacts, Definition]] = []
-    added_to: set[tuple[int, str]] = set()  # modules from outside: `declare module "vue" { … }`
     examined: Counter[str] = Counter()  # by language
     for file_id, definition in index.facts.outlines():
         if definition.is_type and definition.kind not in ("impl", "extension"):
             bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
-        if definition.kind == "namespace" and definition.signature.endswith(("'", '"')):
-            added_to.add((file_id, definition.qualified))
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
         if not is_product(file.path, FileKind(file.kind)):
             continue  # nobody imports an example or a script
-        counts = _counts(definition, file) and (file_id, definition.qualified.rpartition(".")[0]) not in added_to
+        counts = _counts(definition, file)
         examined[file.language] += counts
         if counts:
             offered.append((file, definition))
@@ -397,15 +398,31 @@ def _list_offered(
 
 
 def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:
-    """How many lie in headers, or in packages of Go that other modules can import."""
+    """How many lie in headers, in packages of Go that other modules can import, or in published ones of JavaScript."""
     files = [index.graph.files[one.symbol.path] for one in found]
-    return sum(
-        _HEADER.search(file.path) is not None
-        if file.rules.imports.headers
-        else file.rules.imports.qualifier is not None
-        and {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
-        for file in files
-    )
+    folders = {folder for file in files if file.rules.names.default_exports for folder in ancestors(file.folder)}
+    published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
+
+    def is_open(file: FileFacts) -> bool:
+        if file.rules.imports.headers:
+            return _HEADER.search(file.path) is not None
+        if file.rules.imports.qualified:
+            return {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
+        around = (published.get(folder) for folder in ancestors(file.folder))
+        return next((one for one in around if one is not None), False)
+
+    return sum(map(is_open, files))
+
+
+def _is_published(index: CodeIndex, manifest: str) -> bool | None:
+    """Whether a package can be installed by others; None without a manifest."""
+    file = index.graph.files.get(manifest)
+    if file is None:
+        return None
+    with suppress(ValueError):
+        read = json.loads(index.lines(file.file_id).joined())
+        return isinstance(read, dict) and not read.get("private") and bool({"main", "module", "exports"} & read.keys())
+    return False
 
 
 def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
@@ -426,6 +443,10 @@ def _is_default_taken(index: CodeIndex, path: str) -> bool:
 
 
 _EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)
+# Modules from outside, to which a file of TypeScript adds something: `declare module "vue" { … }`.
+_ADDED_TO_OTHERS = re.compile(
+    r"""^declare\s+(?:module\s+(["'])[^"'\n]+\1|global)\s*\{.*?^\}""", re.MULTILINE | re.DOTALL
+)
 _PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
 
 
@@ -434,11 +455,13 @@ def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition)
     if not file.rules.names.default_exports:
         return False
     text = index.lines(file.file_id).joined()
-    spans = [
-        (text.count("\n", 0, one.start()) + 1, text.count("\n", 0, one.end()) + 1) for one in _EXPORTED.finditer(text)
-    ]
+    spans = [_spanned_lines(text, one) for one in _EXPORTED.finditer(text)]
     used = references_to(index.uses(file.file_id), definition.name)
-    return bool(spans) and all(any(first <= use.line <= last for first, last in spans) for use in used)
+    return bool(spans) and all(any(use.line in lines for lines in spans) for use in used)
+
+
+def _spanned_lines(text: str, found: re.Match[str]) -> range:
+    return range(text.count("\n", 0, found.start()) + 1, text.count("\n", 0, found.end()) + 2)
 
 
 def _is_composed(name: str, text: str) -> bool:
@@ -446,7 +469,9 @@ def _is_composed(name: str, text: str) -> bool:
     return any(name.startswith(prefix) for prefix in _PREFIX.findall(text))
 
 
-def _notes_on(by_framework: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
+def _notes_on(
+    by_framework: int, by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int
+) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
         yield f"{open_to_others} of them can be imported or included by other projects, which may use them"
@@ -454,6 +479,11 @@ def _notes_on(by_framework: int, alike: Sequence[str], unknown: Sequence[str], o
         yield (
             f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
             "a framework may find them by their place or name"
+        )
+    if by_kind:
+        yield (
+            f"not listed: {_classes(by_kind)} that no code names but that extend or implement something: "
+            "code lists the types of a program and may take those of a kind"
         )
     if alike:
         yield (
@@ -504,10 +534,19 @@ def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -
     return any(_extends_outside(base, bases, seen | inherited | {name}) for base in inherited)
 
 
+def _are_types_scanned(index: CodeIndex, file: FileFacts, users: Counter[str]) -> bool:
+    """Whether code of the file's language lists the types of a program, to take those that implement something."""
+    return any(users[name] and not index.defining(name) for name in file.rules.names.type_scans)
+
+
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
     is_placed = ROUTE.fullmatch(file.path) or _TAKEN_BY_PLACE.fullmatch(file.path)
     if is_placed or is_registered(index, file.file_id, definition.start_line):
         return True
+    if file.rules.names.default_exports:
+        text = index.lines(file.file_id).joined()
+        spans = (_spanned_lines(text, one) for one in _ADDED_TO_OTHERS.finditer(text))
+        return any(definition.start_line in lines for lines in spans)
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix

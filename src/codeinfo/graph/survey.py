@@ -35,7 +35,7 @@ from codeinfo.ports import FileLines
 _STARTS = re.compile(
     r"^(?:__main__|main|init|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$"
 )
-_TYPE_NAME = re.compile(r"\b[^\W\d]\w+\b(?!\.)")  # without the package before it
+_TYPE_NAME = re.compile(r"(?:\b(?P<package>\w+)\.)?\b(?P<name>[^\W\d]\w+)\b(?!\.)")
 LARGEST_SHARE = 0.25  # of the files in one area…
 SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes make no readable picture
@@ -101,47 +101,57 @@ def _picture(name: str, graph: Graph, cut: list[tuple[MapArea, list[str]]], form
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
     """The types that most others extend or implement; where types name no base, those most files declare values of."""
     subtypes = _count_declaring(index, graph)
-    implemented: set[str] = set()  # by an `impl`, which only takes what is made for it
+    implemented: set[_TypeName] = set()  # by an `impl`, which only takes what is made for it
     paths: set[str] = set()  # bases as written
-    types: dict[str, list[tuple[int, Definition]]] = {}
+    types: dict[_TypeName, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
             continue
         written = {base.replace("::", ".").replace("\\", ".") for base in definition.bases}
-        bases = {base.rpartition(".")[2] for base in written} - {
-            definition.name
-        }  # otherwise an alias of something outside
+        scope = _type_scope(file)
+        plain = {base.rpartition(".")[2] for base in written} - {definition.name}  # an alias of something outside
+        bases = {(scope, base) for base in plain}
         paths.update(written)
         subtypes.update(bases)
         implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
-            types.setdefault(definition.name, []).append((file_id, definition))
+            types.setdefault((scope, definition.name), []).append((file_id, definition))
     found: list[tuple[int, str, Definition]] = []
-    for name, count in subtypes.items():
-        defined = types.get(name, [])
+    for (scope, name), count in subtypes.items():
+        defined = types.get((scope, name), [])
         if len(defined) == 1:  # a name defined in several files is ambiguous
             file_id, definition = defined[0]
             *_, outer, _ = ("", *definition.qualified.split("."))
-            is_inside = any(one.kind != "module" for _, one in types.get(outer, ()))
+            is_inside = any(one.kind != "module" for _, one in types.get((scope, outer), ()))
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
                 continue  # inside a type: by its plain name, something outside is meant
-            if definition.kind in INTERFACES or name not in implemented:
+            if definition.kind in INTERFACES or (scope, name) not in implemented:
                 found.append((-count, index.by_id[file_id].path, definition))
     found.sort(key=lambda one: (*one[:2], one[2].start_line))
     return tuple(symbol_info(path, definition) for _, path, definition in found[:limit])
 
 
-def _count_declaring(index: CodeIndex, graph: Graph) -> Counter[str]:
+_TypeName = tuple[str, str]  # where it is known, see `_type_scope`, and its name
+
+
+def _type_scope(file: FileFacts, package: str = "") -> str:
+    """The language family in which the types of a file are known; in Go, which writes it before each, the package."""
+    package = package or (file.packages[0] if file.packages else "")
+    return language_family(file.language) + (f" {package}" if file.rules.imports.qualified else "")
+
+
+def _count_declaring(index: CodeIndex, graph: Graph) -> Counter[_TypeName]:
     """By type, the files that declare variables, parameters, fields or results of it, in languages like Go and C."""
     without_bases = [
         file.file_id
         for path, file in graph.files.items()
         if file.rules.syntax is not None and file.rules.syntax.bases is None and is_source(index.graph.files[path])
     ]
-    found: Counter[str] = Counter()
-    for _, packed in index.facts.references(without_bases) if without_bases else ():
-        found.update({name for written in declared_types(packed) for name in _TYPE_NAME.findall(written)})
+    found: Counter[_TypeName] = Counter()
+    for file_id, packed in index.facts.references(without_bases) if without_bases else ():
+        named = (one for written in declared_types(packed) for one in _TYPE_NAME.finditer(written))
+        found.update({(_type_scope(index.by_id[file_id], one["package"] or ""), one["name"]) for one in named})
     return found
 
 

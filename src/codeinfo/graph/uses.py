@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, takewhile
+from itertools import accumulate, chain, pairwise, takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -35,32 +35,30 @@ _FIRST_BYTES = 1000  # of the text, which hold the import timings
 
 class UsedNames(Mapping[str, int]):
     """Every name used in a file, with its first line. The names are known at once; a line is looked up on demand,
-    which is rare. Lines in `without`, such as imports, are no uses; a name after one of the `qualifiers`, such as a
-    package's name, is known by both (`errors.New`)."""
+    which is rare. Lines in `without`, such as imports, are no uses. If names behind a dot are `owned`, they are known
+    with the dot alone and with what stands before it: `.New` and `errors.New`."""
 
-    def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:
+    def __init__(self, packed: bytes, without: Collection[int] = (), *, owned: bool = False) -> None:
         self._text = unpack(packed)[0]
         self._without = frozenset(without)
         _, _, rows = self._text.partition("\n")
         if self._without:
             rows = _rows_without(rows, self._without)
-        words = rows.replace("(", " ").replace(".", " ").replace("|", " ").split()  # including line numbers
-        if qualifiers:
-            before = ["", *words]
-            words = [
-                f"{first}.{word}" if first in qualifiers else word for first, word in zip(before, words, strict=False)
-            ]
-        self._words = frozenset(words)
+        rows = rows.replace("(", " ")
+        if owned:
+            self._words = frozenset(word for use in set(rows.split()) for word in _owned_words(use))
+        else:
+            self._words = frozenset(rows.replace(".", " ").replace("|", " ").split())  # including line numbers
 
     def __contains__(self, name: object) -> bool:
         return name in self._words
 
     def __getitem__(self, name: str) -> int:
-        found = references_to(self._text, name) if name in self._words else []
-        lines = [reference.line for reference in found if reference.line not in self._without]
-        if not lines:
+        """The first line with the name alone, otherwise with something before it."""
+        found = [one for one in references_to(self._text, name) if one.line not in self._without]
+        if not found:
             raise KeyError(name)
-        return lines[0]
+        return min(found, key=lambda one: (bool(one.receiver), one.line)).line
 
     def __iter__(self) -> Iterator[str]:
         return (word for word in self._words if not word.lstrip("-").isdecimal())
@@ -70,6 +68,16 @@ class UsedNames(Mapping[str, int]):
 
     def __bool__(self) -> bool:
         return bool(self._words)
+
+
+def _owned_words(use: str) -> Iterator[str]:
+    """`a.b.c` → `a`, `.b`, `a.b`, `.c`, `b.c`; a name behind a dot with nothing before it is a reference: `::a`."""
+    owner, _, path = use.rpartition("|")
+    first, *names = path.split(".")
+    if first or owner in ("", _UNKNOWN_RECEIVER):
+        yield first or names[0]
+    for before, name in pairwise((first, *names)):
+        yield from (f".{name}", f"{before}.{name}")
 
 
 def _rows_without(rows: str, lines: Collection[int]) -> str:

@@ -99,6 +99,7 @@ class FileFacts(Struct, frozen=True, array_like=True):
     inline_modules: tuple[tuple[int, int], ...] = ()  # line spans of modules written inside the file (Rust)
     hidden: tuple[str, ...] = ()
     types: tuple[str, ...] = ()  # exports that only a type checker reads
+    members: tuple[str, ...] = ()  # exports that are written behind a value: methods of Go, extensions
 
     @property
     def folder(self) -> str:
@@ -160,7 +161,8 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     resolver: Callable[[Tree], Resolver] | None = None
     bound: Callable[[Import], tuple[str, ...]] = last_name
     by_use: bool = False  # an import names a package, or none is needed: only used names tell which files are meant
-    qualifier: Callable[[Import], str] | None = None  # the name written before everything a package exports
+    owned: bool = False  # what stands behind a value's dot belongs to the value, not to a package
+    qualified: bool = False  # everything that another package exports is written behind the package's name
     whole_names: bool = False  # modules and classes are used by their full names, without an import
     paths: bool = False  # other crates and modules are also used by path, without an import
     binds_last: bool = False  # the part after the last dot of an import is bound
@@ -211,6 +213,10 @@ class NameRules(Struct, frozen=True, kw_only=True):
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`
     called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
+    common_members: frozenset[str] = (
+        frozenset()
+    )  # what types from outside have, too: a call by such a name tells nothing
+    type_scans: frozenset[str] = frozenset()  # functions from outside that list types: code takes those of a kind
     called_as: str = ""  # the method that a call of a value runs
     called_by_platform: bool = False  # module functions, many of which no code calls
     main_mark: str = ""  # what marks a type as the program

@@ -115,7 +115,7 @@ def hide_kotlin_news(text: str) -> str:
 
 
 _IMPORTS = model.ImportRules(
-    read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True, deferred="types"
+    read=model.dotted_import, resolver=JvmImports, by_use=True, owned=True, binds_last=True, deferred="types"
 )
 _language = partial(model.Language, family="jvm", imports=_IMPORTS)
 _JVM = (
@@ -151,7 +151,7 @@ _JVM = (
         "scala",
         ".scala .sc .sbt .mill",
         syntax=model.Syntax(grammar="scala", exported=model.not_private, bases=model.bases_behind_words),
-        imports=replace(_IMPORTS, resolver=ScalaImports, types_only=True, nested_packages=True),
+        imports=replace(_IMPORTS, resolver=ScalaImports, owned=False, types_only=True, nested_packages=True),
         names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, calls="bare"),
     ),
 )
@@ -161,6 +161,15 @@ _JVM = (
 
 
 _EXTENSION = re.compile(r"\(\s*this\s")
+
+
+# What collections of .NET offer: extensions by these names spare an enumerator or a copy.
+_COLLECTION_MEMBERS = frozenset(
+    "AddRange AsEnumerable AsQueryable DefaultIfEmpty DistinctBy ElementAt ElementAtOrDefault FindIndex FirstOrDefault "
+    "ForEach GetValueOrDefault GroupBy IndexOf LastIndexOf LastOrDefault MaxBy MinBy OfType OrderBy OrderByDescending "
+    "RemoveAll SelectMany SequenceEqual SingleOrDefault SkipWhile TakeWhile ThenBy ToArray ToDictionary ToHashSet "
+    "ToList ToLookup TryAdd TryGetValue".split()
+)
 
 
 def is_csharp_extension(definition: Definition) -> bool:
@@ -251,7 +260,12 @@ CSHARP = model.Language(
         bases=model.bases_behind_colon,
     ),
     imports=model.ImportRules(
-        read=model.dotted_import, resolver=CsharpImports, by_use=True, deferred="types", configs=_CSHARP_CONFIGS
+        read=model.dotted_import,
+        resolver=CsharpImports,
+        by_use=True,
+        owned=True,
+        deferred="types",
+        configs=_CSHARP_CONFIGS,
     ),
     names=model.NameRules(
         implicit_self=True,
@@ -261,6 +275,11 @@ CSHARP = model.Language(
         inherited=frozenset({"base"}),
         attribute_classes=True,
         called_by_name=is_csharp_extension,
+        common_members=_COLLECTION_MEMBERS,
+        type_scans=frozenset(
+            "AddClasses DefinedTypes ExportedTypes FromAssemblyOf GetExportedTypes GetTypes RegisterAssemblyTypes "
+            "RegisterServicesFromAssembly".split()
+        ),
     ),
 )
 
