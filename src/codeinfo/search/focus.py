@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -193,6 +194,7 @@ _CONTROL = frozenset(
 )
 
 
+@lru_cache(maxsize=20_000)  # most lines of a project are read again with its next question
 def line_kind(line: str) -> LineKind:
     bare = line[:LINE_READ].strip()
     if not bare:

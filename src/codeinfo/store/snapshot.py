@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from codeinfo.cache import Cache
 from codeinfo.model import FileKind
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, StoredSymbol
 from codeinfo.store.database import (
@@ -58,6 +59,8 @@ from codeinfo.store.segments import (
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
 _MAPPED_ROWS = 500_000  # 130 MB of vectors
+_KEPT_BLOCKS = 300  # blocks of chunks, some 10 KB each: one question often leads to others about the same files
+_KEPT_EXTENTS = 20_000  # definitions
 _MIXER = np.uint64(0x9E37_79B9_7F4A_7C15)  # odd, without a pattern in its bits
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
@@ -90,6 +93,8 @@ class Arrays(Struct, frozen=True):
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
     derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking computed from the above
+    blocks: Cache[int, list[ChunkFields]] = field(default_factory=lambda: Cache(_KEPT_BLOCKS, lambda _: 1))
+    extents: Cache[int, list[Extent]] = field(default_factory=lambda: Cache(_KEPT_EXTENTS, len))  # by file
 
 
 IN_TREE = "file_id IN (SELECT file_id FROM entries WHERE tree = ?)"
@@ -224,7 +229,6 @@ class SqliteSnapshot:
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows
         self.row_length = arrays.row_length
-        self._blocks: dict[int, list[ChunkFields]] = {}
 
     def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._arrays.derived
@@ -356,22 +360,24 @@ class SqliteSnapshot:
         files = self.row_file[wanted]
         places = (wanted - self.file_first[files]).tolist()
         ids = [(self._chunk_id(file, place), file) for file, place in zip(files.tolist(), places, strict=True)]
-        self._read_blocks({block_of(one): file for one, file in ids})
-        return [self._chunk(file, one) for one, file in ids]
+        blocks = self._read_blocks({block_of(one): file for one, file in ids})
+        return [self._chunk(file, one, blocks.get(block_of(one), ())) for one, file in ids]
 
-    def _read_blocks(self, files: Mapping[int, int]) -> None:
-        """Blocks of chunks, each with its file; those read before are cached."""
-        missing = [block for block in files if block not in self._blocks]
+    def _read_blocks(self, files: Mapping[int, int]) -> dict[int, list[ChunkFields]]:
+        """Blocks of chunks, each with its file."""
+        cache = self._arrays.blocks
+        found = {block: chunks for block in files if (chunks := cache.get(block)) is not None}
+        missing = [block for block in files if block not in found]
         for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
-            self._blocks[row[0]] = read_block(self.paths[files[row[0]]], row)
+            found[row[0]] = cache.add(row[0], read_block(self.paths[files[row[0]]], row))
+        return found
 
-    def _chunk(self, file: int, one: int) -> ChunkRow:
+    def _chunk(self, file: int, one: int, block: Sequence[ChunkFields]) -> ChunkRow:
         path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
-        block = block_of(one)
-        chunks = self._blocks.get(block, ())
-        if one - block >= len(chunks):
+        place = one - block_of(one)
+        if place >= len(block):
             raise Damage(f"a chunk of {path} is missing")
-        return ChunkRow(one, path, language, file_kind, *chunks[one - block])
+        return ChunkRow(one, path, language, file_kind, *block[place])
 
     def _chunk_id(self, file: int, place: int) -> int:
         return chunk_id(int(self._arrays.file_ids[file]), place)
@@ -381,14 +387,17 @@ class SqliteSnapshot:
         query = "SELECT id FROM chunks WHERE id >= ? AND id < ? AND start_line <= ? AND end_line >= ? ORDER BY id"
         blocks: list[Any] = self._db.execute(query, (first, end, line, line)).fetchall()
         for (block,) in blocks:
-            self._read_blocks({block: file})
-            for place, (start_line, end_line, *_) in enumerate(self._blocks[block], block - first):
+            chunks = self._read_blocks({block: file})[block]
+            for place, (start_line, end_line, *_) in enumerate(chunks, block - first):
                 if start_line <= line <= end_line:
                     return int(self.file_first[file]) + place
         return None
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        return read_extents(self._db, int(self._arrays.file_ids[file]), first, last)
+        known = self._arrays.extents.once(
+            file, lambda: read_extents(self._db, int(self._arrays.file_ids[file]), 0, sys.maxsize)
+        )
+        return [extent for extent in known if extent.start_line <= last and extent.end_line >= first]
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
