@@ -40,6 +40,11 @@ class CodeInfoError(Exception):
         return f"{self.what}. {self.next_step}" if self.next_step else self.what
 
 
+def error_json(code: str, what: str, next_step: str) -> dict[str, dict[str, str]]:
+    """An error as programs get it, on a terminal and over HTTP."""
+    return {"error": {"code": code, "message": what, "next": next_step}}
+
+
 class UsageError(CodeInfoError):
     exit_code = 2
     status = 400

@@ -30,7 +30,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from codeinfo.config import LOOPBACK
-from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.errors import CodeInfoError, UsageError, error_json
 from codeinfo.files import open_private, private_folder, read_secret, replace_file, wait_for_lock
 from codeinfo.model import dumps
 
@@ -325,7 +325,7 @@ async def send_refusal(
 ) -> None:
     """JSON for programs, plain text for a person who opened the address."""
     text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
-    body = text or dumps({"error": {"code": code, "message": what, "next": next_step}})
+    body = text or dumps(error_json(code, what, next_step))
     kind = "text/plain; charset=utf-8" if readable else "application/json"
     await send_body(send, status, kind, body, ((b"connection", b"close"), *more))
 

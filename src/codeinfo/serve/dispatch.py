@@ -429,16 +429,13 @@ class Projects:
 
     def project_around(self, path: str) -> str:
         """The project that contains an absolute path, otherwise the default one."""
-        if request_user() is not None:
-            return self._team_project_around(path)
-        holders = [project.root for project in self.known() if path.startswith(f"{project.root}/")]
-        return max(holders, key=len, default="") or self.root_of("")
-
-    def _team_project_around(self, path: str) -> str:
-        with self._lease.use() as engine:
-            known = visible_projects(engine.team.store)
-        holders = [identity for identity in known if path.removeprefix("//").startswith(f"{identity}/")]
-        return self.root_of(max(holders, key=len, default=""))
+        if request_user() is None:
+            known = [project.root for project in self.known()]
+        else:
+            path = path.removeprefix("//")
+            with self._lease.use() as engine:
+                known = visible_projects(engine.team.store)
+        return self.root_of(max((one for one in known if path.startswith(f"{one}/")), key=len, default=""))
 
 
 def query_of(request: Any) -> str:

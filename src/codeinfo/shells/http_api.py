@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.errors import CodeInfoError, UsageError, error_json
 from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
@@ -188,8 +188,7 @@ def route_of(step: Step) -> str:
 
 
 def error_body(error: CodeInfoError) -> dict[str, Any]:
-    step = phrase(error.next_step, route_of)
-    body: dict[str, Any] = {"error": {"code": error.code, "message": error.what, "next": step}}
+    body: dict[str, Any] = error_json(error.code, error.what, phrase(error.next_step, route_of))
     return body | ({"details": [error.what]} if error.code == UsageError.code else {})
 
 
@@ -209,7 +208,7 @@ async def no_route(request: Request, error: Exception) -> Response:
     what, step = f"there is nothing at {path}", "See /docs for what is served"
     if "Allow" in headers:
         what, step = f"{path} does not take {request.method}", f"Send {headers['Allow']}"
-    response = json_response({"error": {"code": code, "message": what, "next": step}}, error.status_code)
+    response = json_response(error_json(code, what, step), error.status_code)
     response.headers.update(headers)
     return response
 
