@@ -455,6 +455,11 @@ def passage_text(chunk: Chunk) -> str:
     return f"{where}\n\n{chunk.text}"
 
 
+def quantity(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `12 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def iso_time(seconds: float | None = None) -> str:
     """A moment in UTC, now by default: `2026-01-31T12:00:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -89,7 +89,7 @@ def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: py
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "a.md").write_text("# Apples\n\nApples are in the cellar.\n")
     assert codeinfo("docs", "add", str(tmp_path / "pages"), cwd=project).returncode == 0
-    assert "pages: 1 files" in codeinfo("doctor", cwd=project).stdout
+    assert "pages: 1 file, 1 chunk, all checksums match" in codeinfo("doctor", cwd=project).stdout
     (vectors,) = cache.glob("documents/indexes/*/v*/vectors-*")
     content = bytearray(vectors.read_bytes())
     content[len(content) // 2] ^= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,6 +209,7 @@ def test_the_commands_work_as_documented(codeinfo: RunCli, place: Path) -> None:
     assert "13 documents" in added.stdout or "documents" in added.stdout
     found = codeinfo("docs", "search", "telephone of the crane operator", "-n", "1", *scripted, cwd=place)
     assert "tariffs.xlsx#sheet=Staff" in found.stdout
+    assert re.search(r"^\d+% sure .*· 1 passage · \d+ ms$", found.stdout, re.MULTILINE)
     as_json = codeinfo("docs", "search", "icebreaker", "tide", "--json", *scripted, cwd=place)
     searches = json.loads(as_json.stdout)["searches"]
     assert len(searches) == 2

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from terminal_tools import Terminal as Screen
 from test_cli import FOUND
 
-from codeinfo.model import FileKind
+from codeinfo.model import FileKind, quantity
 from codeinfo.operations.base import Progress
 from codeinfo.operations.code import CodeMap, Hotspot, HotspotReport, MapArea
 from codeinfo.operations.search import IndexReport, IndexResponse
@@ -25,7 +25,7 @@ from codeinfo.shells import (
 from codeinfo.shells.picker import editor_command_for
 from codeinfo.shells.render import render, window
 from codeinfo.shells.render_answers import Prose
-from codeinfo.shells.terminal import Output, Span, clean, quantity
+from codeinfo.shells.terminal import Output, Span, clean
 
 
 class Terminal(io.StringIO):
@@ -168,6 +168,8 @@ def test_long_chunks_are_cut_around_the_answer() -> None:
     assert window(["class Needle:", *lines], {"needle"}) == list(range(8)), (
         "the head of the chunk is what was asked for"
     )
+    common = ["line of the letter", *lines[1:]]
+    assert 30 in window(common, {"line", "needle"}), "a word of every line does not say where the answer is"
     spaced = [*lines[: shown[1]], "", "", *lines[shown[1] + 2 :]]
     assert window(spaced, {"needle"})[1] == shown[1] + 2, "starts with empty lines"
 

@@ -359,6 +359,13 @@ def test_a_file_on_a_phone_begins_with_its_name(page: Page) -> None:
     assert name is not None
     assert outline is not None
     assert name["y"] + name["height"] <= outline["y"]
+    page.set_viewport_size({"width": 400, "height": 400})
+    page.locator("tr").last.scroll_into_view_if_needed()
+    page.wait_for_function("scrollY > 100")
+    name, bar = page.locator("h1").bounding_box(), page.locator(".top").bounding_box()
+    assert name is not None
+    assert bar is not None
+    assert name["y"] >= bar["y"] + bar["height"] - 1, "the bar lies over the name"
 
 
 def test_the_field_of_a_token_fits_a_phone(page: Page) -> None:
@@ -425,7 +432,7 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
     assert page.evaluate(background) == light
 
 
-@pytest.mark.parametrize("width", [400, 800, 1800])
+@pytest.mark.parametrize("width", [360, 400, 800, 1800])
 def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for path in (

@@ -203,6 +203,15 @@ def test_a_word_that_does_not_occur_is_corrected_by_a_click(page: Page) -> None:
     assert asked(page)["kind"] == "code"
 
 
+def test_a_doubtful_search_says_how_sure_it_is_and_an_empty_one_why(page: Page) -> None:
+    opened(page, "/?q=balance+of+the+kubernetes+scheduler")
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"\d+ % sure"))
+    expect(page.locator(".notice.warn")).to_contain_text("The right file may not be among the first three.")
+    page.goto("/?q=asdkjhasd+qwoieu")
+    expect(page.locator(".notice.warn")).to_have_text(re.compile(r"^\s*Nothing found\. None of .*\.\s*$"))
+    expect(page.locator(".summary")).not_to_contain_text("sure")
+
+
 def test_an_empty_page_shows_recent_searches_and_projects(page: Page, site: Site) -> None:
     search(page, "transfer")
     search(page, "open a desk")

@@ -243,7 +243,7 @@ def test_ordinary_code_stays(text: str) -> None:
 def test_decode_masks_and_says_so() -> None:
     text = decoded(f"key = '{SECRETS['github-token']}'\n".encode())
     assert text.content == "key = '[masked:github-token]'\n"
-    assert text.notes == ("1 secrets masked",)
+    assert text.notes == ("1 secret masked",)
 
 
 @pytest.mark.parametrize(

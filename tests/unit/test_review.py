@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import RunCli
 from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
@@ -572,6 +574,12 @@ def test_without_a_history_there_is_no_review(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     with engine_of(tmp_path) as engine, pytest.raises(UsageError, match="no history"):
         engine.knowledge.review(ReviewRequest(path=str(tmp_path)))
+
+
+def test_a_review_without_changes_says_how_to_compare_with_another_commit(project: Path, codeinfo: RunCli) -> None:
+    advice = codeinfo("review", cwd=project).stdout
+    assert re.fullmatch(r"Nothing differs from \w{12}\. `codeinfo review COMMIT` compares .*\n", advice)
+    assert codeinfo("review", "HEAD", cwd=project).returncode == 0
 
 
 def test_methods_of_a_hidden_class_need_no_test_that_names_them(project: Path) -> None:

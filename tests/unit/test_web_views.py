@@ -108,11 +108,17 @@ def test_a_long_name_keeps_its_end() -> None:
 
 def test_an_area_has_a_name() -> None:
     assert [area_name(one) for one in ("*/*", "src/*", "src")] == ["the top folder", "src", "src"]
-    areas = (MapArea("src/(parse, read, …)", 0, 9, 0.9), MapArea("(parse_everything, read_everything, …)", 0, 2, 0.9))
-    assert [(area_label(area), area_detail(area)) for area in areas] == [
-        ("src", "9 files: parse, …"),
-        ("the top folder", "2 files"),
-    ]
+    areas = {
+        "src/(parse … read)": ("src", "9 files: parse … read"),
+        "src/(* … read)": ("src", "9 files: … read"),
+        "(parse_everything … read_everything)": ("the top folder", "9 files"),
+        "packages/sync-server": ("sync-server", "9 files"),
+        "packages/component-library/src": ("…ponent-library/src", "9 files"),
+    }
+    assert {
+        name: (area_label(area), area_detail(area)) for name in areas if (area := MapArea(name, 0, 9, 0.9))
+    } == areas
+    assert area_name("src/(* … read)") == "src/(… read)"
 
 
 def test_a_stopped_answer_marks_what_it_could_not_check() -> None:
@@ -295,6 +301,12 @@ def test_a_result_is_cut_to_the_lines_that_answer() -> None:
     shown = [line for line in lines if not line.is_rest]
     assert (len(shown), len(lines)) == (4, 12)
     assert any("<mark>copyAccount</mark>" in re.sub(r"</?span[^>]*>", "", line.html) for line in shown)
+
+
+def test_a_result_shows_the_line_that_names_it() -> None:
+    text = "\n".join(("def copy_account(", *(f"    account{n}," for n in range(9)), "):", "    account(account)"))
+    lines = result_lines(Hit("/r", "a.py", 1, 12, text, 1, 1.0, 1), "copy_account")
+    assert [line.number for line in lines if not line.is_rest] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("setting", ["javascript:alert({path})", "vscode", "data:{path}", "code", "{path}"])

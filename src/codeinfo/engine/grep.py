@@ -300,7 +300,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         elif rule:
             files.append(_unindexed(source.path, row.sha256, row.sha256))
         else:
-            clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
+            clean = " masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
             key = row.sha256 if row.mtime_ns or not contents.exact else ""  # 0: the file on disk may have changed
             sha256 = row.sha256 if contents.exact else ""
             files.append(File(row.path, key, row.language, row.kind, sha256, row.file_id, clean))

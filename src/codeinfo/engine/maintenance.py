@@ -28,7 +28,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
-from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, to_run
+from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, quantity, to_run
 from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
@@ -363,7 +363,7 @@ def _index(index: IndexManager, name: str, checksums: bool) -> Check:
         if checksums:
             store.verify()
         counts = store.counts()
-        found = f"{index.root}: {counts.files:,} files, {counts.chunks:,} chunks"
+        found = f"{index.root}: {quantity(counts.files, 'file')}, {quantity(counts.chunks, 'chunk')}"
         return f"{found}, all checksums match" if checksums else found
 
     check = _run_check(name, str(index.root), look)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 NONE = "none"
 LOOK_S = 2.0  # for an endpoint's list of models: a slower one is used without the list
-NO_CHAT_MODEL = "no chat model is configured and none was found on this machine, so none was asked"
+NO_CHAT_MODEL = NextStep(
+    "no chat model is configured or was found on this machine: ", to_run("providers"), " says where it looked"
+)
 
 
 # --- embedder and reranker -------------------------------------------------------------------------------------------

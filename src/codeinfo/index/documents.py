@@ -27,7 +27,7 @@ from codeinfo.sources.documents import (
     format_of,
     one_line,
 )
-from codeinfo.sources.masking import mask
+from codeinfo.sources.masking import mask, mask_notes
 from codeinfo.sources.read import decode
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
@@ -303,7 +303,7 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
     text, notes = as_markdown(document)
     text, masked = mask(text)
     title, _ = mask(one_line(document.title))
-    return text, "markdown", title, (*notes, *([f"{masked} secrets masked"] if masked else []))
+    return text, "markdown", title, (*notes, *mask_notes(masked))
 
 
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:

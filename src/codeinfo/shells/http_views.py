@@ -33,7 +33,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import CONTROLS, CRUMB, Hit, Passage, fill
+from codeinfo.model import CONTROLS, CRUMB, Hit, Passage, fill, quantity
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -44,8 +44,8 @@ from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
-from codeinfo.shells.render import query_words, word_spans
-from codeinfo.shells.terminal import byte_size, quantity
+from codeinfo.shells.render import query_words, window, word_spans
+from codeinfo.shells.terminal import byte_size
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
@@ -190,7 +190,7 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
 # --- search --------------------------------------------------------------------------------------------------------
 
 FACET_VALUES = 7  # shown of each facet
-CLIPPED_LINES = 4  # of a result, until it is expanded
+CLIPPED_LINES = 5  # of a result, until it is expanded
 _EDITORS = {
     "vscode": "vscode://file{path}:{line}",
     "cursor": "cursor://file{path}:{line}",
@@ -260,10 +260,10 @@ class ResultLine(Struct, frozen=True):
 
 
 def result_lines(hit: Hit, query: str) -> list[ResultLine]:
-    """The text of a result, coloured, the query's words marked; the lines with most of them are shown at first."""
+    """The text of a result, coloured, the query's words marked; some lines are shown at first, as on a terminal."""
     words = query_words(query)
     plain = hit.text.split("\n") if hit.text else []
-    shown = clip(plain, words)
+    shown = set(window(plain, words, CLIPPED_LINES))
     return [
         ResultLine(hit.text_line + at, mark_spans(html, word_spans(plain[at], words)), at not in shown)
         for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())
@@ -278,18 +278,8 @@ def match_lines(matches: Sequence[Match]) -> list[ResultLine]:
         is_whole = not match.text.startswith("…") and start + match.length <= len(match.text)
         spans = [(start, start + match.length)] if is_whole else []
         around = match.symbol if at == 0 or match.symbol != matches[at - 1].symbol else ""
-        lines.append(ResultLine(match.line, mark_spans(html, spans), at > CLIPPED_LINES, around))
+        lines.append(ResultLine(match.line, mark_spans(html, spans), at >= CLIPPED_LINES, around))
     return lines
-
-
-def clip(lines: Sequence[str], words: set[str]) -> range:
-    """The few lines shown of a longer text: those with most of the query's words."""
-    if len(lines) <= CLIPPED_LINES + 1:
-        return range(len(lines))
-    counts = [len(word_spans(line, words)) for line in lines]
-    starts = range(len(lines) - CLIPPED_LINES + 1)
-    first = max(starts, key=lambda at: (sum(counts[at : at + CLIPPED_LINES]), -at))
-    return range(first, first + CLIPPED_LINES)
 
 
 def editor_template(setting: str) -> str:
@@ -312,7 +302,7 @@ def editor_address(template: str, root: str, path: str, line: int) -> str:
 _BOX, _HEIGHT = 168, 56  # pixels
 _PER_ROW = 6
 _LABEL_CHARS = 19
-_PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse, read, …)`
+_PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse … read)`
 
 
 class Picture(Struct, frozen=True):
@@ -332,16 +322,15 @@ def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> Picture:
 
 def area_name(name: str) -> str:
     """A folder, a file, or the files that lie in the top folder itself."""
-    return name.removesuffix("/*").replace("*", "") or "the top folder"
+    return name.removesuffix("/*").replace("(* ", "(").replace("*", "") or "the top folder"
 
 
 def area_detail(area: MapArea) -> str:
     """The second line of its box: the number of files, or the folder of a single one."""
     if area.files == 1:
         return _shorten(area.name.rpartition("/")[0])
-    count, part = quantity(area.files, "file"), _PART.fullmatch(area.name)
-    named = part[2].partition(",")[0] if part else ""
-    return f"{count}: {named}, …" if named and len(named) <= _LABEL_CHARS - 5 else count
+    count, part = quantity(area.files, "file"), _PART.fullmatch(area_name(area.name))
+    return f"{count}: {part[2]}" if part and len(part[2]) <= _LABEL_CHARS - 2 else count
 
 
 def area_label(area: MapArea) -> str:
@@ -357,6 +346,8 @@ def _shorten(name: str) -> str:
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
         parts = parts[1:]
     label = "/".join(parts)
+    if len(parts) == 1 and len(label) * 2 < _LABEL_CHARS:  # `src` alone could be any package's
+        label = name
     return label if len(label) <= _LABEL_CHARS else f"…{label[1 - _LABEL_CHARS :]}"
 
 
@@ -386,8 +377,8 @@ def trend_chart(history: PatternHistory) -> ChartView:
     most, months = max(counts), _months(history)
     points = [(at / (len(counts) - 1), count / most if most else 0.0) for at, count in enumerate(counts)]
     by_month = ", ".join(f"{month} {count}" for month, count in zip(months, counts, strict=True) if count)
-    rest = [f"{history.older} older"] if history.older else []
-    rest += [f"{history.undated} not dated yet"] if history.undated else []
+    rest = [f"{history.older:,} older"] if history.older else []
+    rest += [f"{history.undated:,} not dated yet"] if history.undated else []
     title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {by_month or 'none'}"
     caption = ", ".join((f"{quantity(sum(counts), 'line')} since {months[0]}", *rest))
     return ChartView(points, points[-1], "; ".join((title, *rest)), caption)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import singledispatch
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from codeinfo.config import Config
-from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult
+from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, Quality, RelatedMemory, SearchResult, quantity
 from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of, quantity, shown_root
+from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of, shown_root
 
 FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
@@ -51,8 +52,6 @@ def _search(result: SearchResult, out: Output) -> None:
             _explain(hit, out)
         if hit.text:
             _snippet(hit, wanted, out, None if out.whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
-    if not result.hits:
-        out.line(("Nothing found.", "bold"))
     if result.suggestions:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
@@ -62,7 +61,9 @@ def _search(result: SearchResult, out: Output) -> None:
     memories(result.memories, out)
     if result.preflight is not None:
         render(result.preflight, out)
-    _footer(result, out)
+    read = f" · read as {result.intent.lower().replace('_', ' ')}" if out.explain else ""
+    footer(result.quality, "result", len(result.hits), f"{read} · {result.took_ms:.0f} ms", out)
+    out.notes(result.notes)
     if out.explain:
         out.wrap(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
@@ -176,15 +177,19 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
     """The lines to show: all of a short chunk, otherwise its first line and the part with most of the query's words,
     or the first lines if no other part has more of them than the first line, which names the chunk."""
+    from codeinfo.tokens import stem
+
     if len(lines) <= most:
         return list(range(len(lines)))
-    weights = [sum(word in line.lower() for word in wanted) for line in lines]
+    found = [{stem(line[start:end].lower()) for start, end in word_spans(line, wanted)} for line in lines]
+    lines_with = Counter(chain.from_iterable(found))
+    weights = [sum(1 / lines_with[word] for word in words) for words in found]  # a word of every line says little
     if weights[0] and weights[0] == max(weights):
         return list(range(most))
     size = most - 2  # the first line and the gap after it take two
     slope = [1 + min(offset, size - 1 - offset) for offset in range(size)]  # a match in the middle shows its context
 
-    def worth(start: int) -> int:
+    def worth(start: int) -> float:
         return sum(weight * factor for weight, factor in zip(weights[start : start + size], slope, strict=True))
 
     best = max(range(len(lines) - size + 1), key=worth)
@@ -217,18 +222,14 @@ def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
     return spans
 
 
-def _footer(result: SearchResult, out: Output) -> None:
-    quality = result.quality
-    state: Span = ("confident", "green") if quality.status == "ok" else ("unsure", "yellow")
-    spans: list[Span] = [state, f" ({quality.confidence:.0%})"]
-    if quality.reasons:
-        spans.append(": " + "; ".join(quality.reasons))
-    read = f" · read as {result.intent.lower().replace('_', ' ')}" if out.explain else ""
-    spans.append((f" · {quantity(len(result.hits), 'result')}{read} · {result.took_ms:.0f} ms", "dim"))
-    out.wrap(*spans, hang=2)
+def footer(quality: Quality, noun: str, count: int, rest: str, out: Output) -> None:
+    """How likely a right file is among the first three, why, and what to try instead."""
+    colour = "green" if quality.status == "ok" else "yellow"
+    state: Span = (f"{quality.confidence:.0%} sure", colour) if count else ("Nothing found", "bold")
+    reasons = (" · " if count else ": ") + "; ".join(quality.reasons) if quality.reasons else ""
+    out.wrap(state, reasons, (f" · {quantity(count, noun)}{rest}", "dim"), hang=2)
     if quality.hint:
         out.wrap(("hint: ", "bold"), quality.hint, hang=6)
-    out.notes(result.notes)
 
 
 # --- memories and the card before a change ---------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         out.notes(report.notes if out.verbose else _merge_mask_notes(report.notes))
 
 
-_MASKED = re.compile(r".*: (\d+) secrets masked")
+_MASKED = re.compile(r".*: (\d+) secrets? masked")
 
 
 def _merge_mask_notes(notes: Sequence[str]) -> list[str]:

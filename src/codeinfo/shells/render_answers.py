@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import FileKind
+from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import LINE_DIGITS, STATES, near_lines, render
-from codeinfo.shells.terminal import Output, Span, byte_size, near_path, quantity
+from codeinfo.shells.render import LINE_DIGITS, STATES, footer, near_lines, render
+from codeinfo.shells.terminal import Output, Span, byte_size, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
@@ -307,7 +307,9 @@ def _search(response: documents.DocsSearchResponse, out: Output) -> None:
             out.line((found.query, "bold"))
         for number, hit in enumerate(found.results, 1):
             _hit(number, hit, out)
-        if not found.results:
+        if found.quality is not None:
+            footer(found.quality, "passage", len(found.results), f" · {found.took_ms:.0f} ms", out)
+        elif not found.results:
             out.line(("Nothing found.", "bold"))
         if found.reranker_status != "off":
             out.wrap(("reranker: ", "bold"), found.reranker_status, hang=2)

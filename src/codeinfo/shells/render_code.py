@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from itertools import groupby
 
-from codeinfo.model import dumps
+from codeinfo.model import dumps, quantity
 from codeinfo.operations import code, knowledge
 from codeinfo.shells.render import memories, memory, render, section
-from codeinfo.shells.terminal import Output, Span, quantity, shown_root
+from codeinfo.shells.terminal import Output, Span, shown_root
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 8  # characters
@@ -405,7 +405,7 @@ def _style_row(rule: knowledge.StyleRule) -> tuple[Span, ...]:
 @render.register
 def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     if not packet.files:
-        out.line(f"Nothing differs from {packet.base[:12]}: --base names another commit to compare with.")
+        out.line(f"Nothing differs from {packet.base[:12]}. `codeinfo review COMMIT` compares with another commit.")
         return
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from codeinfo.config import refuses_colour
-from codeinfo.errors import CodeInfoError, UsageError, environment_error
+from codeinfo.errors import CodeInfoError, UsageError, environment_error, error_json
 from codeinfo.model import CONTROLS, dumps
 from codeinfo.operations.base import Progress
 
@@ -57,11 +57,6 @@ def near_path(*parts: str) -> str:
     except OSError:  # the current folder was removed
         return full
     return full if near.startswith(os.path.join("..", "..")) else near
-
-
-def quantity(number: int, noun: str, plural: str = "") -> str:
-    """`1 file`, `12 files`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def byte_size(count: float) -> str:
@@ -335,7 +330,7 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
 
             traceback.print_exception(error)
         if as_json:
-            reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
+            reported = error_json(known.code, known.what, known.next_step)
             print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
         else:
             plain = False if refuses_colour() else None

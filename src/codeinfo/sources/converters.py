@@ -34,7 +34,7 @@ from codeinfo.sources.documents import (
     paragraph,
     place,
 )
-from codeinfo.sources.masking import mask
+from codeinfo.sources.masking import mask, mask_notes
 from codeinfo.sources.read import decode
 
 _SILENT = frozenset({"script", "style", "template", "svg", "noscript", "iframe", "nav", "select", "head"})
@@ -389,7 +389,7 @@ def convert_notebook(data: bytes, path: str) -> Document:
             found, secrets_found = _cell_blocks(cell, language)
             blocks.extend(found)
             masked += secrets_found
-    return Document("", tuple(blocks), (*text.notes, *([f"{masked} secrets masked"] if masked else [])))
+    return Document("", tuple(blocks), (*text.notes, *mask_notes(masked)))
 
 
 def _language(metadata: Any) -> str:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from codeinfo.model import quantity
+
 # Placeholders: templates, references to the environment, words of documentation.
 _PLACEHOLDER = re.compile(
     rb"""\$\{ | \$\( | \A\$ | \{\{ | \{[\w.]*\} | \A\{[^{}]*\}\Z | %\( | \A%\w+%?\Z | <[^>]*> | \A<  # templates
@@ -477,6 +479,11 @@ def mask(text: str) -> tuple[str, int]:
         at = end
     pieces.append(data[at:])
     return b"".join(pieces).decode("utf-8", "surrogatepass"), len(spans)
+
+
+def mask_notes(count: int) -> tuple[str, ...]:
+    """What a file's notes say of so many masked secrets; ` masked` is how others recognise it."""
+    return (f"{quantity(count, 'secret')} masked",) if count else ()
 
 
 def find_secrets(data: bytes) -> list[Span]:

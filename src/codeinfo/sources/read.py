@@ -138,8 +138,7 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
         from codeinfo.sources import masking  # late: its expressions compile slowly
 
         content, masked = masking.mask(content)
-        if masked:
-            notes.append(f"{masked} secrets masked")
+        notes += masking.mask_notes(masked)
     return Text(content, encoding, tuple(notes))
 
 
