@@ -179,6 +179,10 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("js/asteroid/scripts/NoiseBlob.ts", True),
         ("numpy/testing/decorators.py", True),
         ("scripts/release.py", False),
+        ("ui-test-hilt-manifest/src/main/kotlin/org/acme/Manifest.kt", False),  # helps tests
+        ("internal/testutil/image.go", False),
+        ("core/screenshot-testing/src/main/kotlin/org/acme/Shot.kt", False),
+        ("src/ab-testing/variant.ts", True),
         ("backend/scripts/seed.py", False),
         ("packages/browser/scripts/build.js", False),
         ("docs/src/scripts/page.ts", False),

@@ -259,6 +259,19 @@ def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> Non
     assert "CartPolicy" in report.notes[1]
 
 
+def test_a_type_is_not_the_method_of_its_name_in_whose_signature_it_is(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module example.com/shop\n",
+        "store.go": "package shop\n\ntype Store struct{}\n",
+        "cart.go": "package shop\n\ntype DeleteCart struct{ ID int }\n\n"
+        "func (s *Store) DeleteCart(one *DeleteCart) error { return nil }\n",
+        "use.go": "package shop\n\nfunc use(s *Store) { s.DeleteCart(nil) }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Store.DeleteCart") == {("use.go", 3, "resolved")}
+        assert ("cart.go", 5, "resolved") in uses(engine, tmp_path, "cart.go::DeleteCart")
+
+
 def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) -> None:
     sources = {
         "web/package.json": '{"private": true, "main": "site.js"}',

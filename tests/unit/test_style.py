@@ -26,6 +26,11 @@ from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRe
         (".prettierrc", '{\n  "singleQuote": true\n}\n', [("singleQuote = true", 2)]),
         ("biome.json", '{\n  "formatter": {\n    "lineWidth": 90\n  }\n}\n', [("[formatter] lineWidth = 90", 3)]),
         (".golangci.yml", "linters:\n  enable:\n    - errcheck\n", [("[linters] enable = errcheck", 3)]),
+        (
+            ".golangci.yaml",
+            "linters:\n  settings:\n    revive:\n      rules:\n        - name: cyclomatic\n          disabled: true\n",
+            [("[linters.settings.revive] rules = {name: cyclomatic, disabled: true}", 5)],
+        ),
         ("rustfmt.toml", "max_width = 100\n", [("max_width = 100", 1)]),
         (
             "checkstyle.xml",
@@ -245,6 +250,22 @@ def test_dependencies_come_with_versions_and_lines(
     assert notes == ()
 
 
+def test_versions_of_gradle_come_from_its_catalog_and_frameworks_of_go_have_any_major_version() -> None:
+    texts = {
+        "gradle/libs.versions.toml": '[versions]\nspring-boot = "4.0.1"\n',
+        "build.gradle.kts": 'implementation("org.springframework.boot:web:${libs.versions.spring.boot.get()}")\n'
+        'api("org.acme:kit:$kitVersion")\n',
+        "go.mod": "module shop\nrequire github.com/labstack/echo/v5 v5.3.1\n",
+    }
+    declared = dependencies(texts)[0]
+    assert [(one.name, one.version) for one in declared] == [
+        ("org.springframework.boot:web", "4.0.1"),
+        ("org.acme:kit", ""),
+        ("github.com/labstack/echo/v5", "v5.3.1"),
+    ]
+    assert [(one.name, one.version) for one in frameworks(declared)] == [("Spring Boot", "4.0.1"), ("Echo", "v5.3.1")]
+
+
 def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_has() -> None:
     reference = '<PackageReference Include="Moq" Version="$(MoqVersion)" />'
     texts = {
@@ -257,7 +278,7 @@ def test_what_ships_is_declared_first_once_and_with_the_version_that_a_property_
     }
     found, notes = dependencies(texts)
     assert [(one.name, one.version, one.group) for one in found] == [
-        ("Json", "$(Unknown)", ""),
+        ("Json", "", ""),  # nothing says which
         ("Microsoft.NET.Sdk.Web", "", ""),
         ("Npgsql", "9.0", ""),
         ("vue", "3", ""),

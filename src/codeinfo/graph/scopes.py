@@ -95,9 +95,12 @@ def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meani
         return find_member(index, SymbolId(unit.facts.path, scope), name)
     # What a variable or a table holds is written after its name.
     is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
-    if inner in unit.by_qualified and not is_type and not is_held:
-        return [SymbolId(unit.facts.path, inner)]
-    return []
+    found = unit.by_qualified.get(inner)
+    # A method of a type that another file defines, as in Go, needs a receiver.
+    is_member = owner is None and found is not None and found.kind == "method"
+    if found is None or is_type or is_held or (is_member and not unit.facts.rules.names.implicit_self):
+        return []
+    return [SymbolId(unit.facts.path, inner)]
 
 
 def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:

@@ -250,7 +250,7 @@ def _starting_files(
         stem = stem if is_web else stem.lower()  # a component is called `Main`, a program `main`
         is_program = path in programs
         has_start_name = _STARTS.match(stem) is not None and (is_program or facts.language not in with_main)
-        is_route = is_web and ROUTE.fullmatch(path) is not None
+        is_route = is_web and _is_route(path, _nearest(web, path))
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
         is_script = is_script and not (is_web and facts.exports)
         # What starts a program of C# often calls nothing but extensions of what it was given.
@@ -273,6 +273,15 @@ def _starting_files(
         ):
             started.append((not (has_start_name or is_program or is_route), path.count("/"), -len(edges), path))
     return [path for *_, path in sorted(started)]
+
+
+_PAGES = re.compile(r"(?:(?:src|app|layers/[\w.-]+)/)*pages/")
+
+
+def _is_route(path: str, package: str) -> bool:
+    """Whether a framework takes a file as a page; a folder `pages` further down in a package is one like any other."""
+    inside = path.removeprefix(f"{package}/")
+    return ROUTE.fullmatch(path) is not None and ("pages/" not in inside or _PAGES.match(inside) is not None)
 
 
 def _programs(index: CodeIndex) -> set[str]:

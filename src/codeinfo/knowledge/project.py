@@ -6,6 +6,7 @@ import json
 import re
 from collections import ChainMap, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ _GEM_GROUP = re.compile(
     r"^\s*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b(?P<gems>.*?)^\s*end\b", re.MULTILINE | re.DOTALL
 )
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
-_REFERENCE = re.compile(r"\$[({]([\w.-]+)[)}]")
+_REFERENCE = re.compile(r"\$[({]([\w.-]+(?:\(\))?)[)}]")
+_GO_MAJOR = re.compile(r"(?<=\w)/v\d+$")  # at the end of a module's path
 _PROJECT_NAME = r"^\s*\{?\s*\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
 
 # A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
@@ -92,7 +94,7 @@ FRAMEWORKS = {
     "prisma": "Prisma", "@prisma/client": "Prisma", "@ngrx/store": "NgRx", "@ngrx/component-store": "NgRx",
     "@ngrx/signals": "NgRx", "@ngrx/effects": "NgRx", "rxjs": "RxJS", "@trpc/server": "tRPC", "astro": "Astro",
     "solid-js": "Solid", "@remix-run/react": "Remix", "tailwindcss": "Tailwind CSS",
-    "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi/v5": "chi", "github.com/labstack/echo/v4": "Echo",
+    "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi": "chi", "github.com/labstack/echo": "Echo",
     "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
     "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
     "pyo3": "PyO3",
@@ -110,7 +112,7 @@ TEST_FRAMEWORKS = {
     "pytest": "pytest", "hypothesis": "Hypothesis", "nose2": "nose2", "tox": "tox", "jest": "Jest", "vitest": "Vitest",
     "mocha": "Mocha", "ava": "AVA", "jasmine-core": "Jasmine", "karma": "Karma", "cypress": "Cypress",
     "@playwright/test": "Playwright", "@testing-library/react": "Testing Library",
-    "github.com/stretchr/testify": "testify", "github.com/onsi/ginkgo/v2": "Ginkgo",
+    "github.com/stretchr/testify": "testify", "github.com/onsi/ginkgo": "Ginkgo",
     "org.junit.jupiter:junit-jupiter": "JUnit 5", "org.junit.jupiter:junit-jupiter-api": "JUnit 5",
     "junit:junit": "JUnit 4", "org.testng:testng": "TestNG", "org.mockito:mockito-core": "Mockito", "xunit": "xUnit",
     "nunit": "NUnit", "mstest.testframework": "MSTest", "mstest": "MSTest", "mstest.sdk": "MSTest", "xunit.v3": "xUnit",
@@ -200,7 +202,7 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
     of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
-    properties = {name: value for table in of_files.values() for name, value in table.items()}
+    properties = {name: value for table in of_files.values() for name, value in table.items()} | _catalog_values(texts)
     central: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     for one in filter(_is_central, found):
         folder = one.source[: one.source.rfind("/") + 1]
@@ -221,7 +223,9 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
 
 
 def _insert(version: str, properties: Mapping[str, str]) -> str:
-    return _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), version)
+    """A version with what it refers to; nothing if the manifests do not say what that is."""
+    version = _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), version)
+    return "" if "$" in version else version
 
 
 def _is_central(one: Dependency) -> bool:
@@ -253,7 +257,7 @@ def frameworks(
     found: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
-        name, folder = item.name.lower(), item.source.rpartition("/")[0]
+        name, folder = _GO_MAJOR.sub("", item.name.lower()), item.source.rpartition("/")[0]
         if item.name in shipped and not is_shipped(item) and name not in _BUILDS:
             continue  # another line declares what the product needs
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
@@ -287,7 +291,7 @@ def test_setup(
 ) -> TestSetup:
     tools: dict[str, str] = {}
     for item in declared:
-        starter = _SPRING_TEST.sub("spring-boot-starter-test", item.name.lower())
+        starter = _SPRING_TEST.sub("spring-boot-starter-test", _GO_MAJOR.sub("", item.name.lower()))
         if name := TEST_FRAMEWORKS.get(starter):
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
@@ -513,6 +517,17 @@ def _catalog(path: str, text: str) -> Iterator[Dependency]:
             version = versions.get(version.get("ref"), "") if isinstance(version, Mapping) else version
         line = lines_of_keys(text).get(("libraries", alias.lower()), 1)
         yield Dependency(name, _version(version), f"{path}:{line}")
+
+
+def _catalog_values(texts: Mapping[str, str]) -> dict[str, str]:
+    """The versions of Gradle's catalogs, by how build files write them: `libs.versions.kotlin.test.get()`."""
+    found: dict[str, str] = {}
+    for path in (path for path in texts if path.endswith(".versions.toml")):
+        name = path.rpartition("/")[2].removesuffix(".versions.toml")
+        with suppress(UsageError, AttributeError):
+            versions = parse_toml(texts[path], Path(path)).get("versions", {})
+            found |= {f"{name}.versions.{re.sub('[-_]', '.', key)}.get()": _version(versions[key]) for key in versions}
+    return found
 
 
 class Manifest(Struct, frozen=True):

@@ -57,12 +57,17 @@ def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Ite
             yield from _mapping(value, (*around, name), depth - 1)
         elif isinstance(value, yaml.SequenceNode) and not value.flow_style:
             for item in value.value:
-                if isinstance(item, yaml.MappingNode):
+                if isinstance(item, yaml.MappingNode) and not _is_one_thing(item):
                     yield from _mapping(item, (*around, name), depth - 1)
                 else:
                     yield Entry(item.start_mark.line + 1, ".".join(around), name, _format_value(item, depth))
         else:
             yield Entry(key.start_mark.line + 1, ".".join(around), name, _format_value(value, depth))
+
+
+def _is_one_thing(item: yaml.MappingNode) -> bool:
+    """Whether an item of a list must not be torn apart: `name: function-length` with `disabled: true`."""
+    return all(isinstance(value, yaml.ScalarNode) for _, value in item.value)
 
 
 def _format_value(node: yaml.Node, depth: int) -> str:

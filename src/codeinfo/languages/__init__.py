@@ -274,6 +274,8 @@ def kind_of(path: str, language: Language | None) -> FileKind:
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
     r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking|suite)?"
+    r"|test(?:[Uu]tils?|[Ss]upport|[Hh]elpers?)|\w+[_-]tests?[_-][\w-]+"  # helps tests: `ui-test-hilt-manifest`
+    r"|(?:ui|unit|integration|functional|acceptance|screenshot|snapshot)[_-]testing"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )

@@ -36,7 +36,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
-_FILES = tuple("python javascript angular go java csharp rust php ruby".split())  # the order in golden files
+_FILES = tuple("python javascript angular go java kotlin csharp rust php ruby".split())  # the order in golden files
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
@@ -45,6 +45,7 @@ _IMPORT = {
     "python": r"^\s*(?:from|import)\s+{}\b",
     "rust": r"^\s*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
     "java": r"^\s*import\s+(?:static\s+)?{}\b",
+    "kotlin": r"^import\s+{}\b",
     "csharp": r"^\s*(?:global\s+)?using\s+(?:static\s+)?{}\b",
     "php": r"^use\s+(?:function\s+)?\\?{}\b",
     "ruby": r"^\s*require\s+[\"']{}[\"'/]",
