@@ -61,8 +61,13 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Open a file, which is created if necessary."""
-    handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    """Open a file, which is created if necessary. What a link leads to is not ours to write or to close to others."""
+    try:
+        handle = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UsageError(f"{path} is a link", next_step="Remove it; a plain file is created instead") from error
     status = os.fstat(handle)
     if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
         os.fchmod(handle, FILE_MODE)

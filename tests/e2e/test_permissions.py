@@ -79,6 +79,23 @@ def test_fetched_documents_and_conversations_are_private(
     assert open_to_others(home) == []
 
 
+def test_what_a_link_leads_to_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
+) -> None:
+    monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "made"))
+    project = make_project(tmp_path / "project", 2)
+    other = tmp_path / "other"
+    other.write_text("not ours")
+    other.chmod(0o644)
+    assert codeinfo("index", str(project)).returncode == 0
+    (lock,) = (tmp_path / "made").glob("cache/indexes/*/lock")
+    lock.unlink()
+    lock.symlink_to(other)
+    refused = codeinfo("index", str(project), "--full")
+    assert (refused.returncode, f"{lock} is a link" in refused.stderr) == (2, True), refused.stderr
+    assert (other.read_text(), stat.S_IMODE(other.stat().st_mode)) == ("not ours", 0o644)
+
+
 def test_folders_of_an_older_version_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
 ) -> None:
