@@ -79,9 +79,7 @@ def test_fetched_documents_and_conversations_are_private(
     assert open_to_others(home) == []
 
 
-def test_what_a_link_leads_to_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
-) -> None:
+def test_what_a_link_leads_to_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -> None:
     monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "made"))
     project = make_project(tmp_path / "project", 2)
     other = tmp_path / "other"

@@ -240,6 +240,7 @@ def test_the_audit_log_keeps_queries_where_configured(database: TeamDatabase, po
     access.grant(database, SEEN, "ann")
     with team_client(postgres, project, auth__audit_queries="true") as web:
         web.post("/api/v1/search", json={"query": "my words", "paths": [SEEN]}, headers=ann)
+        assert web.get("/", params={"q": "a\0b", "project": SEEN}, headers=ann).status_code == 400
     with database.transaction() as db:
         (found,) = db.execute("SELECT detail FROM audit WHERE action = 'search'").fetchall()
     assert found[0] == {"operation": "search", "query": "my words"}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from oidc_tools import CLIENT, SECRET, Provider, provider
 from starlette.testclient import TestClient
-from team_server_tools import ADDRESS, add_projects, bearer, team_client
+from team_server_tools import ADDRESS, add_projects, bearer, team_app, team_client
 
 from codeinfo.errors import UsageError
 from codeinfo.serve.auth import COOKIE
@@ -53,6 +53,13 @@ def web(
     settings = {"auth__issuer": service.issuer, "auth__client_id": CLIENT, "auth__client_secret_env": "THE_SECRET"}
     with team_client(postgres, project, auth__admin_group="leads", **settings) as made:
         yield made
+
+
+def test_a_secret_that_is_named_but_unset_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THE_SECRET", raising=False)
+    settings = {"auth__issuer": "https://id.example", "auth__client_id": "x", "auth__client_secret_env": "THE_SECRET"}
+    with pytest.raises(UsageError, match="THE_SECRET"):
+        team_app("postgresql://nowhere/team", project, **settings)
 
 
 def begin(web: TestClient, back: str = "/openapi.json") -> str:

@@ -130,6 +130,13 @@ def send(client: TestClient, kind: str, body: bytes, headers: Mapping[str, str])
     return reply.status_code, reply.json()
 
 
+@pytest.mark.parametrize("address", ["\0", "https://[::1/owner/name"])
+def test_an_address_that_is_none_is_refused(client: TestClient, address: str) -> None:
+    body = json.dumps(github(url=address)).encode()
+    status, _ = send(client, "github", body, headers_of("github", "wrong", body))
+    assert status in (400, 401)
+
+
 def test_a_push_is_queued_once(client: TestClient, team: Team) -> None:
     for kind, content in BODIES.items():
         body = json.dumps(content).encode()

@@ -203,9 +203,15 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
     if config.auth.issuer:
         from codeinfo.team.oidc import SignInService
 
-        secret = config.secret(config.auth.client_secret_env)
+        name = config.auth.client_secret_env
+        secret = config.secret(name)
         if config.auth.client_secret_file:
             secret = auth.read_token_file(Path(config.auth.client_secret_file).expanduser())
+        elif name and not secret:
+            raise UsageError(
+                f"the environment variable {name} should contain the client's secret, but is empty or unset",
+                next_step=f"Set {name}, or remove auth.client_secret_env",
+            )
         service = SignInService(
             engine.team.store,
             config.auth,

@@ -442,6 +442,10 @@ class TeamDatabase:
                 next_step="Use the owner of the database; the first start also needs the right to create a role",
                 code="STORE_REFUSED",
             ) from error
+        except psycopg.DataError as error:
+            if error.sqlstate not in (None, errors.UntranslatableCharacter.sqlstate):  # not a NUL in text or in JSON
+                raise
+            raise UsageError(f"a text cannot be stored: {_first_line(error)}", next_step="Leave it out") from error
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure) as error:
             raise Busy(f"the team store is busy: {_first_line(error)}", next_step="Try again in a moment") from error
         except _LOST as error:
