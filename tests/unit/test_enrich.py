@@ -69,7 +69,8 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
     edges += [Edge("one.py", "caller0.py", 7), Edge("both.py", "caller0.py", 8), Edge("both.py", "caller1.py", 9)]
     edges += [Edge(user, "caller1.py", 1) for user in ("caller2.py", "a.py", "test_b.py")]
     calls = [f"caller{n}.py:{n} run" for n in range(5)]
-    files, one = {"a.py": file_context(graph_of(edges), "a.py")}, hit("a.py")
+    graph, one = graph_of(edges), hit("a.py")
+    files = {"a.py": file_context(graph, "a.py", graph.tests_of("a.py"))}
     hints = {"a.py": FileHints([], [(one.start_line, "old")])}
     found = add_context([one], files, hints, {("a.py", one.symbol): calls})[0].context
     assert found is not None

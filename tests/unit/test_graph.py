@@ -28,6 +28,7 @@ from codeinfo.operations.code import (
     MapRequest,
     SymbolsRequest,
 )
+from codeinfo.operations.knowledge import MetadataRequest
 
 SOURCES = {
     "app/__init__.py": "",
@@ -273,6 +274,76 @@ def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path
             (),
             ("tests/shapes/tests.py", "tests/a/test_all.py"),
         ]
+
+
+def test_a_test_shares_more_with_a_file_than_its_name(tmp_path: Path) -> None:
+    """Sources that a highlighter is tried on are no tests, and a test of Python is about a file of Python."""
+    sources = {
+        "Cargo.toml": "[package]\nname = 'cat'\n",
+        "src/output.rs": "pub fn write() {}\n",
+        "src/pager.rs": "pub fn page() {}\n",
+        "tests/syntax/source/Rust/output.rs": "fn main() {}\n",
+        "tests/syntax/source/Ruby/output.rb": "puts 1\n",
+        "tests/pager.rs": "#[test]\nfn pages() {}\n",
+        "tests/test_output.py": "def test_a(): pass\n",
+        "web/src/search.ts": "export const find = 1;\n",
+        "web/search.py": "def find(): pass\n",
+        "web/tests/test_search.py": "from web.search import find\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = {path: engine.code.imports(ImportsRequest(path, root=str(root))).tests for path in sources}
+    assert found["src/output.rs"] == ("tests/test_output.py",)
+    assert found["src/pager.rs"] == ("tests/pager.rs",)
+    assert found["web/search.py"] == ("web/tests/test_search.py",)
+    assert found["web/src/search.ts"] == ()
+
+
+def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_path: Path) -> None:
+    sources = {
+        "src/lib.rs": "mod range;\nmod style;\n",
+        "src/range.rs": "pub fn parse() {}\n\n#[test]\nfn parses() {}\n",
+        "src/style.rs": "pub fn plain() {}\n",
+        "ipam/models/__init__.py": "from .ip import *\nfrom .vlan import *\nfrom .asn import *\n",
+        "ipam/models/ip.py": "class Prefix: pass\n",
+        "ipam/models/vlan.py": "class VLAN: pass\n",
+        "ipam/models/asn.py": "class ASN: pass\n",
+        "ipam/tests/test_views.py": "from ipam.models import Prefix\n",
+        "ipam/tests/test_vlans.py": "from ipam.models import VLAN\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = {path: engine.code.imports(ImportsRequest(path, root=str(root))).tests for path in sources}
+        inline = engine.knowledge.metadata(MetadataRequest(str(root))).tests.inline
+    assert found["src/range.rs"] == ("src/range.rs",)
+    assert found["src/style.rs"] == ()
+    assert inline == 1
+    assert found["ipam/models/ip.py"] == ("ipam/tests/test_views.py",)
+    assert found["ipam/models/vlan.py"] == ("ipam/tests/test_vlans.py",)
+    assert found["ipam/models/asn.py"] == ()
+
+
+def test_a_file_that_only_declares_a_module_passes_no_change_on(tmp_path: Path) -> None:
+    """What takes something else from the crate's root is not affected; a macro is taken from there."""
+    sources = {
+        "Cargo.toml": "[package]\nname = 'cat'\n",
+        "src/lib.rs": "mod macros;\nmod printer;\nmod style;\nmod paging;\nmod app;\npub use style::Style;\n",
+        "src/macros.rs": "#[macro_export]\nmacro_rules! warning {\n    () => {};\n}\n",
+        "src/printer.rs": "use crate::Style;\n\npub struct Printer {\n    style: Style,\n}\n",
+        "src/style.rs": "pub struct Style {}\n",
+        "src/paging.rs": "pub fn page() {\n    crate::warning!();\n}\n",
+        "src/app.rs": "use crate::printer::Printer;\n\npub fn run(printer: Printer) {}\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        names = ("printer", "style", "macros")
+        found = {
+            name: {one.path for one in engine.code.impact(ImpactRequest(f"src/{name}.rs", root=str(root))).files}
+            for name in names
+        }
+    assert found["printer"] == {"src/app.rs"}
+    assert found["style"] == {"src/printer.rs", "src/app.rs"}
+    assert found["macros"] == {"src/paging.rs"}
 
 
 def test_tests_that_reach_a_file_by_a_helper_are_those_called_after_it(tmp_path: Path) -> None:
@@ -616,9 +687,12 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "src/lib.rs": "pub mod pot;\n",
                 "src/pot.rs": "pub fn a() {}\n",
                 "src/x.rs": "fn main() {}\n",
+                "src/bin/brew/main.rs": "mod leaf;\nfn main() { leaf::pick() }\n",
+                "src/bin/brew/leaf.rs": "pub fn pick() {}\n",
+                "src/bin/pour.rs": "fn main() {}\n",
                 "examples/a.rs": "use tea::pot;\nfn main() {}\n",
             },
-            ["src/x.rs", "src/lib.rs"],
+            ["src/bin/brew/main.rs", "src/bin/pour.rs", "src/x.rs", "src/lib.rs"],
         ),
         (
             {"composer.json": '{"autoload": {"files": ["src/helpers.php"]}}', "src/helpers.php": "<?php\n"},

@@ -241,7 +241,9 @@ def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> Non
         "shop/auth.py": "from web import Backend\n\nclass OwnBackend(Backend): ...\nclass SmsBackend(OwnBackend): ...\n"
         "class TokenCheck: ...\nclass Lost: ...\nclass LostError(Exception): ...\n_hidden = 1\n",
         "shop/settings.py": 'CHECKS = ["shop.auth.TokenCheck"]\n',
-        "shop/urls.py": "urlpatterns = []\n",
+        "shop/urls.py": "urlpatterns = []\nhandler404 = 'shop.views.lost'\n",
+        "app/Policies/VaultPolicy.php": "<?php\nclass VaultPolicy { function view() {} }\n",
+        "app/Listeners/Greeter.php": "<?php\nclass Greeter { function handle(Login $event) {} }\n",
         "shop/0001_first.py": "def forgotten(): ...\n",
         "shop/migrations/0001_first.py": "def fill(): ...\n",
         "shop/page.py": "def shown_in_page(): ...\n",
@@ -277,11 +279,12 @@ def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) 
         "web/package.json": '{"private": true, "main": "site.js"}',
         "web/site.ts": "export const lost = 1\n",
         "kit/package.json": '{"name": "@acme/kit", "exports": {".": "./src/kit.ts"}}',
-        "kit/src/kit.ts": "export const offered = 1\nexport interface Options { a: string }\n",
+        "kit/src/kit.ts": "export const offered = 1\n",
+        "kit/src/deep.ts": "export const deep = 1\nexport interface Options { a: string }\n",
     }
     with indexed(tmp_path, sources) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
-    assert {one.symbol.name for one in report.symbols} == {"lost", "offered", "Options"}
+    assert {one.symbol.name for one in report.symbols} == {"lost", "deep", "Options"}
     assert report.notes == ("2 of them can be imported or included by other projects, which may use them",)
 
 
@@ -435,6 +438,23 @@ def test_what_is_passed_as_a_whole_renamed_or_set_for_others_is_not_unused(tmp_p
         ("web/kit.ts", "two"),
         ("web/store.ts", "lost"),
     ]
+
+
+def test_what_a_package_offers_to_other_projects_is_not_unused(tmp_path: Path) -> None:
+    package = '{"name": "tea"%s, "exports": {"./easing": "./src/easing/index.js", "./lid": "./src/lid.js"}}'
+    sources = {
+        "package.json": package % "",
+        "src/easing/index.js": "export * from './quad.js'\nexport function linear() {}\n",
+        "src/easing/quad.js": "export function quadIn() {}\n",
+        "src/lid.js": "export function lift() {}\n",
+        "src/inner.js": "export function lost() {}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert [one.symbol.name for one in report.symbols] == ["lost"]
+        (tmp_path / "package.json").write_text(package % ', "private": true')
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert {one.symbol.name for one in report.symbols} == {"linear", "quadIn", "lift", "lost"}
 
 
 def test_what_could_not_be_parsed_is_not_taken_for_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

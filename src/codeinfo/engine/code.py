@@ -27,7 +27,7 @@ from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import FORMAT, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
-from codeinfo.graph.survey import area_files, code_map
+from codeinfo.graph.survey import area_files, code_map, public_files
 from codeinfo.knowledge.card import file_context
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
@@ -106,8 +106,7 @@ class CodeOperations:
         if store is None:
             return {}
         with self.open(project, store) as index:
-            graph = index.graph
-            return {path: graph.tests_of(path) for path in paths if path in graph.files}
+            return {path: index.tests_of(path) for path in paths if path in index.graph.files}
 
     def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
@@ -201,7 +200,7 @@ class CodeOperations:
         contents = place.index.source.contents
         generated = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
         with self.open(place.index, store) as index:
-            found = unused_exports(index, request, _texts(contents, generated), place.below)
+            found = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
         if contents.exact or not generated:
             return found
         note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
@@ -325,7 +324,9 @@ def _next_index(
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:
-    known: HitContext = index.answers.once(("file", path), lambda: file_context(index.graph, path))
+    known: HitContext = index.answers.once(
+        ("file", path), lambda: file_context(index.graph, path, index.tests_of(path))
+    )
     return known
 
 

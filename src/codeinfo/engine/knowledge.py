@@ -39,7 +39,13 @@ from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, language_named
-from codeinfo.languages.model import get_language, in_test_module, is_inline_test, may_have_inline_tests
+from codeinfo.languages.model import (
+    TEST_ATTRIBUTE,
+    get_language,
+    in_test_module,
+    is_inline_test,
+    may_have_inline_tests,
+)
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import ProgressSink
@@ -298,12 +304,14 @@ def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
 
 
 def _count_inline_tests(store: SqliteStore) -> int:
-    """The files of the product with a module of tests."""
+    """The files of the product with a module of tests, or with functions marked as tests."""
     with code_facts(store) as facts:
         files = {file.file_id: file for file in facts.files() if file.kind == FileKind.CODE}
         able = [one.file_id for one in files.values() if may_have_inline_tests(one.language)]
         outlines = facts.outlines(able) if able else ()
-        return len({file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)})
+        with_module = {file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)}
+        rest = (file_id for file_id in able if file_id not in with_module)
+        return len(with_module) + sum(TEST_ATTRIBUTE.search(facts.lines(one).joined()) is not None for one in rest)
 
 
 def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
@@ -389,7 +397,7 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
         tuple(sorted(defined, key=lambda one: (one.qualified.count("."), one.start_line))),
         callers=tuple(f"{edge.source}:{edge.line}" for edge in graph.users(path)),
         callees=tuple(dict.fromkeys(edge.target for edge in graph.edges_from(path))),
-        tests=graph.tests_of(path),
+        tests=index.tests_of(path),
         history=_commits(project.history, path),
     )
 
@@ -418,7 +426,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
                 edge.target for one, body in lookup.bodies if one == symbol for edge in callees(index, one, body)
             )
         ),
-        tests=tests or index.graph.tests_of(first.path),
+        tests=tests or index.tests_of(first.path),
         history=_commits(project.history, first.path, lines),
         notes=tuple(notes),
     )

@@ -23,6 +23,7 @@ from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
 from codeinfo.languages.model import (
     MOST_ABOVE,
+    TEST_ATTRIBUTE,
     FileFacts,
     ImportRules,
     Outcome,
@@ -32,6 +33,7 @@ from codeinfo.languages.model import (
     is_config,
     language_family,
     last_name,
+    may_have_inline_tests,
     nearest_all,
 )
 from codeinfo.model import Definition, Import, Skip, SourceFile
@@ -487,6 +489,13 @@ class CodeIndex:
 
     def has_read(self, path: str) -> bool:
         return path in self.graph.files and self._files.units.get(self.graph.files[path].file_id) is not None
+
+    def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The tests of a file, and itself if functions in it are marked as tests."""
+        facts = self.graph.files[path]
+        may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
+        is_marked = may_be_marked and TEST_ATTRIBUTE.search(self.lines(facts.file_id).joined())
+        return tuple(dict.fromkeys((*([path] if is_marked else []), *self.graph.tests_of(path, importing))))
 
     def lines(self, file_id: int) -> FileLines:
         return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))

@@ -27,6 +27,7 @@ _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stu
 _CONTROLLER = re.compile(r"_?controller$")  # often tested from outside, by tests named after what it serves
 _FROM_OUTSIDE = re.compile(r"(?i)(?:^|/)(?:features?|requests?|functional|integration|controllers?|acceptance|api)/")
 _MOST_BESIDE = 12  # tests shown for a file only because they lie beside it
+_PACKAGE_FILES = ("__init__", "index")  # re-export what lies in their folder
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values converge to three digits well before
@@ -197,9 +198,9 @@ class Graph(Struct, frozen=True, dict=True):
         return frozenset(path for path, facts in self.files.items() if facts.is_test)
 
     @cached_property
-    def _subjects(self) -> Mapping[str, list[str]]:
-        """The folders of non-test files, by stem."""
-        return grouped((_stem(path), facts.folder) for path, facts in self.files.items() if not facts.is_test)
+    def _subjects(self) -> Mapping[str, list[FileFacts]]:
+        """The non-test files, by stem."""
+        return grouped((_stem(path), facts) for path, facts in self.files.items() if not facts.is_test)
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
@@ -208,7 +209,7 @@ class Graph(Struct, frozen=True, dict=True):
         stem, folder = _stem(path), path.rpartition("/")[0]
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
-        subjects = self._subjects.get(stem, [])
+        subjects = [subject.folder for subject in self._subjects.get(stem, ())]
         found = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
             own = test.rpartition("/")[0]
@@ -218,20 +219,45 @@ class Graph(Struct, frozen=True, dict=True):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
             is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
-            if is_meant or any(edge.target == path for edge in self.edges_from(test)):
+            if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
         return [*found, *(test for test in served if _FROM_OUTSIDE.search(test))]
 
+    def _may_test(self, test: str, path: str) -> bool:
+        """Whether a test and a file share more than their name: their folder, or their language. A test in another
+        language counts if it is called a test and its own language has no such file. What is not called a test must lie
+        right in a folder of tests, or import code: otherwise it is data, like sources to try a highlighter on."""
+        folder = test.rpartition("/")[0]
+        if folder == path.rpartition("/")[0]:
+            return True
+        family, other = (language_family(self.files[one].language) if one in self.files else "" for one in (test, path))
+        if is_test_name(test) or _TEST_MARK.search(_stem(test)):
+            own = (language_family(subject.language) for subject in self._subjects.get(_stem(path), ()))
+            return family == other or family not in own
+        is_direct = not _TEST_MARK.sub("", folder.rpartition("/")[2].strip("_"))
+        return family == other and (is_direct or any(edge.target not in self.tests for edge in self.edges_from(test)))
+
     def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
         """Tests named after a file, and those behind the tests that import it, or that are given: tests named like it
         first, mere helpers last. If there are none, those of its package."""
-        sources = importing if importing is not None else (edge.source for edge in self.edges_to(path))
+        sources = importing if importing is not None else self._importing(path)
         helping = [source for source in sources if source in self.tests]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
         tests = tests or [one for one in helping if not self._is_helper(one)]
         tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
+
+    def _importing(self, path: str) -> Iterator[str]:
+        """The files that import a file, and the tests that import its names from a package file: those that name
+        them, or that take all."""
+        names = set(self.files[path].exports) if path in self.files else set()
+        for edge in self.edges_to(path):
+            yield edge.source
+            is_package = _stem(edge.source) in _PACKAGE_FILES
+            through = [one for one in self.edges_to(edge.source) if is_package and one.source in self.tests]
+            naming = [one.source for one in through if not names.isdisjoint(one.names)]
+            yield from naming or (one.source for one in through if "*" in one.names)
 
     def _tests_beside(self, path: str) -> tuple[str, ...]:
         """Tests in a test folder beside a file that are named after something in it; all if they are few."""

@@ -26,7 +26,8 @@ _PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
 # Called from outside the code: by an interpreter, a test runner, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
-    "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name".split()
+    "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name "
+    "handler400 handler403 handler404 handler500".split()
 )
 _IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # inserted by the compiler where its type is needed
 # Routes of Next.js, Nuxt, Remix, SvelteKit and Expo: what a user requests starts there.
@@ -34,11 +35,12 @@ ROUTE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:page|_?layout|route|index|\[[^/]+\])|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
     r"|server/(?:api|routes)/.+)\.(?:[cm]?[jt]sx?|vue|svelte)"
 )
-# Files from which a framework takes expected names besides: of Next.js, settings of Django, what runs migrations.
+# Files from which a framework takes expected names besides: of Next.js, settings of Django, what runs migrations, what
+# Laravel finds for an event or a model.
 _TAKEN_BY_PLACE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:template|loading|(?:global-)?error|not-found|default|sitemap|robots|manifest"
     r"|(?:apple-)?icon|(?:opengraph|twitter)-image)|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py"
-    r"|(?:.*/)?(?:alembic|migrations?)/env\.py|(?:.*/)?resource\.h"
+    r"|(?:.*/)?(?:alembic|migrations?)/env\.py|(?:.*/)?resource\.h|(?:.*/)?app/(?:Listeners|Policies)/.+\.php"
 )
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
@@ -78,7 +80,7 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
         imports=tuple(found[: request.limit]),
         imported_by=tuple(into[: request.limit]),
         imported_by_count=len(into),
-        tests=graph.tests_of(path),
+        tests=index.tests_of(path),
         centrality=graph.centrality.get(path, 0.0),
         is_complete=max(len(found), len(into)) <= request.limit,
     )
@@ -147,7 +149,7 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
     use it, if these are few."""
     graph = index.graph
     near = [one for one in affected if one.hops == 1]
-    own = graph.tests_of(path, (one.path for one in near))
+    own = index.tests_of(path, (one.path for one in near))
     users = [one.path for one in near if not one.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
     found = tuple(dict.fromkeys((*own, *implementing)))
@@ -244,11 +246,14 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
     for written in unit.imports:
-        if not (written.reexport or (is_package and not written.timing)):
+        is_declared = unit.facts.rules.imports.paths and not written.names  # `mod x;` shows its macros at most
+        if not (written.reexport or is_declared or (is_package and not written.timing)):
             continue
         if edge.target not in {target.path for target in index.outcome(unit.facts, written).targets}:
             continue
-        if written.names in ((), ("*",)):
+        if is_declared:
+            given |= names.difference(unit.facts.exports)
+        elif written.names in ((), ("*",)):
             given |= {written.alias} if written.alias else names
         else:
             given |= {written.alias or name for name in written.names if name in names}
@@ -269,13 +274,18 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
 
 
 def unused_exports(
-    index: CodeIndex, request: code.UnusedRequest, generated: Iterable[str], below: str = ""
+    index: CodeIndex,
+    request: code.UnusedRequest,
+    generated: Iterable[str],
+    public: Iterable[str] = (),
+    below: str = "",
 ) -> code.UnusedReport:
-    """`generated` holds texts that are not indexed; any word in them counts as a use."""
+    """`generated` holds texts that are not indexed; any word in them counts as a use. `public` are the files that a
+    manifest offers to others."""
     own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
     users = Counter(name for names in own.values() for name in names)  # name → files that use it
     offered, bases, examined = _list_offered(index, below)
-    whole = _find_passed_whole(index)
+    whole = _find_passed_whole(index, public)
     found: list[code.UnusedSymbol] = []
     by_framework = by_kind = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
@@ -338,11 +348,11 @@ def _named_nowhere_else(
     return list(first.values())
 
 
-def _find_passed_whole(index: CodeIndex) -> set[str]:
-    """The files all of whose exports are used at once: imported as one object, which is passed on (`drizzle({ schema
-    })`), and what they re-export."""
+def _find_passed_whole(index: CodeIndex, public: Iterable[str]) -> set[str]:
+    """The files all of whose exports are used at once: offered to other projects, or imported as one object, which is
+    passed on (`drizzle({ schema })`); and what they re-export."""
     passing: dict[str, list[str]] = {}  # a file → those it re-exports as a whole
-    passed: list[str] = []
+    passed = list(public)
     for file_id, written in index.facts.imports():
         file = index.by_id.get(file_id)
         if file is None or not file.rules.names.default_exports or written.names not in ((), ("*",)):

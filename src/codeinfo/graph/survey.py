@@ -202,6 +202,12 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     return list(dict.fromkeys((*found[""], *applications[:room], *others, *applications)))[:limit]
 
 
+def public_files(index: CodeIndex) -> list[str]:
+    """What the manifests offer to users, except for packages that only this repository uses."""
+    packages = _packages(index, index.graph).values()
+    return [path for package in packages if not package.is_private for path in package.offered]
+
+
 def _take_turns(rows: Iterable[Sequence[str]]) -> list[str]:
     return [path for turn in zip_longest(*rows) for path in turn if path]
 
@@ -395,11 +401,14 @@ def _sources(folder: _Folder, target: str) -> list[str]:
     return list(islice(filter(folder.__contains__, paths), 1))
 
 
+_CARGO_PROGRAM = re.compile(r"src/bin/[^/]+(?:/main)?\.rs")  # other files beside a `main.rs` are its modules
+
+
 def _cargo(folder: _Folder, text: str) -> Iterator[str]:
     parsed = parse_toml(text, Path("Cargo.toml"))
     tables = [*parsed.get("bin", []), parsed.get("lib", {})]
     yield "src/main.rs"
-    yield from (path for path, _ in folder.files() if path.startswith("src/bin/"))
+    yield from (path for path, _ in folder.files() if _CARGO_PROGRAM.fullmatch(path))
     yield from (str(table["path"]) for table in tables if "path" in table)
     yield "src/lib.rs"
 

@@ -70,9 +70,8 @@ _KINDS = {
 }
 
 
-def file_context(graph: Graph, path: str) -> HitContext:
+def file_context(graph: Graph, path: str, tests: tuple[str, ...]) -> HitContext:
     """The context of a file, whichever part of it is a result."""
-    tests = graph.tests_of(path)
     return HitContext(
         imported_by_count=len({edge.source for edge in graph.edges_to(path)}),
         has_tests=bool(tests),
