@@ -534,12 +534,22 @@ def test_a_detectors_words_hide_no_use() -> None:
         ("javascript", "fetch(url?: string) {}\n", "fetch", []),
         ("php", "<?php\nnamespace App\\Bus;\nclass SendRequest extends Request {}\n", "form requests", []),
         ("python", "class Sender(Thread):\n    pass\n", "threads", [1]),
+        ("javascript", "axios\n  .put(url)\n", "axios", [1]),
+        ("rust", "struct A {\n    cell: OnceCell<u8>,\n}\npub static B: sync::Lazy<u8> = C;\n", "lazy globals", [4]),
     ],
 )  # fmt: skip
 def test_what_extends_the_usual_base_counts(language: str, text: str, name: str, lines: list[int]) -> None:
     detectors = [detector for detector in BUILT_IN if detector.name == name and detector.language == language]
     found = Matcher(detectors).uses(text, language, "a", PRODUCT)
     assert [line for _, line in found] == lines
+
+
+def test_tests_of_php_are_marked_by_annotations_as_well() -> None:
+    text = "<?php\nclass CartTest {\n    /** @test */\n    function adds() {}\n\n    /**\n     * @test\n     */\n"
+    detectors = [detector for detector in BUILT_IN if detector.question == "how tests are marked"]
+    matcher = Matcher([detector for detector in detectors if detector.language == "php"])
+    found = matcher.uses(text, "php", "tests/CartTest.php", TEST)
+    assert [(matcher.detectors[position].name, line) for position, line in found] == [("@test", 3), ("@test", 7)]
 
 
 def test_a_match_that_goes_on_to_another_line_is_found_near_its_word() -> None:

@@ -167,6 +167,12 @@ def test_the_command_for_tests_is_that_of_the_main_language(python: int, command
     ("path", "text", "expected"),
     [
         ("requirements.txt", "# x\nflask==3.0 # web\n-r more.txt\n", [("flask", "==3.0", 2, "")]),
+        ("requirements.txt", "# https://a.b/rq\ndjango-rq\nrq\n", [("django-rq", "", 2, ""), ("rq", "", 3, "")]),
+        (
+            "pyproject.toml",
+            '[project]\n# rq\ndependencies = [\n  "django-rq",\n  "rq",\n  "six; python_version < \'3\'",\n]\n',
+            [("django-rq", "", 4, ""), ("rq", "", 5, ""), ("six", "", 6, "")],
+        ),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3"\nflask = "^3.0"\n', [("flask", "^3.0", 3, "")]),
         ("package.json", '{"dependencies": {\n"react": "^19"}}', [("react", "^19", 2, "")]),
         (
@@ -506,6 +512,35 @@ def test_steps_to_set_something_up_are_no_rules() -> None:
         "# Getting started\n- Run `make`.\n# Reporting issues\n- Add a log.\n# Starting a pull request\n- Add tests.\n"
     )
     assert [rule.source for rule in document_rules("CONTRIBUTING.md", text)] == ["CONTRIBUTING.md:6"]
+
+
+def test_remarks_and_conditions_ask_for_nothing() -> None:
+    text = (
+        "# Code\n- PostgreSQL (required)\n- If you only built the programs with:\n  ```\n  make\n  ```\n"
+        "- If you add a flag, add a test:\n  ```\n  make\n  ```\n"
+    )
+    found = [(rule.rule, rule.source) for rule in document_rules("CONTRIBUTING.md", text)]
+    assert found == [("If you add a flag, add a test:", "CONTRIBUTING.md:7")]
+
+
+def test_what_tests_are_tried_on_says_nothing_about_the_project(tmp_path: Path) -> None:
+    """The manifests and sources below `tests/syntax` are data."""
+    sources = {
+        "Cargo.toml": '[package]\nname = "cat"\n[dependencies]\nserde = "1"\n',
+        "src/main.rs": "fn main() {}\n",
+        "tests/requirements.txt": "six\n",
+        "tests/syntax/source/Haskell/tea.cabal": "library\n  build-depends: hspec\n",
+        "tests/syntax/source/Python/arrays.py": "import pytest\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with engine_of(tmp_path) as engine:
+        report = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+        assert (report.tests.frameworks, report.tests.command) == ((), "cargo test")
+        assert [one.name for one in report.dependencies] == ["serde", "six"]
+        (tmp_path / "tests" / "test_cat.py").write_text("import pytest\n")
+        assert engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks == ("pytest",)
 
 
 def test_a_version_comes_from_the_nearest_file_of_versions() -> None:

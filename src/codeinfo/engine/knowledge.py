@@ -38,7 +38,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
-from codeinfo.languages import is_product, language_named
+from codeinfo.languages import is_product, is_test_name, language_named
 from codeinfo.languages.model import (
     TEST_ATTRIBUTE,
     get_language,
@@ -292,9 +292,11 @@ def _collect_imports(store: SqliteStore) -> dict[str, str]:
 
 def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
     """The modules imported by tests, by language, each with the first place that imports it. What imports only
-    `unittest.mock` is no test of `unittest`."""
+    `unittest.mock` is no test of `unittest`, and code in a language of its own is data unless it is called a test."""
     with code_facts(store) as facts:
-        files = {file.file_id: file for file in facts.files() if file.kind == FileKind.TEST}
+        shipped = {file.language for file in facts.files() if is_product(file.path, FileKind(file.kind))}
+        tests = (file for file in facts.files() if file.kind == FileKind.TEST)
+        files = {file.file_id: file for file in tests if file.language in shipped or is_test_name(file.path)}
         found: dict[tuple[str, str], str] = {}
         for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]].path, one[1].line)):
             file = files[file_id]

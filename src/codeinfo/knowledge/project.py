@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.style import lines_of_keys
-from codeinfo.languages import GRAMMARS, is_shipped_folder
+from codeinfo.languages import GRAMMARS, is_shipped_folder, is_test_data
 from codeinfo.languages.model import language_family
 from codeinfo.operations.knowledge import (
     Dependency,
@@ -182,7 +182,7 @@ def project_names(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_manifest(path: str) -> bool:
-    return kind_of_manifest(path) is not None
+    return kind_of_manifest(path) is not None and not is_test_data(path)
 
 
 def kind_of_manifest(path: str) -> Manifest | None:
@@ -345,28 +345,31 @@ def _line(text: str, *words: str) -> int:
     return next((n for n, line in enumerate(text.split("\n"), 1) if all(word in line for word in words)), 1)
 
 
-def _requirement(text: str, spec: object, path: str, group: str) -> Iterator[Dependency]:
-    if isinstance(spec, str) and (match := _REQUIREMENT.match(spec.strip())):
-        version = (match["version"] or "").strip()
-        yield Dependency(match["name"], version, f"{path}:{_line(text, spec.split(';')[0].strip())}", group)
+def _requirement(spec: str, place: str, group: str) -> Iterator[Dependency]:
+    if match := _REQUIREMENT.match(spec.strip()):
+        yield Dependency(match["name"], (match["version"] or "").strip(), place, group)
 
 
 def _requirements(path: str, text: str) -> Iterator[Dependency]:
     group = "dev" if re.search(r"dev|test|lint|doc", path.rpartition("/")[2]) else ""
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip() and not line.lstrip().startswith(("#", "-")):
-            yield from _requirement(text, line, path, group)
+            yield from _requirement(line, f"{path}:{number}", group)
 
 
 def _pyproject(path: str, text: str) -> Iterator[Dependency]:
     parsed = parse_toml(text, Path(path))
     project = parsed.get("project", {})
-    for spec in project.get("dependencies", []):
-        yield from _requirement(text, spec, path, "")
-    groups = {**project.get("optional-dependencies", {}), **parsed.get("dependency-groups", {})}
+    groups = {
+        "": project.get("dependencies", []),
+        **project.get("optional-dependencies", {}),
+        **parsed.get("dependency-groups", {}),
+    }
     for group, specs in groups.items():
-        for spec in specs:
-            yield from _requirement(text, spec, path, str(group))
+        for spec in filter(lambda spec: isinstance(spec, str), specs):
+            start, condition, _ = spec.partition(";")
+            line = max(_line(text, f"{quote}{start}{condition or quote}") for quote in ('"', "'"))
+            yield from _requirement(spec, f"{path}:{line}", str(group))
     poetry = parsed.get("tool", {}).get("poetry", {})
     tables = {"": poetry.get("dependencies", {}), "dev": poetry.get("dev-dependencies", {})}
     tables |= {str(name): table.get("dependencies", {}) for name, table in poetry.get("group", {}).items()}

@@ -312,6 +312,7 @@ _DEMAND = re.compile(
     r"no|not allowed|forbidden|only|at most|at least|follow|run|add|put|place|limit|indent)\b",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(r"\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")  # a remark or a condition asks for nothing
 
 
 def is_style_file(path: str) -> bool:
@@ -374,7 +375,9 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
             continue
         elif found := _HEADING.fullmatch(line):
             heading = found["title"]
-        elif not _is_about_steps(heading) and (found := _ITEM.fullmatch(line)) and _DEMAND.search(found["text"]):
+        elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)):
+            continue
+        elif _DEMAND.search(_ASIDE.sub("", found["text"])):
             rule = _join_continued(lines, number, found["text"])
             yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
 
@@ -388,7 +391,7 @@ def _join_continued(lines: list[str], number: int, text: str) -> str:
     """An item with the indented lines that continue it."""
     parts = [text]
     for line in lines[number : number + 5]:
-        if not line.startswith("  ") or _ITEM.fullmatch(line) or not line.strip():
+        if not line.startswith("  ") or _ITEM.fullmatch(line) or not line.strip() or "```" in line:
             break
         parts.append(line.strip())
     return " ".join(parts)

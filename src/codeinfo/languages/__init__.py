@@ -219,6 +219,12 @@ def _in_tests(folder: str) -> bool:
     return any(re.fullmatch(_TEST_FOLDER, part) for part in folder.split("/")) if folder else False
 
 
+def is_test_data(path: str) -> bool:
+    """Whether a manifest lies two folders or more below a folder of tests: it describes no part of the project."""
+    folders = path.split("/")[:-1]
+    return _in_tests("/".join(folders[:-2])) and not _in_tests("/".join(folders[-2:]))
+
+
 def is_test_name(path: str) -> bool:
     """Whether a file is named like a test, wherever it lies, and not like a mere test helper."""
     name = path.rpartition("/")[2]
