@@ -146,6 +146,26 @@ def test_what_goes_along() -> None:
     assert card.impact.files == ("x.py:4", "y.py:5", "b.py:3")
 
 
+@pytest.mark.parametrize(
+    ("query", "coverage"),
+    [
+        ("rename Store.save_order", "0/1"),
+        ("rename save_order", "1/3"),
+        ("save an order", "1/3"),
+        ("remove drop_order", None),
+    ],
+)
+def test_callers_are_those_of_the_definitions_that_a_task_names(query: str, coverage: str | None) -> None:
+    hits = [
+        hit("a.py", symbol="Store.save_order"),
+        hit("b.py", symbol="Cart.save_order"),
+        hit("c.py", symbol="drop_order"),
+    ]
+    callers = {("a.py", "Store.save_order"): [("x.py", 4)], ("b.py", "Cart.save_order"): [("c.py", 1), ("y.py", 5)]}
+    impact = decide(replace(GOOD, query=query, hits=hits, callers=callers)).impact
+    assert (impact and impact.coverage.partition(" ")[0]) == coverage
+
+
 def test_what_the_files_to_be_changed_do_is_what_to_do() -> None:
     other = replace(pattern("httpx", 100, "use"), question="how HTTP is called")
     everything = {*GOOD.used, ("python", other.question, other.name)}

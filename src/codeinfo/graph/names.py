@@ -227,6 +227,12 @@ def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Ro
     return index.memo.once(key, lambda: evaluate(index, unit, use.receiver, use), _MAX_STEPS)
 
 
+def receiver_types(index: CodeIndex, unit: Unit, use: Reference) -> list[SymbolId]:
+    """The types that the receiver of a use stands for, as far as they are known."""
+    rows = find_local(index, unit, _AFTER_FIRST.sub("", use.receiver), use, before=True)
+    return [one for one in _find_owners(index, unit, use, rows) if isinstance(one, SymbolId)]
+
+
 def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
     known_owners = [one for one in owners if not isinstance(one, Many)]
     if not known_owners:

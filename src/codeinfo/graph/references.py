@@ -15,9 +15,9 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import SymbolId, Unit, implementation
-from codeinfo.graph.names import Resolution, is_symbol, resolve
+from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
-from codeinfo.graph.scopes import find_bases, find_member, find_overridden, resolve_bare
+from codeinfo.graph.scopes import find_bases, find_member, find_overridden, lineage, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, enclosing, get_language, is_inline_test, language_family
@@ -656,12 +656,13 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
     return edges
 
 
-def callers(index: CodeIndex, lookup: Lookup, *, through_super: bool = True) -> list[code.CodeEdge]:
+def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None) -> list[code.CodeEdge]:
+    """`overriding`: a type that overrides the method, to keep only calls that may reach it."""
     edges: dict[tuple[str, str], code.CodeEdge] = {}
     only = str(next(iter(lookup.found))) if len(lookup.found) == 1 else lookup.name
     called = [use for use in find_uses(index, lookup).uses if use.reference.role == "call"]
-    if not through_super:
-        called = [use for use in called if not _is_through_super(use)]
+    if overriding is not None:
+        called = [use for use in called if _may_reach(index, use, overriding)]
     for usage in usages(index, lookup, called):
         if usage.edge == "CALLS":
             edge = _used_edge(usage, usage.definition or only, "CALLS")
@@ -669,9 +670,17 @@ def callers(index: CodeIndex, lookup: Lookup, *, through_super: bool = True) -> 
     return list(edges.values())
 
 
-def _is_through_super(use: Use) -> bool:
+def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:
+    """Whether a call of a method may run what a type overrides it with: not through `super`, which runs the base
+    alone, nor on a value of another class that extends the base."""
     receiver = use.reference.receiver.partition("(")[0].partition("<")[0]
-    return receiver == "super" or receiver in use.file.rules.names.inherited
+    if receiver == "super" or receiver in use.file.rules.names.inherited:
+        return False
+    unit = index.unit(use.file.path)
+    types = receiver_types(index, unit, use.reference) if unit and receiver else []
+    above = set(lineage(index, overriding))
+    classes = [one for one in types if one not in above and (found := index.definition(one)) and found.kind == "class"]
+    return not types or len(classes) < len(types)
 
 
 def _used_edge(usage: code.Usage, target: str, kind: str) -> code.CodeEdge:
@@ -705,14 +714,13 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
-    """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations. Those
-    through `super` reach the base alone."""
+    """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
     known = {edge.source for edge in callers(index, lookup)}
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
         for symbol, definition in lookup.found.items()
         for base in _overridden(index, symbol, definition)
-        for edge in callers(index, look_up(index, str(base)), through_super=False)
+        for edge in callers(index, look_up(index, str(base)), symbol.owner)
         if edge.source not in known and edge.confidence != "syntactic"
     ]
 

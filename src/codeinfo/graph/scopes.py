@@ -441,7 +441,9 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
         definition, unit = index.definition(owner), index.unit(owner.path)
         if definition is None or unit is None:
             return []
-        written = list(definition.bases)
+        alike = (one for one in unit.by_name.get(definition.name, ()) if one.qualified == definition.qualified)
+        traits = [base for one in alike if one.kind == "impl" for base in one.bases]  # Rust has a block for each
+        written = list(dict.fromkeys((*definition.bases, *traits)))
         for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
             written += [one.name for one in written_types(row.text) if one.name]
         found = [one for base in written for one in resolve_dotted(index, unit, base, owner.owner.qualified)]

@@ -399,13 +399,22 @@ def _coverage(evidence: Evidence, code: Sequence[Hit]) -> tuple[int, list[Place]
     """How many callers of the likely targets are among the results, and all callers, those in the results first."""
     shown = {hit.path for hit in evidence.hits}
     callers: dict[str, int] = {}
-    for hit in code[:TARGETS]:
+    for hit in _find_named(evidence.query, code[:TARGETS]) or code[:TARGETS]:
         for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
             callers.setdefault(path, line)
     product = frozenset(evidence.files)  # examples that call it come after shipped code
     ordered = sorted(callers.items(), key=lambda place: place[0] not in product)
     present = [place for place in ordered if place[0] in shown]
     return len(present), present + [place for place in ordered if place[0] not in shown]
+
+
+def _find_named(query: str, code: Sequence[Hit]) -> list[Hit]:
+    """The results whose definitions a task names, by their full names if it gives these: `Cart.total` is not
+    `Order.total`."""
+    names = frozenset(read_query(query).names)
+    named = [hit for hit in code if not names.isdisjoint(hit.symbol.split("."))]
+    written = query.replace("::", ".")
+    return [hit for hit in named if re.search(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)", written)] or named
 
 
 def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
