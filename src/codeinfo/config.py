@@ -134,10 +134,16 @@ def _toml_layer(name: str, path: Path) -> Layer:
     return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
 
 
+# For a key like a.a.a.… the parser takes the square of its length: an hour for the largest file that is read.
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+
+
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
     """`path` is the text's origin, for error messages."""
     import tomllib
 
+    if _LONG_KEY.search(text):
+        raise UsageError(f"{path} has a key of more than 100 parts", next_step="Shorten it.")
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
-from codeinfo.config import Config, refuses_colour, user_file
+from codeinfo.config import Config, parse_toml, refuses_colour, user_file
 from codeinfo.errors import UsageError
 from codeinfo.settings import SETTINGS
 
@@ -254,3 +255,18 @@ def test_a_huge_settings_file_is_refused_unread(tmp_path: Path, size: int) -> No
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "key", ["a." * 500_000 + "b", '"a b" . ' * 100_000 + "b", "[" + "'x'." * 200_000 + "b]\n" + "c = 1\n" * 2]
+)
+def test_a_key_that_the_parser_would_take_an_hour_for_is_refused(key: str) -> None:
+    started = time.process_time()
+    with pytest.raises(UsageError, match="more than 100 parts"):
+        parse_toml(f"{key} = 1", Path("a.toml"))
+    assert time.process_time() - started < 5
+
+
+def test_many_dots_are_no_long_key() -> None:
+    text = "a.b.c = [" + "1.0, " * 1000 + "]\nd = '" + "one. two three. " * 1000 + "'\n" + "x" * 500_000 + " = 1"
+    assert len(parse_toml(text, Path("a.toml"))) == 3
