@@ -109,6 +109,8 @@ def test_the_token_is_kept_where_nobody_else_can_read_it(tmp_path: Path) -> None
     assert len(made) >= 40
     assert own_token(tmp_path / "data") == made
     assert stat.S_IMODE(os.stat(tmp_path / "data" / "web-token").st_mode) == 0o600
+    (tmp_path / "data" / "web-token").write_bytes(bytes(43))  # as a crash may leave it
+    assert own_token(tmp_path / "data").isprintable()
 
 
 def test_other_addresses_need_a_token_for_everything(project: Path) -> None:

@@ -125,7 +125,7 @@ def own_token(data_dir: Path) -> str:
     try:
         wait_for_lock(handle, path)  # two servers starting at once agree on one token
         token = os.read(handle, 1000).decode("ascii", "replace").strip()
-        if len(token) < LEAST_OWN_TOKEN:  # new, or cut short by a full disk
+        if len(token) < LEAST_OWN_TOKEN or not token.isprintable():  # new, or cut or emptied by a full disk or a crash
             token = secrets.token_urlsafe(32)
             os.ftruncate(handle, 0)
             os.pwrite(handle, token.encode(), 0)
