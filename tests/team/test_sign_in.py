@@ -109,8 +109,18 @@ def test_who_signs_in_is_a_user_with_the_groups_of_the_service(
         groups = db.execute("SELECT g.name FROM members m JOIN groups g ON g.id = m.group_id ORDER BY 1").fetchall()
         assert [name for (name,) in groups] == ["kept", "leads"]
         assert db.execute("SELECT admin FROM users").fetchall() == [(True,)]
+    assert sign_in(web).status_code == 200  # nothing has changed
+    with database.transaction() as db:
+        kinds = ("signed in", "groups changed", "made administrator")
+        audited = db.execute("SELECT action, detail FROM audit WHERE action = ANY(%s) ORDER BY id", (list(kinds),))
+        changes = [(action, detail.get("groups")) for action, detail in audited if action != "signed in"]
         signed = db.execute("SELECT count(*) FROM audit WHERE action = 'signed in'").fetchall()
-    assert signed == [(2,)]
+    assert changes == [
+        ("groups changed", ["core"]),
+        ("made administrator", None),
+        ("groups changed", ["kept", "leads"]),
+    ]
+    assert signed == [(3,)]
 
 
 def test_a_name_that_is_taken_gives_nobody_its_rights(

@@ -171,11 +171,15 @@ def remove_members(database: TeamDatabase, group: str, users: Sequence[str]) -> 
 def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
     """Set the groups that the sign-in service names now; memberships given by an administrator stay."""
     wanted = [name for name in names if _NAME.match(name)]
+    all_groups = "SELECT name FROM members JOIN groups ON groups.id = group_id WHERE user_id = %s ORDER BY 1"
+    before = db.execute(all_groups, (user,)).fetchall()
     db.execute("DELETE FROM members WHERE user_id = %s AND claimed", (user,))
     db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (wanted,))
     insert = """INSERT INTO members(group_id, user_id, claimed) SELECT id, %s, true FROM groups WHERE name = ANY(%s)
                 ON CONFLICT DO NOTHING"""
     db.execute(insert, (user, wanted))
+    if (now := db.execute(all_groups, (user,)).fetchall()) != before:
+        audit(db, "groups changed", user=user, detail={"groups": [name for (name,) in now]})
 
 
 def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> None:

@@ -170,7 +170,9 @@ class SignInService:
             access.add_subject(db, subject, _wanted_name(claims), str(claims.get("email", ""))[:200])
             if self._settings.admin_group:
                 is_admin = self._settings.admin_group in names
-                db.execute("UPDATE users SET admin = %s WHERE subject = %s", (is_admin, subject))
+                update = "UPDATE users SET admin = %s WHERE subject = %s AND admin <> %s RETURNING id"
+                for (changed,) in db.execute(update, (is_admin, subject, is_admin)).fetchall():
+                    access.audit(db, "made administrator" if is_admin else "no longer administrator", user=changed)
             caller = access.subject_caller(db, subject, access.SCOPES)
             if caller is None:
                 raise _refusal("this user is disabled")
