@@ -39,6 +39,7 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("src/components/Button.tsx", ("component", "presentation")),
         ("shop/OrderRepository.java", ("repository", "data")),
         ("app/models/order.rb", ("model", "domain")),
+        ("shop/forms/model_forms.py", ("form", "presentation")),
         ("api/routes/orders.py", ("route", "api")),
         ("src/services/order_controller.py", ("controller", "api")),  # its own name says more than the folder
         ("src/order.py", ("", "")),

@@ -346,6 +346,17 @@ def test_a_file_that_only_declares_a_module_passes_no_change_on(tmp_path: Path) 
     assert found["macros"] == {"src/paging.rs"}
 
 
+@pytest.mark.parametrize(("count", "listed"), [(2, 3), (13, 1)])
+def test_tests_of_subtypes_are_to_be_run_if_they_are_few(tmp_path: Path, count: int, listed: int) -> None:
+    sources = {"app/base.py": "class Base: pass\n", "tests/test_base.py": "from app.base import Base\n"}
+    for number in range(count):
+        sources[f"app/part{number}.py"] = f"from app.base import Base\n\nclass Part{number}(Base): pass\n"
+        sources[f"tests/test_part{number}.py"] = f"from app.part{number} import Part{number}\n"
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert len(engine.code.impact(ImpactRequest("app/base.py", root=str(root))).tests) == listed
+
+
 def test_tests_that_reach_a_file_by_a_helper_are_those_called_after_it(tmp_path: Path) -> None:
     sources = {
         "lib/tea/base.rb": "module Tea\nend\n",

@@ -174,6 +174,8 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("db/schema.rb", False),
         ("app/alembic/versions/2021_ab12.py", False),
         ("src/hash_benchmark.cc", False),
+        ("src/redis-benchmark.c", True),  # a program
+        ("src/hash-benchmark.js", False),
         ("src/benchmark.py", True),
         ("piptools/scripts/compile.py", True),  # commands of a package
         ("js/asteroid/scripts/NoiseBlob.ts", True),

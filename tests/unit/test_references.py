@@ -415,6 +415,19 @@ def test_a_call_through_super_or_on_a_sibling_reaches_no_sibling(tmp_path: Path,
     assert {f"{name}::Two.start", f"{name}::three"} < {edge.source for edge in base.callers}
 
 
+def test_a_function_marked_as_a_test_is_no_caller(tmp_path: Path) -> None:
+    source = (
+        "pub fn parse() {}\n\npub fn run() {\n    parse();\n}\n\n"
+        "#[test]\n#[should_panic]\nfn parses() {\n    parse();\n}\n\n#[inline]\nfn again() {\n    parse();\n}\n"
+    )
+    with indexed(tmp_path, {"src/lib.rs": source}) as engine:
+        found = engine.knowledge.explore(ExploreRequest("parse", str(tmp_path)))
+        calls = engine.code.callers(engine.indexes.of(tmp_path), {("src/lib.rs", "parse")})
+    assert [one.partition(" ")[0] for one in found.callers] == ["src/lib.rs:4", "src/lib.rs:15"]
+    assert [one.partition(" ")[0] for one in found.tests] == ["src/lib.rs:10"]
+    assert calls == {("src/lib.rs", "parse"): [("src/lib.rs", 4), ("src/lib.rs", 15)]}
+
+
 def test_calls_of_a_trait_reach_the_types_that_implement_it(tmp_path: Path) -> None:
     source = (
         "pub trait Printer {\n    fn print(&self);\n}\n\npub struct Plain;\n\nimpl Plain {\n    fn new() -> Self {\n"

@@ -31,7 +31,6 @@ from codeinfo.graph.survey import area_files, code_map, public_files
 from codeinfo.knowledge.card import file_context
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
-from codeinfo.languages.model import is_inline_test
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, decode_stored, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
@@ -132,15 +131,14 @@ class CodeOperations:
         if store is None:
             return {}
         with self.open(project, store) as index:
-            files, tests = index.graph.files, index.graph.tests
+            tests = index.graph.tests
             found = {}
             for path, symbol in targets:
                 lookup = refs.look_up(index, f"{path}::{symbol}")
                 found[path, symbol] = [
                     (edge.path, edge.line)
                     for edge in (*refs.callers(index, lookup), *refs.dispatched_callers(index, lookup))
-                    if edge.path not in tests
-                    and not is_inline_test(files[edge.path].language, edge.source.rpartition("::")[2])
+                    if edge.path not in tests and not index.is_inline_test(edge.path, edge.source.rpartition("::")[2])
                 ]
             return found
 

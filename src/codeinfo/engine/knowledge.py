@@ -43,7 +43,6 @@ from codeinfo.languages.model import (
     TEST_ATTRIBUTE,
     get_language,
     in_test_module,
-    is_inline_test,
     may_have_inline_tests,
 )
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
@@ -446,7 +445,7 @@ def _uses(index: CodeIndex, lookup: Lookup) -> list[Usage]:
 
 
 def _is_in_tests(index: CodeIndex, use: Usage) -> bool:
-    return use.file in index.graph.tests or is_inline_test(index.graph.files[use.file].language, use.within)
+    return use.file in index.graph.tests or index.is_inline_test(use.file, use.within)
 
 
 def _describe_use(use: Usage) -> str:

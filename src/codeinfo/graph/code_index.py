@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from codeinfo.languages.model import (
     Resolver,
     Tree,
     get_language,
+    in_test_module,
     is_config,
     language_family,
     last_name,
@@ -496,6 +498,19 @@ class CodeIndex:
         may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
         is_marked = may_be_marked and TEST_ATTRIBUTE.search(self.lines(facts.file_id).joined())
         return tuple(dict.fromkeys((*([path] if is_marked else []), *self.graph.tests_of(path, importing))))
+
+    def is_inline_test(self, path: str, qualified: str) -> bool:
+        """Whether a definition is a test beside the code: in a module of tests, or marked as one."""
+        facts = self.graph.files[path]
+        if not may_have_inline_tests(facts.language) or not qualified:
+            return False
+        definition = None if in_test_module(qualified) else self.definition(SymbolId(path, qualified))
+        if definition is None:
+            return in_test_module(qualified)
+        lines = self.lines(facts.file_id)
+        above = (lines.get(line, "") for line in range(definition.start_line - 1, 0, -1))
+        attributes = takewhile(lambda line: line.lstrip().startswith("#["), above)
+        return any(map(TEST_ATTRIBUTE.match, attributes))
 
     def lines(self, file_id: int) -> FileLines:
         return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))

@@ -141,18 +141,18 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
     )
 
 
-_MOST_INDIRECT = 12  # tests of users
+_MOST_INDIRECT = 12  # tests of users or subtypes: for more, the whole suite is to be run
 
 
 def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]) -> tuple[str, ...]:
-    """The tests of a file, and of the types that implement its interfaces; if there are none, those of the files that
-    use it, if these are few."""
+    """The tests of a file, and of the types that implement its interfaces, if these are few; if there are none, those
+    of the files that use it, if these are few."""
     graph = index.graph
     near = [one for one in affected if one.hops == 1]
     own = index.tests_of(path, (one.path for one in near))
     users = [one.path for one in near if not one.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
-    found = tuple(dict.fromkeys((*own, *implementing)))
+    found = tuple(dict.fromkeys((*own, *(implementing if len(implementing) <= _MOST_INDIRECT else ()))))
     behind = tuple(dict.fromkeys(test for user in users for test in graph.tests_named_after(user)))
     return found or (behind if len(behind) <= _MOST_INDIRECT else ())
 

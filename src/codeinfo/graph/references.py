@@ -20,7 +20,7 @@ from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import find_bases, find_member, find_overridden, lineage, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, enclosing, get_language, is_inline_test, language_family
+from codeinfo.languages.model import FileFacts, enclosing, get_language, language_family
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -824,7 +824,7 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
             continue
         for use, resolution in resolved_uses(index, file, definition.name):
             resolved = symbol in resolution.symbols
-            if is_inline_test(file.language, use.within):
+            if index.is_inline_test(file.path, use.within):
                 continue
             if use.role == "call" and (resolved or (resolution.possible and is_only)):
                 calls.setdefault((not resolved, file.path, use.within), []).append(use.line)

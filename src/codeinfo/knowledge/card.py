@@ -49,6 +49,7 @@ _ROLES = (
     ("view views page pages screen screens", "view", "presentation"),
     ("viewmodel viewmodels uistate presenter presenters", "view model", "presentation"),
     ("component components widget widgets", "component", "presentation"),
+    ("form forms", "form", "presentation"),
     ("directive directives pipe pipes template templates layout layouts", "template", "presentation"),
     ("hook hooks composable composables", "hook", "presentation"),
     ("handler handlers listener listeners subscriber subscribers", "handler", "application"),

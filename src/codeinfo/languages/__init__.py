@@ -290,7 +290,8 @@ _AROUND_TOP_FOLDER = (
     r"|deps|externals?(?:[-_]\w+)?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
-    r".*[_.-]bench(?:mark)?s?\.\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
+    # A source of C with a hyphen is called after a program: `redis-benchmark.c` is shipped.
+    r".*[_.]bench(?:mark)?s?\.\w+|.*-bench(?:mark)?s?\.(?!(?:c|cc|cpp)$)\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
     r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts"
     r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
