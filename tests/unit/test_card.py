@@ -181,6 +181,7 @@ FILES = [
     *(f"libs/player/store/{name}.ts" for name in ("player.reducer", "player.effect")),
     *(f"apps/web/{name}.ts" for name in ("main", "shell.component", "routes", "environment")),
     *(f"libs/shared/{name}.ts" for name in ("a", "b", "c", "d", "e", "f", "g")),
+    *(f"src/{name}.cs" for name in ("TaskManager", "ITaskManager", "CartManager")),
 ]
 
 
@@ -192,6 +193,11 @@ FILES = [
         ([FILES[0], "libs/player/store/player.reducer.ts"], "libs/player/store/player.reducer.ts"),
         (["libs/shared/a.ts", "libs/shared/c.ts"], "libs/shared/c.ts"),  # no kind: the next result of the area
         (["libs/shared/a.ts", "apps/web/routes.ts"], ""),
+        (["src/TaskManager.cs", "src/ITaskManager.cs"], "src/CartManager.cs"),  # its interface shows nothing
+        (
+            [FILES[0], "libs/player/store/huge.reducer.ts"],
+            "libs/album/store/genres.reducer.ts",
+        ),  # not offered: too long
         (["libs/album/store/albums.effect.ts", "libs/album/store/index.ts"], ""),  # a list of exports shows nothing
         ([], ""),
     ],

@@ -171,6 +171,9 @@ MOST_HELP = 4
 Place = tuple[str, int]  # path and line
 
 
+LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
+
+
 class Evidence(Struct, frozen=True):
     """What is known around a search for a change."""
 
@@ -182,7 +185,7 @@ class Evidence(Struct, frozen=True):
     used: Collection[Key]  # patterns used in the area
     memories: Sequence[RelatedMemory]
     callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → its calls; no tests
-    files: Collection[str] = ()  # code of the project, to choose an example from
+    files: Collection[str] = ()  # code of the project that is short enough to be an example
     near: Collection[Key] = ()  # patterns used in the files of the first results
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
     changed_since_index: int = 0  # files whose current state the index does not know
@@ -456,8 +459,8 @@ def best_example(
     area; otherwise the result of the area nearest to the task, among those that are `near`."""
     if not code:
         return ""
-    target = code[0].path
-    others = {hit.path: hit for hit in reversed(code) if hit.path != target and _shows_how(hit.path, target)}
+    target, offered = code[0].path, frozenset(files)
+    others = {hit.path: hit for hit in reversed(code) if hit.path in offered and _shows_how(hit.path, target)}
     ranks = {path: rank for rank, path in enumerate(reversed(others))}
     own = set(files_of_area(target, files))
     alike = [path for path in {*own, *others} if _same_kind(path, target) and _shows_how(path, target)]
@@ -485,9 +488,11 @@ def files_of_area(path: str, files: Collection[str]) -> list[str]:
 
 
 def _shows_how(path: str, target: str) -> bool:
-    """Whether a file has the same language and is more than a list of others."""
+    """Whether a file has the same language and is more than a list of others, or the interface of the target."""
     same_language = path.rpartition(".")[2] == target.rpartition(".")[2]
-    return path != target and same_language and path.rpartition("/")[2].partition(".")[0] not in _GATHERING
+    name, own = (one.rpartition("/")[2].partition(".")[0] for one in (path, target))
+    is_paired = name == f"I{own}" or own == f"I{name}"  # C# names an interface so
+    return path != target and same_language and name not in _GATHERING and not is_paired
 
 
 def _same_kind(path: str, target: str) -> bool:
