@@ -47,14 +47,12 @@ CASES: dict[str, Any] = {
             "db/pool.go": "package db\ntype Pool struct{}\nfunc (p *Pool) Close() {}\n",
             "db/driver.go": "package db\ntype Driver interface{}\nfunc (d *other) driver() {}\n",
             "A.cs": "using Shop.Cart;\nnamespace Shop;\nclass A {\n  Shop.Cart.Shelf shelf;\n"
-            "  void F(Box box) { box.Item = box.Names.FirstOrDefault().ToPrettyName(); }\n}\n",
+            "  void F(Box box) { box.Item = box.Names.Take().ToPrettyName(); }\n}\n",
             "Box.cs": "namespace Shop;\nclass Box { public object Item; }\n",
             "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
             "Shelf.cs": "namespace Shop.Cart;\npublic class Shelf {}\n",
             "Text.cs": "namespace Shop.Cart;\npublic static class Text\n{\n"
             "  public static string ToPrettyName(this string s) => s;\n}\n",
-            "First.cs": "namespace Shop.Cart;\npublic static class First\n{\n"
-            "  public static T FirstOrDefault<T>(this IReadOnlyList<T> list) => list[0];\n}\n",
             "a/Use.java": "package a;\nclass Use { Outer.Inner one; a.Whole two; }\n",
             "a/Outer.java": "package a;\nclass Outer { static class Inner {} }\n",
             "a/Inner.java": "package a;\nclass Inner {}\n",

@@ -308,7 +308,6 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     ]
     # `Add` is a member of many types, `AddBasketServices` of one.
     called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
-    called = [name for name in called if name not in rules.common_members]
     extending = [d.name for d in top if d.kind in _EXTENDING]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(

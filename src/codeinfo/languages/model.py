@@ -213,9 +213,6 @@ class NameRules(Struct, frozen=True, kw_only=True):
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`
     called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
-    common_members: frozenset[str] = (
-        frozenset()
-    )  # what types from outside have, too: a call by such a name tells nothing
     type_scans: frozenset[str] = frozenset()  # functions from outside that list types: code takes those of a kind
     called_as: str = ""  # the method that a call of a value runs
     called_by_platform: bool = False  # module functions, many of which no code calls

@@ -163,15 +163,6 @@ _JVM = (
 _EXTENSION = re.compile(r"\(\s*this\s")
 
 
-# What collections of .NET offer: extensions by these names spare an enumerator or a copy.
-_COLLECTION_MEMBERS = frozenset(
-    "AddRange AsEnumerable AsQueryable DefaultIfEmpty DistinctBy ElementAt ElementAtOrDefault FindIndex FirstOrDefault "
-    "ForEach GetValueOrDefault GroupBy IndexOf LastIndexOf LastOrDefault MaxBy MinBy OfType OrderBy OrderByDescending "
-    "RemoveAll SelectMany SequenceEqual SingleOrDefault SkipWhile TakeWhile ThenBy ToArray ToDictionary ToHashSet "
-    "ToList ToLookup TryAdd TryGetValue".split()
-)
-
-
 def is_csharp_extension(definition: Definition) -> bool:
     """Whether a method is called on its first parameter: by its name alone, without that of its class."""
     return definition.kind == "method" and _EXTENSION.search(definition.signature) is not None
@@ -275,7 +266,6 @@ CSHARP = model.Language(
         inherited=frozenset({"base"}),
         attribute_classes=True,
         called_by_name=is_csharp_extension,
-        common_members=_COLLECTION_MEMBERS,
         type_scans=frozenset(
             "AddClasses DefinedTypes ExportedTypes FromAssemblyOf GetExportedTypes GetTypes RegisterAssemblyTypes "
             "RegisterServicesFromAssembly".split()
