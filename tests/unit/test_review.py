@@ -527,6 +527,27 @@ def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
     assert changes("a.py", "def send()", "async def send()") == ["api"]
 
 
+def test_what_a_test_gets_from_a_helper_does_not_lack_a_test(project: Path) -> None:
+    cart = "package shop\n\nfunc (s *Service) AddToCart() int { return 1 }\n"
+    stock = "package shop\n\nfunc (s *Service) refill() int { return 1 }\n"
+    sources = {
+        "go.mod": "module example.com/shop\n",
+        "shop/service.go": "package shop\n\ntype Service struct{}\n",
+        "shop/cart.go": cart,
+        "shop/stock.go": stock,
+        "e2e/helper.go": 'package e2e\n\nimport "example.com/shop/shop"\n\n'
+        "type Helper struct{ Service *shop.Service }\n",
+        "e2e/buying_test.go": 'package e2e\n\nimport "testing"\n\n'
+        "func TestBuying(t *testing.T) {\n\thelper := Helper{}\n\thelper.Service.AddToCart()\n}\n",
+    }
+    commit(project, "shop", sources)
+    (project / "shop/cart.go").write_text(cart.replace("1", "2"))
+    (project / "shop/stock.go").write_text(stock.replace("1", "2"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest(path=str(project)))
+    assert packet.missing_tests == ("shop/stock.go",)
+
+
 def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:
     tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
     bare = "pub fn g() -> u8 {{ {} }}\n"

@@ -229,17 +229,24 @@ class Change:
         return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
     def files_without_tests(self) -> list[str]:
-        """Changed code that no test imports or is named after, and that has no tests in its own file. Templates and
-        other files without definitions are covered by the tests of their users, and declarations need none."""
-        paths = [
-            one.path
+        """Changed code that no test imports, uses or is named after, and that has no tests in its own file. Templates
+        and other files without definitions are covered by the tests of their users, and declarations need none."""
+        changed = {
+            one.path: symbols
             for one in self._revisions
             if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after)
             if (language := language_of(one.path)) is not None and language.syntax is not None
-            if any(map(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
+            if (
+                symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
+            )
+        }
+        tests = self._code.tests_of(self._project.index, list(changed))
+        # A test may get from a helper what it calls, and import nothing of the package.
+        return [
+            path
+            for path, symbols in changed.items()
+            if path in tests and not tests[path] and not any(self._is_tested(path, one.name) for one in symbols)
         ]
-        tests = self._code.tests_of(self._project.index, paths)
-        return [path for path in paths if path in tests and not tests[path]]
 
     def unusual_patterns(self, now: float) -> list[str]:
         patterns = self._project.patterns
