@@ -131,6 +131,13 @@ def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tm
         page.get_by_role("button", name=f"Revoke {caller.token_id}").click()
         expect(page.get_by_role("button", name=f"Revoke {caller.token_id}")).to_have_count(0)
         assert caller_of(database, made) is None
+        for path in ("/", "/ui/map"):
+            page.goto(f"{address}{path}")
+            expect(page.locator("main")).to_contain_text("codeinfo team grant add PROJECT ann")
+            assert project.name not in page.content()  # the folder of the server is not theirs
+        page.set_viewport_size({"width": 360, "height": 740})
+        rows = [page.locator(one).bounding_box() for one in ("#theme", ".brand")]
+        assert len({round(box["y"] + box["height"] / 2) // 20 for box in rows if box}) == 1, "the bar has a second row"
         context.close()
     with database.transaction() as db:
         ends = db.execute("SELECT count(DISTINCT expires_at) FROM tokens t WHERE t.user_id <> %s", (others.user_id,))

@@ -128,6 +128,13 @@ def test_the_product_comes_before_its_examples(engine: Engine, project: Path) ->
     assert [one.path for one in listed] == ["headers.py", "examples/headers.py", "tests/test_headers.py"]
 
 
+def test_of_several_definitions_the_one_in_the_central_file_is_shown(engine: Engine, project: Path) -> None:
+    (project / "client_stub.py").write_text("def parse_header(line):\n    raise NotImplementedError\n")
+    found = explore(engine, project, "parse_header")
+    assert found.place == "headers.py:4-6"
+    assert [one.path for one in found.definitions] == ["headers.py", "client_stub.py"]
+
+
 def test_a_document_lists_its_headings(engine: Engine, project: Path) -> None:
     (project / "guide.md").write_text("# Guide\n\nText.\n\n## Set-up 2.0\n\nMore.\n")
     assert [one.signature or one.name for one in explore(engine, project, "guide.md").definitions] == [

@@ -405,7 +405,7 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
 
 def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
     lookup = look_up_defined(index, wanted)
-    listed = sorted(lookup.listed(), key=lambda one: one.path in index.graph.tests)
+    listed = sorted(lookup.listed(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
     uses = _uses(index, lookup)

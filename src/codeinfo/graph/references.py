@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -89,12 +90,14 @@ class Lookup(Struct, frozen=True):
         overloads = tuple(one for one in self.overloads if one[0] in found)
         return Lookup(self.name, found, self.others or len(found) < len(self.found), overloads)
 
-    def listed(self) -> list[code.SymbolInfo]:
-        """Those of the product before those of tests and examples, exported ones first, prototypes last."""
+    def listed(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
+        """Those of the product before those of tests and examples, exported ones first, prototypes last; of several,
+        those in `central` files first."""
 
-        def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, str, int]:
+        def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, float, str, int]:
             is_shipped = is_shipped_folder(info.path.rpartition("/")[0]) and not is_test_name(info.path)
-            return info.kind == "prototype", not is_shipped, not info.exported, info.path, info.start_line
+            importance = -central.get(info.path, 0.0)
+            return info.kind == "prototype", not is_shipped, not info.exported, importance, info.path, info.start_line
 
         return sorted((symbol_info(symbol.path, definition) for symbol, definition in self.bodies), key=order)
 

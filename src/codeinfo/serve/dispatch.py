@@ -423,8 +423,10 @@ class Projects:
 
     def root_to_show(self, name: str) -> str:
         """The project a page shows first if none is chosen: `here` if it is indexed, otherwise another one that is,
-        so that opening a page does not index a folder nobody named."""
+        so that opening a page does not index a folder nobody named; "" for a user who may see none yet."""
         roots = [project.root for project in self.known()]
+        if not roots and request_user() is not None:
+            return ""
         return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
 
     def project_around(self, path: str) -> str:

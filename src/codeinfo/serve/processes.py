@@ -189,6 +189,8 @@ def run_trial(flags: Mapping[str, str], urls: Sequence[str], port: int, settings
         token = prepare(Config.load({**flags, "store.url": store_url}), urls)
         address = f"http://127.0.0.1:{port}"
         print(f"Pages: {address}/auth/sign-in\nMCP:   {address}/mcp/\nToken of {USER}, for {_DAYS} days: {token}")
+        if not urls:
+            print("No repository was given: `codeinfo trial URL` indexes one")
         print(f"In another terminal: export CODEINFO_STORE_URL='{store_url}'", flush=True)
         options = _set_options(settings)
         start = partial(start_child, environment=os.environ | {"CODEINFO_STORE_URL": store_url})

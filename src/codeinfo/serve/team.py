@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.serve import auth
 from codeinfo.team import access as team
@@ -118,10 +119,11 @@ def team_project(database: TeamDatabase, name: str) -> str:
     known = team.visible_projects(database)
     name = name.removeprefix("//")
     if not name and len(known) != 1:
-        raise UsageError(
-            "no project was given" if known else "no project is visible to you",
-            next_step="Give one; `projects` lists what you may see",
-        )
+        if known:
+            raise UsageError("no project was given", next_step="Give one; `projects` lists what you may see")
+        add, grant = to_run("team project add", "URL"), to_run("team grant add", "PROJECT", "NAME")
+        advice = NextStep("An administrator adds one with ", add, " and grants it to you with ", grant)
+        raise UsageError("no project is visible to you", next_step=advice)
     found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
     if not found:
         raise team.no_project(name)

@@ -491,7 +491,7 @@ class Visit(Struct):
             "here": self.request.url.path,
             "address": self.address,
             "fragment": self.is_fragment,
-            "served": self.state.projects.here,
+            "served": self.state.projects.here if caller is None else None,  # a team's users have no folder there
             "beside": beside if beside.startswith(PANELS) else "",
             "user": caller.name if caller is not None else "",
             "pages": [page for page in PAGES if page[0] in offered],
