@@ -17,6 +17,7 @@ from codeinfo.model import Distance, Hit, NextStep, to_run
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, CycleReport, MapArea
 from codeinfo.operations.knowledge import PatternHistory
+from codeinfo.operations.team import TeamFailure, TeamJobs
 from codeinfo.shells.http_api import error_body
 from codeinfo.shells.http_views import (
     ENVIRONMENT,
@@ -33,6 +34,7 @@ from codeinfo.shells.http_views import (
     result_lines,
     sentence_html,
     shown_citations,
+    strip_site_markup,
     trend_chart,
 )
 
@@ -104,6 +106,7 @@ def test_messages_are_sentences_and_never_html(text: str, html: str) -> None:
 def test_a_long_name_keeps_its_end() -> None:
     area = MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9)
     assert (area_label(area), area_detail(area)) == ("…ith_a_long_name.py", "a")
+    assert area_detail(MapArea("config.ru", 0, 1, 0.9)) == "the top folder"
 
 
 def test_an_area_has_a_name() -> None:
@@ -119,6 +122,19 @@ def test_an_area_has_a_name() -> None:
         name: (area_label(area), area_detail(area)) for name in areas if (area := MapArea(name, 0, 9, 0.9))
     } == areas
     assert area_name("src/(* … read)") == "src/(… read)"
+
+
+def test_what_is_for_the_generator_of_a_site_is_not_read() -> None:
+    text = "---\ntitle: A release\ntags: [news]\n---\n# Tasks { #tasks }\n\nOne\n\n---\n\nTwo\n\n---\n"
+    assert strip_site_markup(text) == "# Tasks\n\nOne\n\n---\n\nTwo\n\n---\n"
+
+
+def test_administrators_see_why_jobs_fail() -> None:
+    failure = TeamFailure("index_ref", "{}", 2, "2026-01-01T00:00:00Z", "the host does not answer")
+    jobs = TeamJobs(1, 0, 1, (), (), (failure,))
+    empty = dict.fromkeys(("problem", "made", "grants", "users", "groups", "tokens", "events"), ())
+    html = ENVIRONMENT.get_template("admin_content.html").render(jobs=jobs, overview={"bytes": 0, "trees": ()}, **empty)
+    assert "Will be retried:</strong> index_ref <code>{}</code>, 2 attempts<br>The host does not answer" in html
 
 
 def test_a_stopped_answer_marks_what_it_could_not_check() -> None:
@@ -165,7 +181,7 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
 
 def test_before_anything_is_indexed_every_page_says_what_to_do(project: Path) -> None:
     with client(project) as web:
-        assert f"A first search indexes <code>{project}</code>" in web.get("/").text
+        assert f"indexes <code>{project}</code>, the folder" in web.get("/").text
         assert '<option value="' + str(project) in web.get("/").text
         assert "No language model was found" in web.get("/ui/models").text
         assert "no conversations yet" in web.get("/ui/chat").text

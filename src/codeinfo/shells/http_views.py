@@ -113,12 +113,13 @@ def sentence_html(text: str) -> Markup:
     return Markup(_TICKED.sub(r"<code>\1</code>", escape(shown)))
 
 
-_ANCHOR = re.compile(r"\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
+_FOR_GENERATORS = re.compile(r"\A---\n(?s:.*?)\n---\n|\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
 
 
-def without_anchors(text: str) -> str:
-    """Headings as people read them: `Tasks { #tasks }` names its anchor for the generator of a site."""
-    return _ANCHOR.sub("", text)
+def strip_site_markup(text: str) -> str:
+    """A document as people read it, without what is for the generator of a site: the front matter, and the anchors of
+    headings, as in `Tasks { #tasks }`."""
+    return _FOR_GENERATORS.sub("", text)
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------------
@@ -328,7 +329,7 @@ def area_name(name: str) -> str:
 def area_detail(area: MapArea) -> str:
     """The second line of its box: the number of files, or the folder of a single one."""
     if area.files == 1:
-        return _shorten(area.name.rpartition("/")[0])
+        return _shorten(area.name.rpartition("/")[0]) or "the top folder"
     count, part = quantity(area.files, "file"), _PART.fullmatch(area_name(area.name))
     return f"{count}: {part[2]}" if part and len(part[2]) <= _LABEL_CHARS - 2 else count
 
@@ -569,7 +570,7 @@ ENVIRONMENT = jinja2.Environment(
 )
 ENVIRONMENT.filters |= {
     "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-    "quantity": quantity, "number": "{:,}".format, "heading": without_anchors, "area_name": area_name,
+    "quantity": quantity, "number": "{:,}".format, "heading": strip_site_markup, "area_name": area_name,
     "area_label": area_label, "area_detail": area_detail,
 }  # fmt: skip
 ENVIRONMENT.globals |= {
