@@ -340,11 +340,13 @@ def test_what_is_registered_renamed_or_added_to_others_is_not_unused(tmp_path: P
 def test_calls_of_an_interface_of_go_reach_the_types_that_have_its_methods(tmp_path: Path) -> None:
     sources = {
         "go.mod": "module example.com/shop\n",
-        "db/db.go": "package db\n\ntype Disk struct{}\n\nfunc (d *Disk) Save(n int) error { return nil }\n",
+        "db/db.go": "package db\n\ntype Disk struct{}\n\nfunc (d *Disk) Save(n int) (err error) { return nil }\n",
         "db/more.go": "package db\n\nfunc (d *Disk) Load() int { return 1 }\n",
         "api/api.go": "package api\n\ntype Store interface {\n\tSave(n int) error\n\tLoad() int\n}\n\n"
         "type Cloud interface {\n\tSave(n int) error\n\tSync()\n}\n\n"
-        "func Put(s Store) { s.Save(1) }\n\nfunc Send(c Cloud) { c.Save(1) }\n",
+        "type Pair interface {\n\tSave(n, m int) error\n}\n\ntype Silent interface {\n\tSave(int)\n}\n\n"
+        "func Put(s Store) { s.Save(1) }\n\nfunc Send(c Cloud) { c.Save(1) }\n\n"
+        "func Both(p Pair) { p.Save(1, 2) }\n\nfunc Hush(s Silent) { s.Save(1) }\n",
     }
     with indexed(tmp_path, sources) as engine:
         graph = engine.code.calls(CallsRequest("Disk.Save", str(tmp_path)))

@@ -14,6 +14,7 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index import pool
 from codeinfo.knowledge.change import (
+    WIDELY_USED,
     Revision,
     Version,
     api_changes,
@@ -502,15 +503,23 @@ def test_callers_of_an_interface_are_callers_of_what_implements_it(project: Path
     sources = {
         "shop/base.py": "class Store:\n    def save(self, order): ...\n",
         "shop/disk.py": "from shop.base import Store\n\nclass Disk(Store):\n    def save(self, order): return 1\n",
-        "shop/till.py": "from shop.base import Store\n\ndef pay(store: Store):\n    store.save(1)\n",
+        **{
+            f"shop/till{n}.py": "from shop.base import Store\n\ndef pay(store: Store):\n    store.save(1)\n"
+            for n in range(WIDELY_USED)
+        },
     }
     commit(project, "store", sources)
     (project / "shop/disk.py").write_text(sources["shop/disk.py"].replace("return 1", "return 2"))
     with engine_of(project) as engine:
         packet = engine.knowledge.review(ReviewRequest(path=str(project)))
-        assert [(one.name, one.callers) for one in packet.symbols] == [("Disk.save", ("shop/till.py:4",))]
+        tills = [f"shop/till{n}.py" for n in range(WIDELY_USED)]
+        assert [(one.name, one.callers) for one in packet.symbols] == [
+            ("Disk.save", tuple(f"{till}:4" for till in tills))
+        ]
+        (message,) = (finding.message for finding in packet.findings if finding.kind == "callers")
+        assert message.startswith("Disk.save was changed and is used, or may be called through what it overrides, out")
         target = ("shop/disk.py", "Disk.save")
-        assert engine.code.callers(engine.indexes.of(project), {target}) == {target: [("shop/till.py", 4)]}
+        assert engine.code.callers(engine.indexes.of(project), {target}) == {target: [(till, 4) for till in tills]}
 
 
 def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:

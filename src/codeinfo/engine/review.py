@@ -354,7 +354,11 @@ class Change:
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
                 if symbol.name in known and len(files) >= diff.WIDELY_USED:
-                    message = f"{symbol.name} was changed and is used outside the change in {_join_paths(files)}"
+                    direct = {use.file for use in self._uses_outside(revision.path, symbol.name)}
+                    through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
+                    message = (
+                        f"{symbol.name} was changed and is used{through} outside the change in {_join_paths(files)}"
+                    )
                     found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
         return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
-from codeinfo.graph.uses import EMBEDS, Row, written_types
+from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import enclosing
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
@@ -407,8 +407,8 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 
 def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
-    """In Go a type implements every interface all of whose methods it has; a name that very many files define is not
-    followed."""
+    """In Go a type implements every interface all of whose methods it has, with as many parameters and results; a name
+    that very many files define is not followed."""
     owner, name, own = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
     defining = index.defining(name) if own.rules.names.structural and owner.qualified else ()
     if len(defining) > _MOST_DEFINING:
@@ -420,13 +420,28 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
         if unit is not None
         for interface, one in unit.by_qualified.items()
         if one.kind == "interface" and interface != owner.qualified and f"{interface}.{name}" in unit.by_qualified
-        if all(find_own_member(index, owner, method) for method in _methods(unit, interface))
+        if all(_has_method(index, owner, method) for method in _methods(unit, interface))
     ]
 
 
-def _methods(unit: Unit, owner: str) -> list[str]:
-    inside = f"{owner}."
-    return [name.removeprefix(inside) for name in unit.by_qualified if name.startswith(inside)]
+def _methods(unit: Unit, owner: str) -> list[Definition]:
+    return [one for name, one in unit.by_qualified.items() if name.startswith(f"{owner}.")]
+
+
+def _has_method(index: CodeIndex, owner: SymbolId, wanted: Definition) -> bool:
+    found = map(index.definition, find_own_member(index, owner, wanted.name))
+    return any(own is not None and _count_values(own) == _count_values(wanted) for own in found)
+
+
+def _count_values(method: Definition) -> tuple[int, int]:
+    """How many parameters and results a method of Go has: types of parameters may be written without names, and both
+    with or without a package."""
+    written = "(" + method.signature.partition(f"{method.name}(")[2]
+    end = find_closing(written, 0)
+    results = written[end:].strip()
+    inner = results[1:-1] if results.startswith("(") else results
+    parameters, listed = (split_outside_brackets(text, ",") for text in (written[1 : end - 1], inner))
+    return sum(map(bool, map(str.strip, parameters))), sum(map(bool, map(str.strip, listed)))
 
 
 def lineage(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]:

@@ -329,7 +329,7 @@ def value_links(text: str) -> list[Links]:
     while prefix := _PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):
-        end = _find_closing(text, 0)
+        end = find_closing(text, 0)
         inner = text[1 : end - 1]
         cast = _CASTS.split(inner)
         if end >= len(text):
@@ -357,7 +357,7 @@ def _links(text: str, at: int, links: Links) -> Links | None:
         if sign in "!?" and text[at + 1 : at + 2] not in (".", ":", "-"):
             at += 1
         elif sign in "([{<":
-            end = _find_closing(text, at)
+            end = find_closing(text, at)
             if sign == "<" and text[end : end + 1] not in ("(", ""):
                 return None
             if sign != "<" and links:
@@ -378,7 +378,7 @@ def _links(text: str, at: int, links: Links) -> Links | None:
     return links
 
 
-def _find_closing(text: str, at: int) -> int:
+def find_closing(text: str, at: int) -> int:
     """The position after the bracket that closes the one given; the end of the text if it was cut off."""
     depth = 0
     for place in range(at, len(text)):
@@ -405,9 +405,9 @@ def written_types(text: str) -> list[Written]:
     while prefix := _TYPE_PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):  # several results: the first one counts
-        inner = split_outside_brackets(text[1 : _find_closing(text, 0) - 1], ",")
+        inner = split_outside_brackets(text[1 : find_closing(text, 0) - 1], ",")
         first = inner[0].strip() if inner else ""
-        behind = text[_find_closing(text, 0) :]
+        behind = text[find_closing(text, 0) :]
         if behind.startswith("[]"):
             return [Written(element=first)]
         return (
@@ -422,7 +422,7 @@ def written_types(text: str) -> list[Written]:
     if held := _ELEMENTS.match(text):
         return [Written(element=text[held.end() :])]
     if text.startswith("map["):
-        return [Written(element=text[_find_closing(text, 3) :])]
+        return [Written(element=text[find_closing(text, 3) :])]
     if text.endswith("[]"):
         return [Written(element=text[:-2])]
     name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
@@ -430,7 +430,7 @@ def written_types(text: str) -> list[Written]:
         return []
     rest = text.lstrip("\\")[name.end() :]
     arguments = (
-        tuple(part.strip() for part in split_outside_brackets(rest[1 : _find_closing(rest, 0) - 1], ","))
+        tuple(part.strip() for part in split_outside_brackets(rest[1 : find_closing(rest, 0) - 1], ","))
         if rest[:1] in ("[", "<")
         else ()
     )
