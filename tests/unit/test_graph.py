@@ -310,6 +310,11 @@ def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_pat
         "ipam/models/asn.py": "class ASN: pass\n",
         "ipam/tests/test_views.py": "from ipam.models import Prefix\n",
         "ipam/tests/test_vlans.py": "from ipam.models import VLAN\n",
+        "vpn/models/__init__.py": "from .key import *\n",
+        "vpn/models/key.py": "class Key: pass\n",
+        "vpn/tests/test_forms.py": "from vpn.models import *\n",
+        "vpn/tests/test_models.py": "from vpn.models import *\n",
+        "vpn/tests/test_api.py": "from vpn.models import Key\n",
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
@@ -321,6 +326,7 @@ def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_pat
     assert found["ipam/models/ip.py"] == ("ipam/tests/test_views.py",)
     assert found["ipam/models/vlan.py"] == ("ipam/tests/test_vlans.py",)
     assert found["ipam/models/asn.py"] == ()
+    assert found["vpn/models/key.py"] == ("vpn/tests/test_models.py", "vpn/tests/test_api.py")
 
 
 def test_a_file_that_only_declares_a_module_passes_no_change_on(tmp_path: Path) -> None:

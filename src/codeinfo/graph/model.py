@@ -245,19 +245,27 @@ class Graph(Struct, frozen=True, dict=True):
         helping = [source for source in sources if source in self.tests]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
         tests = tests or [one for one in helping if not self._is_helper(one)]
-        tests.sort(key=lambda test: (not is_test_name(test), _stem(path) not in test.lower()))
+        tests.sort(
+            key=lambda test: (
+                not is_test_name(test),
+                _stem(path) not in test.lower(),
+                _folder_name(path) not in _stem(test),
+            )
+        )
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
 
     def _importing(self, path: str) -> Iterator[str]:
         """The files that import a file, and the tests that import its names from a package file: those that name
-        them, or that take all."""
+        them; of those that take all, `test_models` for a file in `models`, or each if none names them."""
         names = set(self.files[path].exports) if path in self.files else set()
         for edge in self.edges_to(path):
             yield edge.source
             is_package = _stem(edge.source) in _PACKAGE_FILES
             through = [one for one in self.edges_to(edge.source) if is_package and one.source in self.tests]
             naming = [one.source for one in through if not names.isdisjoint(one.names)]
-            yield from naming or (one.source for one in through if "*" in one.names)
+            whole = [one.source for one in through if "*" in one.names]
+            yield from naming
+            yield from (test for test in whole if not naming or _folder_name(path) in _stem(test))
 
     def _tests_beside(self, path: str) -> tuple[str, ...]:
         """Tests in a test folder beside a file that are named after something in it; all if they are few."""
@@ -361,6 +369,10 @@ def same_stem(path: str, other: str) -> bool:
 
 def _stem(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0].lower()
+
+
+def _folder_name(path: str) -> str:
+    return path.rpartition("/")[0].rpartition("/")[2].lower()
 
 
 def part_of(graph: Graph, below: str) -> Graph:
