@@ -686,6 +686,7 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "pot.go": "package tea\n",
                 "cmd/brew/main.go": "package main\n\nfunc main() {}\n",
                 "cmd/brew/main_test.go": "package main\n",
+                "internal/table/main.go": "package main\n\nfunc main() {}\n",
             },
             ["tea.go", "cmd/brew/main.go"],
         ),

@@ -299,6 +299,9 @@ def test_types_that_code_takes_from_a_list_of_types_are_not_unused(tmp_path: Pat
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
         assert [one.symbol.name for one in report.symbols] == ["CleanTask", "Helper", "Host"]
         scanning = sources["Host.cs"].replace("Find(", "typeof(ITask).Assembly.GetTypes(")
+        (tmp_path / "HostTests.cs").write_text(scanning.replace("Host", "HostTests"))  # it only looks at types
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert [one.symbol.name for one in report.symbols] == ["CleanTask", "Helper", "Host"]
         (tmp_path / "Host.cs").write_text(scanning)
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
     assert [one.symbol.name for one in report.symbols] == ["Helper", "Host"]

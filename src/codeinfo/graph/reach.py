@@ -285,7 +285,7 @@ def unused_exports(
     own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
     users = Counter(name for names in own.values() for name in names)  # name → files that use it
     offered, bases, examined = _list_offered(index, below)
-    whole = _find_passed_whole(index, public)
+    whole, scanning = _find_passed_whole(index, public), _languages_that_scan(index, own)
     found: list[code.UnusedSymbol] = []
     by_framework = by_kind = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
@@ -303,7 +303,7 @@ def unused_exports(
             continue
         if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
             by_framework += 1
-        elif definition.kind in _EXTENDING and definition.bases and _are_types_scanned(index, file, users):
+        elif definition.kind in _EXTENDING and definition.bases and file.language in scanning:
             by_kind += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
@@ -544,9 +544,15 @@ def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -
     return any(_extends_outside(base, bases, seen | inherited | {name}) for base in inherited)
 
 
-def _are_types_scanned(index: CodeIndex, file: FileFacts, users: Counter[str]) -> bool:
-    """Whether code of the file's language lists the types of a program, to take those that implement something."""
-    return any(users[name] and not index.defining(name) for name in file.rules.names.type_scans)
+def _languages_that_scan(index: CodeIndex, own: Mapping[int, frozenset[str]]) -> set[str]:
+    """The languages whose product code lists the types of a program, to take those that implement something."""
+    scanning = ((index.by_id[file_id], names) for file_id, names in own.items())
+    return {
+        file.language
+        for file, names in scanning
+        if is_product(file.path, FileKind(file.kind))
+        and any(not index.defining(name) for name in names & file.rules.names.type_scans)
+    }
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:

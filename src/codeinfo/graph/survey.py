@@ -270,7 +270,7 @@ def _starting_files(
             is_source(facts)
             and does_something
             and (is_program or has_start_name or is_script or is_route)
-            and (not has_named or stem in ("__main__", "main"))
+            and (not has_named or (stem in ("__main__", "main") and not rules.qualified))  # Go's manifest has them all
             # A program by name and content is one even if others import something from it.
             and (
                 (is_program and has_start_name)
@@ -415,7 +415,7 @@ def _cargo(folder: _Folder, text: str) -> Iterator[str]:
 
 def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     """For the module's own package, the file with its name, otherwise the one with the most imports; then the
-    programs, those that import most first."""
+    programs, those that import most first. One below `internal`, beside others, is a tool of the project."""
     graph = folder.index.graph
     sources = {path: facts for path, facts in folder.files() if path.endswith(".go") and is_source(facts)}
     imports = {path: len(graph.edges_from(facts.path)) for path, facts in sources.items()}
@@ -426,7 +426,8 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     if top:
         yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
     programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
-    yield from sorted(programs, key=lambda path: (-imports[path], path))
+    installed = [path for path in programs if "internal" not in path.split("/")]
+    yield from sorted(installed or programs, key=lambda path: (-imports[path], path))
 
 
 def _composer(folder: _Folder, text: str) -> Iterable[str]:
