@@ -45,6 +45,18 @@ def only(build: Path, pattern: str) -> Path:
 # --- damage --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("written", [b"", b"/elsewhere", None])
+def test_a_damaged_name_of_a_project_is_not_listed_and_is_written_again(indexed: Path, written: bytes | None) -> None:
+    root = index_folder(indexed).tree_path / "root"
+    name = root.read_bytes()
+    root.unlink()
+    if written is not None:
+        root.write_bytes(written)
+    assert json.loads(cli("projects", "--json").out)["projects"] == []
+    assert cli("search", STEADY, indexed).code == 0
+    assert root.read_bytes() == name
+
+
 def truncated_by(path: Path, keep: Callable[[int], int]) -> None:
     os.truncate(path, keep(path.stat().st_size))
 

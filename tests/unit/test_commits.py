@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -67,17 +68,6 @@ def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, reposito
         assert "seal" in third.vocabulary
 
 
-def test_a_damaged_file_is_rebuilt(tmp_path: Path, repository: Path) -> None:
-    with engine(tmp_path) as one:
-        one.index(IndexRequest((str(repository),)))
-        path = one.indexes.of(repository).folder.tree_path / COMMITS_FILE
-        path.write_bytes(path.read_bytes()[:-40])
-        assert one.search(SearchRequest("two", (str(repository),))).hits, "a search does without"
-        (repository / "delta.py").write_text("def four(): ...\n")
-        one.index(IndexRequest((str(repository),)))
-        assert one.indexes.of(repository).commits() is not None
-
-
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
     fix = Commit("ab" * 20, "Fix the pool\n\nIt leaked.", ("a.py", "päth/b.py"))
     index = index_commits("abc", ["cd" * 20, fix.id], [Commit("cd" * 20, "Empty", ()), fix])
@@ -90,6 +80,25 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
     assert loaded.vocabulary == index.vocabulary
     assert list(loaded.paths) == ["a.py", "päth/b.py"]
     assert load_commits(tmp_path / "nowhere") is None
+    whole = (tmp_path / COMMITS_FILE).read_bytes()
+    for at in range(0, len(whole), 3):
+        (tmp_path / COMMITS_FILE).write_bytes(whole[:at])
+        assert load_commits(tmp_path) is None
+        (tmp_path / COMMITS_FILE).write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        again = load_commits(tmp_path)
+        assert again is None or repr(again) == repr(loaded)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_damaged_commits_are_read_from_git_again(tmp_path: Path, repository: Path, left: int) -> None:
+    with engine(tmp_path) as one:
+        one.index(IndexRequest((str(repository),)))
+        before = one.indexes.of(repository).commits()
+    (file,) = tmp_path.rglob(COMMITS_FILE)
+    os.truncate(file, left)
+    with engine(tmp_path) as one:
+        assert repr(one.indexes.of(repository).commits()) == repr(before)
+    assert file.stat().st_size > left
 
 
 def test_scores_by_hand() -> None:

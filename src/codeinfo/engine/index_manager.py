@@ -268,12 +268,22 @@ class IndexManager:
         return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
 
     def commits(self) -> CommitIndex | None:
-        """The repository's commit messages, as of the last time something was indexed."""
-
-        stamp = self.folder.stamp(COMMITS_FILE)
+        """The repository's commit messages, as of the last time something was indexed. If they are damaged, git has
+        them."""
+        stamp, place = self.folder.stamp(COMMITS_FILE), self.folder.tree_path
         if self._commits is None or self._commits[0] != stamp:
-            self._commits = stamp, load_commits(self.folder.tree_path) if stamp else None
+            found = load_commits(place) if stamp else None
+            if stamp and found is None:
+                with suppress(CodeInfoError):  # the cache cannot be written: the search does without them
+                    refresh_commits(self.root, place, self.commit or "HEAD")
+                stamp, found = self.folder.stamp(COMMITS_FILE), load_commits(place)
+            self._commits = stamp, found
         return self._commits[1]
+
+    @property
+    def commit(self) -> str:
+        """Of a revision; "" for a work tree."""
+        return self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
 
     # --- what changed ---
 
@@ -361,7 +371,7 @@ class IndexManager:
 
     def is_settled(self, store: SqliteStore) -> bool:
         moved = self.folder.build_path(self.recipe()) != store.folder  # a sibling rebuilt everything
-        return is_complete(store) and not moved and not self.folder.is_unfinished()
+        return is_complete(store) and self.folder.is_marked() and not moved and not self.folder.is_unfinished()
 
     def set_aside(self, damage: BuildDamaged) -> str:
         self.close()
@@ -539,10 +549,9 @@ class _Refresh(Struct, frozen=True):
             index.folder.promote(store.folder)  # a first search may then already read what is there
         if changes.added or changes.suspects:
             pool.warm_up()
-        commit = index.source.contents.commit if isinstance(index.source, RevisionSource) else ""
         siblings = (index.folder.path / "trees" / tree.name for tree in index.siblings())
         # First: the parsers start meanwhile, and git's memory does not add to theirs.
-        if problem := refresh_commits(index.root, index.folder.tree_path, commit or "HEAD", siblings):
+        if problem := refresh_commits(index.root, index.folder.tree_path, index.commit or "HEAD", siblings):
             self.notes.append(problem)
         with pool:
             outcome = update(
@@ -562,7 +571,7 @@ class _Refresh(Struct, frozen=True):
             "lacking": str(lacking),
             "indexed_at": iso_time(),
             "root": str(index.root),
-            "revision": commit,
+            "revision": index.commit,
             **model_meta(index.own_embedder),
         }
         store.finish(meta, index.retention(), [tree.name for tree in index.folder.trees()])

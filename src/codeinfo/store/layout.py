@@ -83,6 +83,12 @@ class IndexFolder:
         """Whether there is an index, or one was started."""
         return os.path.exists(self.tree_path / self._marker[0])
 
+    def is_marked(self) -> bool:
+        """Whether the folder of the tree says which tree it is: lists of projects go by that."""
+        with suppress(OSError):
+            return (self.tree_path / self._marker[0]).read_bytes() == self._marker[1]
+        return False
+
     def current(self) -> Path | None:
         """The build the tree is searched in, or None if there is none."""
         with translate_errors(self.path):
@@ -214,9 +220,8 @@ class IndexFolder:
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{os.getpid()} {self.tree}".encode(), 0)
                 private_folder(self.tree_path, self._cache)
-                name, content = self._marker
-                if not (self.tree_path / name).exists():
-                    replace_file(self.tree_path / name, content)
+                if not self.is_marked():
+                    replace_file(self.tree_path / self._marker[0], self._marker[1])
             yield died
         finally:
             with suppress(OSError):
@@ -273,13 +278,15 @@ def _text(path: Path) -> str:
 
 
 def indexed_roots(cache: Path) -> list[Path]:
-    """The work trees with an index in this cache. Listing names takes half the time of a pattern: every search over
-    all projects does it."""
+    """The work trees with an index in this cache, without those whose `root` is damaged. Listing names takes half the
+    time of a pattern: every search over all projects does it."""
     trees = (tree for family in _list_names(f"{cache}/indexes") for tree in _list_names(f"{family}/trees"))
     found = []
     for path in sorted(f"{tree}/root" for tree in trees):
-        with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb", buffering=0) as marker:
-            found.append(Path(os.fsdecode(marker.read())))
+        with suppress(OSError), open(path, "rb", buffering=0) as marker:
+            root = Path(os.fsdecode(marker.read()))
+            if path.endswith(f"/{_readable(root)}/root"):
+                found.append(root)
     return found
 
 
@@ -380,7 +387,8 @@ def load_commits(folder: Path) -> CommitIndex | None:
                 "paths": _unpack(columns["paths"]),
             }
         )
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+    # EOFError: an empty file. RuntimeError: flipped bits say that it is encrypted, or of a later version.
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
         return None
 
 
