@@ -234,6 +234,14 @@ def test_search_finds_every_word(store: ConversationStore) -> None:
 # --- files that are not as they should be -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("cut", [1, 4095])
+def test_a_file_that_lost_a_part_of_its_last_page_is_damaged(folder: Path, cut: int) -> None:
+    file = folder / "conversations.db"
+    os.truncate(file, file.stat().st_size - cut)
+    with pytest.raises(IndexDamaged, match="it was cut"):
+        ConversationStore(folder)
+
+
 def test_a_damaged_file_is_reported_and_not_deleted(tmp_path: Path) -> None:
     (tmp_path / "conversations.db").write_bytes(b"not a database at all, but long enough to look at" * 100)
     with pytest.raises(IndexDamaged, match="damaged"):

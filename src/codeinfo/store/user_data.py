@@ -165,6 +165,7 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
     touch_private(path)
     db = apsw.Connection(str(path))
     db.set_busy_timeout(BUSY_MS)
+    _check_length(path, db.pragma("page_size"))
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         db.execute(f"PRAGMA {pragma}").fetchall()
     if _migrations_made(db) != migrations.keys():
@@ -180,6 +181,14 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
                 db.execute(migrations[name])
                 db.execute("INSERT INTO migrations VALUES(?, ?)", (name, timestamp()))
     return db
+
+
+def _check_length(path: Path, page: int) -> None:
+    """SQLite takes a page that was cut for one that ends in zeros, with fewer rows or other numbers. A page that is
+    still in the log is not missing."""
+    log = path.with_name(f"{path.name}-wal")
+    if path.stat().st_size % page and not (log.exists() and log.stat().st_size):
+        raise Damage("it was cut")
 
 
 def _migrations_made(db: apsw.Connection) -> set[str]:
