@@ -323,6 +323,11 @@ def test_a_result_shows_the_line_that_names_it() -> None:
     text = "\n".join(("def copy_account(", *(f"    account{n}," for n in range(9)), "):", "    account(account)"))
     lines = result_lines(Hit("/r", "a.py", 1, 12, text, 1, 1.0, 1), "copy_account")
     assert [line.number for line in lines if not line.is_rest] == [1, 2, 3, 4, 5]
+    text = "class Accounts:\n    pass\n\n\n" + text + "\n    count(account, accounts)"
+    named = Hit("/r", "a.py", 1, 17, text, 1, 1.0, 1, symbol="Bank.copy_account")
+    for query in ("copy accounts", "count accounts"):
+        shown = [line.number for line in result_lines(named, query) if not line.is_rest]
+        assert shown[0] == 5, query  # not the first line of the chunk, which defines something else
 
 
 @pytest.mark.parametrize("setting", ["javascript:alert({path})", "vscode", "data:{path}", "code", "{path}"])

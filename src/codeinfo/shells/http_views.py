@@ -264,7 +264,7 @@ def result_lines(hit: Hit, query: str) -> list[ResultLine]:
     """The text of a result, coloured, the query's words marked; some lines are shown at first, as on a terminal."""
     words = query_words(query)
     plain = hit.text.split("\n") if hit.text else []
-    shown = set(window(plain, words, CLIPPED_LINES))
+    shown = set(window(plain, words, CLIPPED_LINES, hit.symbol))
     return [
         ResultLine(hit.text_line + at, mark_spans(html, word_spans(plain[at], words)), at not in shown)
         for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())

@@ -164,8 +164,9 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
     lines = hit.text.splitlines()
     coloured = out.code(hit.text, hit.path)
     digits = max(LINE_DIGITS, len(str(hit.text_line + len(lines))))
-    previous = -1
-    for index in range(len(lines)) if most is None else window(lines, wanted, most):
+    shown = range(len(lines)) if most is None else window(lines, wanted, most, hit.symbol)
+    previous = shown[0] - 1
+    for index in shown:
         if index != previous + 1:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
@@ -174,9 +175,9 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
     out.line()
 
 
-def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
-    """The lines to show: all of a short chunk, otherwise its first line and the part with most of the query's words,
-    or the first lines if no other part has more of them than the first line, which names the chunk."""
+def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES, symbol: str = "") -> list[int]:
+    """The lines to show: all of a short chunk, otherwise its head, which is the line that names the symbol or the first
+    one, and the part with most of the query's words, or the lines from the head on if no line has more of them."""
     from codeinfo.tokens import stem
 
     if len(lines) <= most:
@@ -184,9 +185,15 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
     found = [{stem(line[start:end].lower()) for start, end in word_spans(line, wanted)} for line in lines]
     lines_with = Counter(chain.from_iterable(found))
     weights = [sum(1 / lines_with[word] for word in words) for words in found]  # a word of every line says little
-    if weights[0] and weights[0] == max(weights):
-        return list(range(most))
-    size = most - 2  # the first line and the gap after it take two
+    named = re.compile(rf"\b{re.escape(symbol.rpartition('.')[2])}\b") if symbol else None
+    head = next((at for at, line in enumerate(lines) if named and named.search(line)), 0)
+
+    def run(start: int) -> list[int]:
+        return list(range(min(start, len(lines) - most), len(lines)))[:most]
+
+    if weights[head] and weights[head] == max(weights):
+        return run(head)
+    size = most - 2  # the head and the gap after it take two
     slope = [1 + min(offset, size - 1 - offset) for offset in range(size)]  # a match in the middle shows its context
 
     def worth(start: int) -> float:
@@ -195,9 +202,8 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
     best = max(range(len(lines) - size + 1), key=worth)
     while best + size < len(lines) and not lines[best].strip():
         best += 1  # an empty line shows nothing
-    if best <= 2:
-        return list(range(most))
-    return [0, *range(best, best + size)]
+    parts = sorted({head, *range(best, best + size)})
+    return run(parts[0]) if parts[-1] < parts[0] + most else parts
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
