@@ -233,7 +233,7 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
         resolution = resolve(index, unit, use)
         found[place].update(_variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols)
         if resolution.possible and not resolution.symbols:
-            defining = [index.unit(one) for one in index.defining(use.name)]
+            defining = [index.unit(one) for one in index.files_defining(use.name)]
             having = {
                 _variant(
                     SymbolId(one.facts.path, one.without_namespace(d.qualified)), language_family(unit.facts.language)

@@ -112,7 +112,7 @@ def batches(
         yield batch
 
 
-def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+def group_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     """The items of each key, in their order."""
     groups: dict[Key, list[Item]] = {}
     for key, item in pairs:

@@ -331,7 +331,7 @@ class Passage(Struct, frozen=True):
         text = self.text[:chars]
         return replace(self, text=text, end_line=min(self.end_line, self.start_line + text.count("\n")))
 
-    def dropped(self, rule: str, detail: str) -> Dropped:
+    def as_dropped(self, rule: str, detail: str) -> Dropped:
         return Dropped(self.path, self.start_line, self.end_line, rule, detail)
 
 
@@ -385,7 +385,7 @@ class NextStep(str):
         step.parts = flat
         return step
 
-    def phrased(self, write: Callable[[Step], str]) -> str:
+    def phrase(self, write: Callable[[Step], str]) -> str:
         return "".join(write(one) if isinstance(one, Step) else one for one in self.parts)
 
 
@@ -402,7 +402,7 @@ class Note(NextStep):
 
 def phrase(text: str, write: Callable[[Step], str]) -> str:
     """A text phrased for a shell; `write` formats one operation."""
-    return text.phrased(write) if isinstance(text, NextStep) else str(text)
+    return text.phrase(write) if isinstance(text, NextStep) else str(text)
 
 
 class Reflects(Struct, frozen=True):

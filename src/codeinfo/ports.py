@@ -187,7 +187,7 @@ class FileList(Protocol):
     languages: Sequence[str]
     kinds: Sequence[str]
 
-    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` computes from these files alone: computed once, kept as long as they are."""
         ...
 
@@ -312,7 +312,7 @@ class IndexTarget(Protocol):
         """Load what writing needs, while the caller waits for something else."""
         return
 
-    def stored(self, paths: Sequence[str]) -> Mapping[tuple[str, str], Sequence[StoredFile]]:
+    def find_stored(self, paths: Sequence[str]) -> Mapping[tuple[str, str], Sequence[StoredFile]]:
         """What is stored under these paths for other trees or earlier contents, by path and content hash."""
         return {}
 
@@ -398,7 +398,7 @@ class FileLines(Mapping[int, str]):
     def __len__(self) -> int:
         return sum(text.count("\n") + 1 for _, text in self._pieces)
 
-    def joined(self) -> str:
+    def whole_text(self) -> str:
         """The whole text; neighbouring pieces of documents share some lines, and lines in no piece are blank."""
         parts: list[str] = []
         line = 1  # the next one

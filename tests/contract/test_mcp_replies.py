@@ -232,7 +232,7 @@ def test_a_repository_that_is_being_built_is_not_searched(service: Service, tmp_
     with service.lease.use() as engine:
         building = threading.Thread(target=call, args=(service, "refresh_index"), kwargs={"project": str(large)})
         building.start()
-        while engine.indexing(large) is None or not engine.searches.projects().projects:
+        while engine.index_progress(large) is None or not engine.searches.projects().projects:
             assert building.is_alive()
         assert code_of(service, "VectorSearch", query="work", repository="large")[0] in (404, 409)
         assert code_of(service, "reingest_repository", sourceId="large")[0] in (404, 429)

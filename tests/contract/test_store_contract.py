@@ -266,7 +266,7 @@ KEEP = Retention(days=1, share=10)
 
 
 def as_reused(store: SqliteStore, file: IndexedFile) -> tuple[SourceFile, int]:
-    (known,) = store.stored([file.source.path])[file.source.path, file.sha256]
+    (known,) = store.find_stored([file.source.path])[file.source.path, file.sha256]
     return file.source, known.file_id
 
 
@@ -295,7 +295,7 @@ def test_a_shared_file_is_stored_once_and_outlives_one_of_its_trees(reopen: Fact
     main, other = reopen("main"), reopen("other")
     shared, own = indexed("a.py", "apple", vectors=[unit(1, 0)]), indexed("b.py", "pear", vectors=[unit(0, 1)])
     main.apply([shared, own], (), ())
-    assert main.stored(["a.py"]) == {}  # it has it
+    assert main.find_stored(["a.py"]) == {}  # it has it
     other.apply([], (), (), [as_reused(other, shared)])
     other.finish({})
     assert found(other, "appl") == {"a.py": 1.0}
@@ -303,7 +303,7 @@ def test_a_shared_file_is_stored_once_and_outlives_one_of_its_trees(reopen: Fact
     main.finish({})
     assert found(main, "appl") == {}
     assert found(other, "appl") == {"a.py": 1.0}
-    assert other.stored(["b.py"]) == {}  # nobody has it, and nothing was to be kept
+    assert other.find_stored(["b.py"]) == {}  # nobody has it, and nothing was to be kept
     with other.snapshot() as view:
         assert view.cosines(np.array([1, 0], np.float32)).tolist() == [1.0]  # type: ignore[union-attr]
 
@@ -336,7 +336,7 @@ def test_what_comes_back_is_reused_unless_it_is_kept_no_longer(reopen: Factory) 
     assert found(store, "first") == {"a.py": 1.0}
     assert found(store, "second") == {}
     store.finish({}, Retention(days=1, share=0))
-    assert store.stored(["a.py"]) == {}
+    assert store.find_stored(["a.py"]) == {}
 
 
 def test_a_file_under_edit_leaves_few_versions(reopen: Factory) -> None:
@@ -344,7 +344,7 @@ def test_a_file_under_edit_leaves_few_versions(reopen: Factory) -> None:
     for at in range(9):
         store.apply([indexed("a.py", f"version {at}"), *(indexed(f"{n}.py", "x") for n in range(at, 9))], (), ())
         store.finish({}, KEEP)
-    assert len(store.stored(["a.py"])) == 3
+    assert len(store.find_stored(["a.py"])) == 3
 
 
 def test_a_tree_that_is_no_more_leaves_nothing(reopen: Factory) -> None:
@@ -352,7 +352,7 @@ def test_a_tree_that_is_no_more_leaves_nothing(reopen: Factory) -> None:
     main.apply([indexed("a.py", "apple")], (), ())
     other.apply([indexed("b.py", "pear")], (), ())
     main.finish({}, trees=["main"])
-    assert main.stored(["b.py"]) == {}
+    assert main.find_stored(["b.py"]) == {}
     with pytest.raises(Busy, match="replaced"):
         found(other, "pear")  # never damage: its siblings are sound
     assert found(reopen("other"), "pear") == {}
@@ -364,11 +364,11 @@ def test_another_trees_work_leaves_a_generation_as_it_is(reopen: Factory) -> Non
     main.finish({})
     generation = main.meta()["generation"]
     with main.snapshot() as view:
-        kept = view.derived("x", object)
+        kept = view.once("x", object)
         other.apply([indexed("z.py", "apple", "pear", "plum")], (), ())
         other.finish({})
     with main.snapshot() as view:
-        assert view.derived("x", object) is kept
+        assert view.once("x", object) is kept
         assert view.definition_names() == "f0\nf1"
     assert main.meta()["generation"] == generation
 

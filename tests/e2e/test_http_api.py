@@ -311,7 +311,7 @@ os.kill(os.getpid(), 9)
     from codeinfo.config import Config
 
     left = IngestStore(Config.load().paths.data_dir)
-    (row,) = left.waiting()
+    (row,) = left.waiting_runs()
     left.close()
     assert row.state == "running"
     with client(project) as web:

@@ -216,7 +216,7 @@ def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server:
     eve = uploads(team, "eve", shop)
     recipe = team.engine.indexes.recipe()
     claimed = PushedTree(shop, "mine", recipe, (listed("price.py", SECRET),))
-    assert eve.lacking(claimed).lacking == ("price.py",)  # as if nobody had it
+    assert eve.list_missing_files(claimed).lacking == ("price.py",)  # as if nobody had it
     assert eve.set_tree(claimed).lacking == ("price.py",)
     other = "def guess():\n    return 0\n"
     with team.database.transaction() as db:
@@ -270,10 +270,10 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
         PushedTree(shop, "mine", "another", (plain,)),
     ):
         with pytest.raises(UsageError):
-            ann.lacking(tree)
+            ann.list_missing_files(tree)
     with pytest.raises(NotFound):
-        ann.lacking(PushedTree("code.example/none", "mine", recipe, (plain,)))
+        ann.list_missing_files(PushedTree("code.example/none", "mine", recipe, (plain,)))
     with pytest.raises(Refused):
-        uploads(team, "rob", shop, "read").lacking(PushedTree(shop, "mine", recipe, (plain,)))
+        uploads(team, "rob", shop, "read").list_missing_files(PushedTree(shop, "mine", recipe, (plain,)))
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode({"project": 1}), type=PushedTree)

@@ -143,13 +143,13 @@ def test_what_the_team_has_is_reused_although_this_machine_has_not(database: Tea
     theirs.apply([*FILES, indexed("odd.py", "odd", brought_back=True)], (), ())
     theirs.finish({})
     ours = team_store(database, tmp_path / "two", "ours")
-    known = ours.stored([file.source.path for file in FILES])
+    known = ours.find_stored([file.source.path for file in FILES])
     assert known.keys() == {(file.source.path, file.sha256) for file in FILES}
     placed = [(file.source, known[file.source.path, file.sha256][0].file_id) for file in FILES]
     ours.apply([indexed("new.py", "new")], (), (), placed)
     ours.finish({})
     assert digest_of(ours) == alone(tmp_path / "alone", [*FILES, indexed("new.py", "new")])
-    assert ours.stored(["src/0.py"]) == {}
+    assert ours.find_stored(["src/0.py"]) == {}
     assert count(database, "files") == len(FILES) + 2
     vectors = ours.vectors_by_hash("hash of odd")
     assert vectors is not None
@@ -161,7 +161,7 @@ def test_a_tree_of_another_project_shares_nothing_unless_it_is_a_fork(database: 
     store = team_store(database, tmp_path / "one")
     store.apply(FILES, (), ())
     other = team_store(database, tmp_path / "two", project="example.org/c/d")
-    assert other.stored([file.source.path for file in FILES]) == {}
+    assert other.find_stored([file.source.path for file in FILES]) == {}
     assert other.vectors_by_hash(FILES[0].sha256) is None
 
 
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_named_and_stored_again(database: TeamDatabase, tmp_pa
         with pytest.raises(FileDamaged, match=r"src/3\.py"):
             reader.pull()
     assert "complete" not in reader.meta()
-    assert store.stored(["src/3.py"]) == {}
+    assert store.find_stored(["src/3.py"]) == {}
     store.apply([FILES[3]], (), ())
     store.finish({})
     assert reader.pull()

@@ -57,9 +57,9 @@ CASES: dict[str, Any] = {
             "a/Outer.java": "package a;\nclass Outer { static class Inner {} }\n",
             "a/Inner.java": "package a;\nclass Inner {}\n",
             "a/Whole.java": "package a;\nclass Whole {}\n",
-            "k/Use.kt": "package k\nfun f(a: List<Int>) = a.map(::toName).joined()\n",
+            "k/Use.kt": "package k\nfun f(a: List<Int>) = a.map(::toName).whole_text()\n",
             "k/Name.kt": "package k\nfun toName(a: Int) = a.toString()\n",
-            "k/Joined.kt": "package k\nfun List<String>.joined() = joinToString()\n",
+            "k/Joined.kt": "package k\nfun List<String>.whole_text() = joinToString()\n",
         },
         {
             "main.go": ({"db/open.go", "db/pool.go", "config.go"}, set()),

@@ -214,7 +214,7 @@ def test_signatures_are_read_as_written_and_damage_is_noticed(monkeypatch: pytes
     contents = {str(at): b"".join(b"line %d of %d\n" % (line, at) for line in range(20)) for at in range(9)}
     some = signatures_of((key, contents[key], True) for key in "012345")
     more = signatures_of((key, contents[key], False) for key in "678")
-    both = some.merged(more, set("1345"))
+    both = some.merge(more, set("1345"))
     data = both.encode()
     read = decode_signatures(memoryview(data))
     assert set(read.files) == set("1345678")

@@ -169,10 +169,10 @@ def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:
 
     for _ in range(2):
         with store.snapshot() as view:
-            assert view.derived("rows", lambda: count(view, 1)) == 2
+            assert view.once("rows", lambda: count(view, 1)) == 2
     store.apply((), ("a.txt",), ())
     with store.snapshot() as view:
-        assert view.derived("rows", lambda: count(view, 2)) == 0
+        assert view.once("rows", lambda: count(view, 2)) == 0
     assert made == [1, 2]
 
 

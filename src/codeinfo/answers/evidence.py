@@ -138,7 +138,7 @@ class PassageFilter(Struct, frozen=True):
         kept, dropped = list[Passage](), list(relevant.dropped)
         for place, one in enumerate(relevant.kept):
             if place >= ALWAYS and one.score < floor:
-                dropped.append(one.dropped("least_score", f"{one.score / best:.2f} of the best score"))
+                dropped.append(one.as_dropped("least_score", f"{one.score / best:.2f} of the best score"))
                 continue
             kept.append(focus_passage(one, finder, self.passage_chars) if kept else one)
         return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))

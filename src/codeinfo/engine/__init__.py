@@ -184,7 +184,7 @@ class Engine:
     def embedder(self) -> Embedder | None:
         return self.indexes.models.embedder()
 
-    def indexing(self, path: str | Path) -> Progress | None:
+    def index_progress(self, path: str | Path) -> Progress | None:
         """The progress of a refresh running in this process."""
         return self.indexes.progress_of(self.indexes.find(path).index)
 

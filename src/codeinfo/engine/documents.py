@@ -494,7 +494,7 @@ class DocumentOperations:
             store = index.live_store()
             if store is None:
                 return about
-            _, changes = index.pending()
+            _, changes = index.find_pending()
             state = "stale" if changes is None or changes else "ready"
         except CodeInfoError:
             return replace(about, state="missing")
@@ -689,7 +689,7 @@ def _document_path(document: str) -> str:
 
 def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]]:
     """What a sync would do now, and what it would leave out."""
-    walked, changes = index.pending(by_content=True)
+    walked, changes = index.find_pending(by_content=True)
     store = index.live_store()
     if changes is None or store is None:
         return operations.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped

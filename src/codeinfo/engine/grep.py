@@ -94,7 +94,7 @@ class Corpus:
         self.signatures = literal.signatures_of(())
         self._derived: dict[Hashable, object] = {}
 
-    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         if key not in self._derived:
             self._derived[key] = make()
         return cast(Made, self._derived[key])
@@ -248,7 +248,7 @@ class GrepOperations:
         if not signatures.is_sound():  # verify before extending, or damage would get a new checksum
             signatures, missing = literal.signatures_of(()), [file for file in corpus.files if file.key]
         added = literal.signatures_of(contents(source, missing, progress))
-        merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
+        merged = signatures.merge(added, {file.key for file in corpus.files} - added.files.keys())
         write_beside(store, SIGNATURES_FILE, merged.encode())
         return merged
 
@@ -292,13 +292,13 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         rule = left_out.get(source.path, "")
         if row is None or row.size != source.size or row.mtime_ns not in (source.mtime_ns, 0):
             unindexed += 1
-            files.append(_unindexed(source.path, ""))
+            files.append(_unindexed_file(source.path, ""))
         elif rule and not contents.exact:
             rules["not-stored"] += 1
         elif rule and rule not in SEARCHED_RULES:
             rules[rule] += 1
         elif rule:
-            files.append(_unindexed(source.path, row.sha256, row.sha256))
+            files.append(_unindexed_file(source.path, row.sha256, row.sha256))
         else:
             clean = " masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
             key = row.sha256 if row.mtime_ns or not contents.exact else ""  # 0: the file on disk may have changed
@@ -307,7 +307,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     for skip in walked.skipped:
         found = contents.find(skip.path) if skip.rule in SEARCHED_RULES else None
         if found is not None and found.size <= MAX_BYTES:
-            files.append(_unindexed(skip.path, f"{skip.path}:{found.size}:{found.mtime_ns}"))
+            files.append(_unindexed_file(skip.path, f"{skip.path}:{found.size}:{found.mtime_ns}"))
         else:
             rules["too-large" if skip.rule in SEARCHED_RULES else skip.rule] += 1
     files.sort(key=attrgetter("path"))
@@ -320,7 +320,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     return Corpus(files, notes)
 
 
-def _unindexed(path: str, key: str, sha256: str = "") -> File:
+def _unindexed_file(path: str, key: str, sha256: str = "") -> File:
     language = language_of(path)
     return File(path, key, language.name if language else "text", kind_of(path, language), sha256)
 

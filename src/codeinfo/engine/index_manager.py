@@ -287,7 +287,7 @@ class IndexManager:
 
     # --- what changed ---
 
-    def pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
+    def find_pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
         """What the next run would do; None if it would rebuild everything."""
         _, walked, changes = self.look(by_content)
         return walked, changes

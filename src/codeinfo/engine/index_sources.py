@@ -176,7 +176,7 @@ class StoredReader:
         row = self._manifest.get(path)
         if row is None or not _is_stored(row):
             raise OSError(errno.ENOENT, path)
-        data = self._facts.lines(row.file_id).joined().encode("utf-8", "surrogatepass") if row.chunk_count else b""
+        data = self._facts.lines(row.file_id).whole_text().encode("utf-8", "surrogatepass") if row.chunk_count else b""
         if len(data) > limit:
             raise OSError(errno.EFBIG, path)
         return data

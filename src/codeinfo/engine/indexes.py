@@ -135,7 +135,7 @@ class TeamTrees:
             name = work_tree_name(source.root)
         return TeamTree(self._database, folder_identity(source.root), name)
 
-    def opened(self) -> dict[int, IndexManager]:
+    def open_indexes(self) -> dict[int, IndexManager]:
         """By their rows."""
         with self._lock:
             return dict(self._trees)

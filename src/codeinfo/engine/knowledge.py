@@ -268,7 +268,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
 
 def _count_changed(index: IndexManager, store: SqliteStore) -> int:
     """The files that differ from the index. A different time is only a hint: the content decides."""
-    _, changes = index.pending()
+    _, changes = index.find_pending()
     if not changes:
         return 0
     return (
@@ -312,7 +312,7 @@ def _count_inline_tests(store: SqliteStore) -> int:
         outlines = facts.outlines(able) if able else ()
         with_module = {file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)}
         rest = (file_id for file_id in able if file_id not in with_module)
-        return len(with_module) + sum(TEST_ATTRIBUTE.search(facts.lines(one).joined()) is not None for one in rest)
+        return len(with_module) + sum(TEST_ATTRIBUTE.search(facts.lines(one).whole_text()) is not None for one in rest)
 
 
 def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
@@ -405,7 +405,7 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
 
 def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
     lookup = look_up_defined(index, wanted)
-    listed = sorted(lookup.listed(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
+    listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
     uses = _uses(index, lookup)
@@ -437,7 +437,7 @@ def _uses(index: CodeIndex, lookup: Lookup) -> list[Usage]:
     """One use per definition that contains uses, those in central files first; imports are left out."""
     found = find_uses(index, lookup).uses
     read = usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
-    own = {info.id for info in lookup.listed()}
+    own = {info.id for info in lookup.symbol_infos()}
     meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
     central = index.graph.centrality
@@ -456,6 +456,6 @@ def _commits(history: History, path: str, lines: tuple[int, int] | None = None) 
     if not history.known:
         return ()
     try:
-        return history.touching(path, lines)
+        return history.commits_touching(path, lines)
     except GitFailed:
         return ()  # no commits yet

@@ -55,7 +55,7 @@ def status(index: IndexManager) -> IndexStatus:
         store = index.live_store()
         if store is None:
             return IndexStatus(str(index.root), "missing", str(location))
-        _, changes = index.pending()
+        _, changes = index.find_pending()
         meta, counts, shares = store.meta(), store.counts(), store.shares()
         complete = is_complete(store)
     except IndexDamaged as damage:

@@ -362,4 +362,4 @@ def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[C
     with code_facts(store) as facts:
         for file in facts.files():
             if file.path in wanted:
-                yield file, facts.lines(file.file_id).joined()
+                yield file, facts.lines(file.file_id).whole_text()

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.metrics import (
     DEPTH,
@@ -67,7 +67,7 @@ def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, p
     """Index each repository and ask its questions. Unless `whole`, only the dataset's folder and only code files."""
     answers: list[Answer] = []
     reports = []
-    for repo, queries in grouped((query.repo, query) for query in dataset.queries).items():
+    for repo, queries in group_by_key((query.repo, query) for query in dataset.queries).items():
         folder = "" if whole else dataset.roots.get(repo, "")
         root = tree_of(repo, trees) / folder
         if not os.path.isdir(root):
@@ -442,7 +442,7 @@ def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Gr
     """All, then each language, category and repository by name."""
     groups = [ops.Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
     for by in ("language", "category", "repo"):
-        members = grouped((getattr(query, by), scores[query.id]) for query in dataset.queries)
+        members = group_by_key((getattr(query, by), scores[query.id]) for query in dataset.queries)
         groups += [ops.Group(by, name, summarise(members[name])) for name in sorted(members) if name]
     return tuple(groups)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from codeinfo.cache import Cache, Memo, grouped
+from codeinfo.cache import Cache, Memo, group_by_key
 from codeinfo.files import read_regular
 from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
@@ -149,8 +149,12 @@ class ImportResolver:
     ) -> dict[str, tuple[str, ...]]:
         """What is used of each file, through an import or without one. If several define a name, as two programs of
         one repository may, the nearest to the source are meant."""
-        definers = grouped((name, path) for path in paths for name in names.taken_from(self.tree.files[path], written))
-        taken = grouped((path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder))
+        definers = group_by_key(
+            (name, path) for path in paths for name in names.taken_from(self.tree.files[path], written)
+        )
+        taken = group_by_key(
+            (path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder)
+        )
         return {path: tuple(listed) for path, listed in taken.items()}
 
 
@@ -288,7 +292,7 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
 def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
     """What the graph needs to know about some files."""
     wanted = {file.file_id: file for file in files}
-    outlines = grouped(facts.outlines(None if everything else list(wanted)))
+    outlines = group_by_key(facts.outlines(None if everything else list(wanted)))
     return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
 
 
@@ -298,7 +302,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     inside = {f"{package}." for package in packages}
     offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
     holding = (d for d in offered if d.kind not in _EXTENDING)
-    spans = grouped((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
+    spans = group_by_key((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
     top = [d for d in offered if _is_top_level(d, inside, spans)]
     hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
@@ -360,7 +364,7 @@ def _stale_paths(known: Graph | None, files: Mapping[str, FileFacts], changed: S
 
 def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFacts) -> dict[str, Links]:
     everything = len(files) == len(resolver.tree.files)
-    imports = grouped(facts.imports(None if everything else [file.file_id for file in files]))
+    imports = group_by_key(facts.imports(None if everything else [file.file_id for file in files]))
     rules = {file.file_id: file.rules.imports for file in files}
     read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
     packed = dict(facts.references(read))
@@ -464,7 +468,7 @@ class CodeIndex:
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         return self._resolver.visible(source)
 
-    def defining(self, name: str) -> frozenset[str]:
+    def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
         known: frozenset[str] | None = self.memo.get(("defining", name))
         if known is None:
@@ -495,7 +499,7 @@ class CodeIndex:
         """The tests of a file, and itself if functions in it are marked as tests."""
         facts = self.graph.files[path]
         may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
-        is_marked = may_be_marked and TEST_ATTRIBUTE.search(self.lines(facts.file_id).joined())
+        is_marked = may_be_marked and TEST_ATTRIBUTE.search(self.lines(facts.file_id).whole_text())
         return tuple(dict.fromkeys((*([path] if is_marked else []), *self.graph.tests_of(path, importing))))
 
     def is_inline_test(self, path: str, qualified: str) -> bool:

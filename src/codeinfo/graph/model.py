@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped, reachable
+from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import FileFacts, language_family
@@ -105,9 +105,9 @@ class Unit(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> dict[str, list[Definition]]:
-        return grouped((definition.name, definition) for definition in self.definitions)
+        return group_by_key((definition.name, definition) for definition in self.definitions)
 
-    def taking(self, name: str) -> list[Import]:
+    def imports_for(self, name: str) -> list[Import]:
         """The imports that may bring in a name: those that name it, and wildcard imports."""
         named = self._by_taken.get(name)
         return named if named is not None else self._by_taken.get("*", [])
@@ -116,7 +116,7 @@ class Unit(Struct, frozen=True, dict=True):
     def _by_taken(self) -> dict[str, list[Import]]:
         """Imports by the names they bring in, wildcard imports under each of them, in file order."""
         names = {name for written in self.imports for name in (written.alias, *written.names)}
-        return grouped(
+        return group_by_key(
             (name, written)
             for written in self.imports
             for name in (names if written.names == ("*",) else {written.alias, *written.names})
@@ -130,7 +130,7 @@ class Unit(Struct, frozen=True, dict=True):
     @cached_property
     def by_shown(self) -> dict[str, list[Import]]:
         """Imports by the names written in them, also as part of the module."""
-        return grouped((name, written) for written in self.imports for name in _shown_names(written))
+        return group_by_key((name, written) for written in self.imports for name in _shown_names(written))
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Unit(Struct, frozen=True, dict=True):
                 return qualified[len(namespace) :]
         return qualified
 
-    def offered(self, name: str) -> str:
+    def exported_as(self, name: str) -> str:
         """The qualified name under which others get a top-level name: a file may export the table it fills."""
         if name in self.by_qualified:
             return name
@@ -185,7 +185,7 @@ class Graph(Struct, frozen=True, dict=True):
         weight = self.centrality
         return {
             path: tuple(sorted(edges, key=lambda edge: (edge.implicit, -weight.get(edge.source, 0), edge.source)))
-            for path, edges in grouped((edge.target, edge) for edge in self.edges).items()
+            for path, edges in group_by_key((edge.target, edge) for edge in self.edges).items()
         }
 
     @cached_property
@@ -200,7 +200,7 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def _subjects(self) -> Mapping[str, list[FileFacts]]:
         """The non-test files, by stem."""
-        return grouped((_stem(path), facts) for path, facts in self.files.items() if not facts.is_test)
+        return group_by_key((_stem(path), facts) for path, facts in self.files.items() if not facts.is_test)
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
@@ -241,7 +241,7 @@ class Graph(Struct, frozen=True, dict=True):
     def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
         """Tests named after a file, and those behind the tests that import it, or that are given: tests named like it
         first, mere helpers last. If there are none, those of its package."""
-        sources = importing if importing is not None else self._importing(path)
+        sources = importing if importing is not None else self._importers(path)
         helping = [source for source in sources if source in self.tests]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
         tests = tests or [one for one in helping if not self._is_helper(one)]
@@ -254,7 +254,7 @@ class Graph(Struct, frozen=True, dict=True):
         )
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
 
-    def _importing(self, path: str) -> Iterator[str]:
+    def _importers(self, path: str) -> Iterator[str]:
         """The files that import a file, and the tests that import its names from a package file: those that name
         them; of those that take all, `test_models` for a file in `models`, or each if none names them."""
         names = set(self.files[path].exports) if path in self.files else set()
@@ -289,7 +289,7 @@ class Graph(Struct, frozen=True, dict=True):
             around, _, own = folder.rpartition("/")
             if own in ("test", "tests", "__tests__", "spec") or _stem(test) == "index":
                 found.append((folder if _stem(test) == "index" else around, test))
-        return grouped(found)
+        return group_by_key(found)
 
     def tests_behind(self, test: str, path: str) -> list[str]:
         """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
@@ -297,11 +297,11 @@ class Graph(Struct, frozen=True, dict=True):
         if not self._is_helper(test):
             return [test]
 
-        def using(one: str) -> list[str]:
+        def users_of(one: str) -> list[str]:
             users = (edge.source for edge in self.edges_to(one)) if self._is_helper(one) else ()
             return [user for user in users if user in self.tests]
 
-        users = [user for user in reachable([test], using) if not self._is_helper(user)]
+        users = [user for user in reachable([test], users_of) if not self._is_helper(user)]
         named = [user for user in sorted(users) if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
         return named or (sorted(users) if len(users) <= _MOST_HELPED else [])
 

@@ -51,7 +51,7 @@ from codeinfo.graph.uses import (
     value_links,
     written_types,
 )
-from codeinfo.languages.model import enclosing
+from codeinfo.languages.model import enclosing_names
 from codeinfo.model import Definition, Reference
 
 # --- uses ------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
     symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
     for symbol in symbols:
         name, is_constructor = defined_name(symbol)
-        defining = index.defining(name)
+        defining = index.files_defining(name)
         if not all(compiler.covers(path) for path in defining):
             return None
         for other in filter(None, map(index.unit, defining)):
@@ -134,7 +134,7 @@ def _resolve_in_module(index: CodeIndex, unit: Unit, use: Reference) -> Resoluti
         meant = resolve_in_module(index, unit, use, text[:start], text[end:])
         if meant:
             return Resolution(meant)
-        if meant is None or not index.defining(use.name):
+        if meant is None or not index.files_defining(use.name):
             best = _UNKNOWN
     return best
 
@@ -168,7 +168,7 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     symbols = _symbols(found) or _find_linked(index, unit, use)
     if symbols:
         return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-    is_explained = unit.facts.rules.names.explicit and index.defining(use.name)
+    is_explained = unit.facts.rules.names.explicit and index.files_defining(use.name)
     return _OTHER if found or is_explained else _UNKNOWN
 
 
@@ -178,7 +178,7 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
         return ()
     found = [
         (file.facts.path, definition)
-        for file in filter(None, map(index.unit, index.defining(use.name)))
+        for file in filter(None, map(index.unit, index.files_defining(use.name)))
         for definition in file.by_name.get(use.name, ())
         if definition.kind != "prototype"
     ]
@@ -209,7 +209,7 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
             return _resolve_bare(index, unit, use)
         # A caller asking about a name from outside wants its uses.
         is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
-        if index.defining(use.name) and is_outside:
+        if index.files_defining(use.name) and is_outside:
             return _OTHER
     if not use.receiver.endswith("{}"):
         return _resolve_member(index, owners, use.name)
@@ -313,7 +313,7 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
 
 def _own_type(unit: Unit, within: str) -> Sequence[SymbolId]:
     """The innermost type around a place: what `self` means there."""
-    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing(unit.without_namespace(within)))
+    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(unit.without_namespace(within)))
     return next(([SymbolId(unit.facts.path, scope)] for scope, one in around if one is not None and one.is_type), [])
 
 

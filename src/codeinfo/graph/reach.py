@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from codeinfo.cache import grouped, reachable
+from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
@@ -97,7 +97,7 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in known]
     others = [cycle for cycle in others if _touches(cycle.files, below)]
     found = [*runtime, *others] if request.deferred else runtime
-    following = grouped((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
+    following = group_by_key((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
     groups = sorted(
         (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
         key=lambda group: (-len(group), group),
@@ -294,7 +294,7 @@ def unused_exports(
         used_here = definition.name in own.get(file.file_id, ()) and not _is_only_exported(index, file, definition)
         if _belongs_to_program(index, file, definition, used_here=used_here):
             continue
-        if not used_here and _is_composed(definition.name, index.lines(file.file_id).joined()):
+        if not used_here and _is_composed(definition.name, index.lines(file.file_id).whole_text()):
             continue
         names = _other_names(index, file, definition.name)
         if any(users[name] > (name in own.get(file.file_id, ())) for name in names):
@@ -381,7 +381,7 @@ def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definitio
     is_script = lines.get(1, "").startswith("#!")
     is_program = is_script or "main" in (*file.exports, *file.hidden)
     is_set = is_script and definition.kind in ("constant", "variable")
-    is_quoted = is_program and f'"{definition.name}"' in lines.joined()
+    is_quoted = is_program and f'"{definition.name}"' in lines.whole_text()
     return is_set or is_quoted or (used_here and (is_program or not is_included))
 
 
@@ -430,19 +430,19 @@ def _is_published(index: CodeIndex, manifest: str) -> bool | None:
     if file is None:
         return None
     with suppress(ValueError):
-        read = json.loads(index.lines(file.file_id).joined())
+        read = json.loads(index.lines(file.file_id).whole_text())
         return isinstance(read, dict) and not read.get("private") and bool({"main", "module", "exports"} & read.keys())
     return False
 
 
 def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
     """The names by which a file exports one of its own: `export { name as other }`."""
-    text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
+    text = index.lines(file.file_id).whole_text() if file.rules.names.default_exports else ""
     return re.findall(rf"\b{name} as (\w+)", text)
 
 
 def _is_default(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    text = index.lines(file.file_id).joined() if file.rules.names.default_exports else ""
+    text = index.lines(file.file_id).whole_text() if file.rules.names.default_exports else ""
     mark = r"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*"
     return re.search(rf"{mark}{re.escape(name)}(?![\w$])", text) is not None
 
@@ -464,7 +464,7 @@ def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition)
     """Whether a file of JavaScript names a definition in nothing but an `export { … }`."""
     if not file.rules.names.default_exports:
         return False
-    text = index.lines(file.file_id).joined()
+    text = index.lines(file.file_id).whole_text()
     spans = [_spanned_lines(text, one) for one in _EXPORTED.finditer(text)]
     used = references_to(index.uses(file.file_id), definition.name)
     return bool(spans) and all(any(use.line in lines for lines in spans) for use in used)
@@ -551,7 +551,7 @@ def _languages_that_scan(index: CodeIndex, own: Mapping[int, frozenset[str]]) ->
         file.language
         for file, names in scanning
         if is_product(file.path, FileKind(file.kind))
-        and any(not index.defining(name) for name in names & file.rules.names.type_scans)
+        and any(not index.files_defining(name) for name in names & file.rules.names.type_scans)
     }
 
 
@@ -560,7 +560,7 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     if is_placed or is_registered(index, file.file_id, definition.start_line):
         return True
     if file.rules.names.default_exports:
-        text = index.lines(file.file_id).joined()
+        text = index.lines(file.file_id).whole_text()
         spans = (_spanned_lines(text, one) for one in _ADDED_TO_OTHERS.finditer(text))
         return any(definition.start_line in lines for lines in spans)
     if not file.rules.names.attribute_classes or definition.kind != "class":
@@ -575,7 +575,7 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
         if get_language(file.language).markup is None or _HEADER.search(file.path):
-            text = index.lines(file_id).joined()
+            text = index.lines(file_id).whole_text()
             words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):
                 found.setdefault(name, set()).add(file_id)

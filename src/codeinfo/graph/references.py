@@ -21,7 +21,7 @@ from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import find_bases, find_member, find_overridden, lineage, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, enclosing, get_language, language_family
+from codeinfo.languages.model import FileFacts, enclosing_names, get_language, language_family
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -90,7 +90,7 @@ class Lookup(Struct, frozen=True):
         overloads = tuple(one for one in self.overloads if one[0] in found)
         return Lookup(self.name, found, self.others or len(found) < len(self.found), overloads)
 
-    def listed(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
+    def symbol_infos(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
         """Those of the product before those of tests and examples, exported ones first, prototypes last; of several,
         those in `central` files first."""
 
@@ -228,7 +228,7 @@ def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
         raise _unknown_name(index, request.name)
-    found = _narrow(lookup, below).listed()
+    found = _narrow(lookup, below).symbol_infos()
     return code.DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
 
 
@@ -280,7 +280,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
         is_complete=len(uses) <= request.limit and not found.left_out and not short,
-        definitions=tuple(lookup.listed()),
+        definitions=tuple(lookup.symbol_infos()),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
         unattributed=found.unattributed,
@@ -292,7 +292,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
 def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
     """One-letter aliases, which are not stored as uses, that files give to an imported name."""
     units = (index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
-    taken = ([one.alias for one in unit.taking(name) if name in one.names] for unit in units if unit)
+    taken = ([one.alias for one in unit.imports_for(name) if name in one.names] for unit in units if unit)
     return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
 
 
@@ -352,7 +352,7 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
         files = [file for one in ids if (file := index.by_id[one]).language == facts.language]
         index.read_uses([file.file_id for file in files])
         for unit in filter(None, (index.unit(file.path) for file in files)):
-            for name in sorted(index.bindings(unit).holding(type_name)):
+            for name in sorted(index.bindings(unit).names_holding(type_name)):
                 for use in references_to(index.uses(unit.facts.file_id), name):
                     if use.role == "call" and _runs(index, unit, use, symbol, type_name):
                         yield Use(unit.facts, use, symbol, "resolved")
@@ -363,7 +363,11 @@ def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_
     value = f"{call.receiver}.{call.name}" if call.receiver else call.name
     if method in resolve(index, unit, replace(call, name=method.qualified.rpartition(".")[2], receiver=value)).symbols:
         return True
-    rows = index.bindings(unit).visible(call.name, call.line, list(enclosing(call.within))) if not call.receiver else []
+    rows = (
+        index.bindings(unit).visible(call.name, call.line, list(enclosing_names(call.within)))
+        if not call.receiver
+        else []
+    )
     is_typed = any(row.mark == ":" and row.text == type_name for row in rows)
     return is_typed and method.owner in resolve_bare(index, unit, type_name, call.within)
 
@@ -422,9 +426,11 @@ def resolved_uses(index: CodeIndex, file: FileFacts, name: str) -> Iterator[tupl
     unit = index.unit(file.path) if name in text or may_be_default else None
     if unit is None:
         return
-    taken = [one for one in unit.taking(name) if name in one.names]
+    taken = [one for one in unit.imports_for(name) if name in one.names]
     if may_be_default:  # `import Row from "./UserRow.vue"`
-        taken += [one for one in unit.taking("default") if f"/{one.module}.".endswith((f"/{name}.", f"/{name}.vue."))]
+        taken += [
+            one for one in unit.imports_for("default") if f"/{one.module}.".endswith((f"/{name}.", f"/{name}.vue."))
+        ]
     aliases = {written.alias for written in taken if written.alias} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
@@ -599,7 +605,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         notes.append("a decorator or an attribute stands before it: a framework may call it")
     return code.CallGraph(
         symbol=request.name,
-        definitions=tuple(lookup.listed()),
+        definitions=tuple(lookup.symbol_infos()),
         callers=tuple(upward[: request.limit]),
         callees=tuple(downward[: request.limit]),
         related=tuple(related),
@@ -613,7 +619,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
     """How many calls in a definition have a name defined here, but an unknown target."""
     return sum(
-        use.role == "call" and one.possible and not one.symbols and bool(index.defining(use.name))
+        use.role == "call" and one.possible and not one.symbols and bool(index.files_defining(use.name))
         for use, one in _uses_inside(index, symbol, definition, _proven_calls(index, symbol, definition))
     )
 
@@ -820,7 +826,7 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
         return ()
     near = _near_files(index, (path, *(edge.source for edge in index.graph.edges_to(path))))
     index.read_uses([file.file_id for file in near])
-    is_only = index.defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
+    is_only = index.files_defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
     calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:
         if definition.name not in index.uses(file.file_id) or not budget.allows(file.path):

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.files import open_regular
 
 FILE_NAME = "index.scip"
@@ -157,7 +157,7 @@ class Compiler:
 
     def _on_line(self, path: str, line: int) -> list[Occurrence]:
         if path not in self._uses:
-            self._uses[path] = grouped((one.line, one) for one in self._index.occurrences(path))
+            self._uses[path] = group_by_key((one.line, one) for one in self._index.occurrences(path))
         return self._uses[path].get(line, [])
 
     def note(self) -> str:

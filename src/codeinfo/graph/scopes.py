@@ -26,7 +26,7 @@ from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
-from codeinfo.languages.model import enclosing
+from codeinfo.languages.model import enclosing_names
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
@@ -49,7 +49,7 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     bindings = index.bindings(unit)
     if not bindings.of(name):
         return []
-    around = [one for one in enclosing(use.within) if not _is_type(unit, one)]
+    around = [one for one in enclosing_names(use.within) if not _is_type(unit, one)]
     rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
         name, use.line, around
     )
@@ -72,7 +72,7 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
     """What a name without a receiver means inside `within`."""
     if unit.facts.rules.names.constants and name[:1].isupper():
         return _resolve_constant(index, name, within)
-    for scope in enclosing(unit.without_namespace(within)):
+    for scope in enclosing_names(unit.without_namespace(within)):
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
     return _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
@@ -80,8 +80,8 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
-    defining = [one for path in sorted(index.defining(name)) if (one := index.unit(path))]
-    for qualified in (*(f"{scope}.{name}" for scope in enclosing(within)), name):
+    defining = [one for path in sorted(index.files_defining(name)) if (one := index.unit(path))]
+    for qualified in (*(f"{scope}.{name}" for scope in enclosing_names(within)), name):
         if found := [SymbolId(one.facts.path, qualified) for one in defining if qualified in one.by_qualified]:
             return found
     return []
@@ -130,7 +130,7 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """Names that need no qualification: those of the package, from wildcard imports, and from headers."""
 
     def find() -> Meaning:
-        defining = index.defining(name)
+        defining = index.files_defining(name)
         visible = index.visible(unit.facts) if defining else ()
         files = [path for path in visible if path in defining and name not in index.graph.files[path].hidden]
         opened = [*files, *_opened_files(index, unit, defining)]
@@ -154,7 +154,7 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
         return []
     headers = defining & _included_files(index, unit.facts.path)
     if not headers:
-        text = index.lines(unit.facts.file_id).joined()
+        text = index.lines(unit.facts.file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
     found = [one for path in sorted(headers) for one in resolve_export(index, path, name)]
     return [one for one in found if not _only_declares(index, one)]
@@ -208,7 +208,7 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         return []
     found = [
         SymbolId(one.facts.path, name)
-        for one in filter(None, map(index.unit, index.defining(name)))
+        for one in filter(None, map(index.unit, index.files_defining(name)))
         for definition in one.by_name[name]
         if definition.kind == "macro" and _is_macro_visible(index, unit, one, definition)
     ]
@@ -352,7 +352,7 @@ def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
     """What a file itself has under a top-level name."""
     unit = index.unit(path)
     module = _module_file(index, unit, name) if unit is not None else []
-    offered = unit.offered(name) if unit is not None else ""
+    offered = unit.exported_as(name) if unit is not None else ""
     if unit is None or not offered or (module and unit.by_qualified[offered].kind == "module"):
         return module
     return [*module, SymbolId(path, offered)]
@@ -362,7 +362,7 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
     """Where else a file may get a name from."""
     found: list[Place | ModuleId] = []
     unit = index.unit(path)
-    for written in unit.taking(name) if unit is not None else ():
+    for written in unit.imports_for(name) if unit is not None else ():
         if unit is None or (written.names and written.alias not in ("", name)):
             continue  # it is known by its new name only
         outcome = index.outcome(unit.facts, written)
@@ -392,7 +392,7 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
         return [SymbolId(owner.path, inner)]
     if not unit.facts.rules.names.open_types:
         return []
-    defining, is_known_by_name = index.defining(name), unit.facts.rules.names.constants
+    defining, is_known_by_name = index.files_defining(name), unit.facts.rules.names.constants
     seen = sorted(defining) if is_known_by_name else index.visible(unit.facts)
     others = (index.unit(path) for path in seen if path in defining)
     return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
@@ -410,7 +410,7 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """In Go a type implements every interface all of whose methods it has, with as many parameters and results; a name
     that very many files define is not followed."""
     owner, name, own = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
-    defining = index.defining(name) if own.rules.names.structural and owner.qualified else ()
+    defining = index.files_defining(name) if own.rules.names.structural and owner.qualified else ()
     if len(defining) > _MOST_DEFINING:
         return []
     units = (index.unit(path) for path in sorted(defining) if index.graph.files[path].language == own.language)
@@ -518,7 +518,7 @@ def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> boo
     """Whether a receiver of Ruby is a constant that nothing here defines: `ENV`, `Net::HTTP`. What its methods return
     may be ours."""
     is_constant = unit.facts.rules.names.constants and _CONSTANT.fullmatch(receiver) is not None
-    return is_constant and not any(map(index.defining, receiver.split(".")))
+    return is_constant and not any(map(index.files_defining, receiver.split(".")))
 
 
 _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
@@ -604,12 +604,12 @@ def _full_name(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -
     for short, whole in _aliases(index, unit):
         if short == first:
             return ".".join([whole, *rest])
-    nested = (".".join([module, *parts]) for module in enclosing(around))
+    nested = (".".join([module, *parts]) for module in enclosing_names(around))
     return next((inner for inner in nested if inner in unit.by_qualified), ".".join(parts))
 
 
 def _module_around(unit: Unit, within: str) -> str:
-    around = ((one, unit.by_qualified.get(one)) for one in enclosing(within))
+    around = ((one, unit.by_qualified.get(one)) for one in enclosing_names(within))
     return next((one for one, definition in around if definition and definition.kind in _MODULES), "")
 
 

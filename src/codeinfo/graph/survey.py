@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
@@ -225,7 +225,7 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
         read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
         if read is None or not is_shipped_folder(folder):
             continue
-        text = index.lines(index.graph.files[path].file_id).joined()
+        text = index.lines(index.graph.files[path].file_id).whole_text()
         try:
             home = _Folder(index, folder)
             named = [home.join(path) for path in read(home, text)]
@@ -602,7 +602,7 @@ def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
         return {path: [path] for path in paths}
     start = len(folder) + 1 if folder else 0
     ends = ((path, path.find("/", start)) for path in paths)
-    return grouped((path[:end] if end >= 0 else f"{folder}/*".lstrip("/"), path) for path, end in ends)
+    return group_by_key((path[:end] if end >= 0 else f"{folder}/*".lstrip("/"), path) for path, end in ends)
 
 
 def assign_layers(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> dict[str, int]:
@@ -668,7 +668,7 @@ def lay_out(boxes: Mapping[str, Box], widest: int, *, top: int = _MARGIN, least:
 
 def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
     """Layers from the top down, ordered to keep edges short, wrapped where they get too wide."""
-    by_layer = grouped((box.area.layer, box) for box in boxes.values())
+    by_layer = group_by_key((box.area.layer, box) for box in boxes.values())
     layers = [by_layer[layer] for layer in sorted(by_layer, reverse=True)]
     rank = {box.area.name: position for layer in layers for position, box in enumerate(layer)}
     neighbours = {name: [other for other in box.area.needs if other in boxes] for name, box in boxes.items()}

@@ -249,7 +249,7 @@ class Bindings(Struct, frozen=True, dict=True):
     def of(self, name: str) -> Sequence[Row]:
         return self._by_name.get(name, ())
 
-    def holding(self, type_name: str) -> set[str]:
+    def names_holding(self, type_name: str) -> set[str]:
         """The names of what is declared with a type, or is made by calling it."""
         made = re.compile(rf"(?:new )?{re.escape(type_name)}\(")
         declared = re.compile(rf"\b{re.escape(type_name)}\b")

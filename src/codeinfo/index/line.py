@@ -96,7 +96,7 @@ def update(
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
-    stored = store.stored([file.path for file in files])
+    stored = store.find_stored([file.path for file in files])
     edited = {*known, *(path for path, _ in stored)}
     reader = _Reader(source, known, stored, outcome, documents)
     files = tuple(reader.take_stored(files, contents or {}))

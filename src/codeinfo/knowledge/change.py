@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.graph.references import CONSTRUCTORS, INTERFACES
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
@@ -215,7 +215,7 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
     for revision in revisions:
         if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
             continue
-        now = grouped((one.qualified, one) for one in revision.after.definitions)
+        now = group_by_key((one.qualified, one) for one in revision.after.definitions)
         once = Counter(one.qualified for one in revision.before.definitions)
         for one in _public(revision.before.definitions):
             same = now.get(one.qualified, [])
@@ -509,7 +509,7 @@ def _key(one: Dependency) -> tuple[str, str, str]:
 
 
 def _by_manifest(listed: Iterable[Dependency]) -> dict[tuple[str, str, str], set[str]]:
-    return {key: set(versions) for key, versions in grouped((_key(one), one.version) for one in listed).items()}
+    return {key: set(versions) for key, versions in group_by_key((_key(one), one.version) for one in listed).items()}
 
 
 def package_of(module: str) -> str:

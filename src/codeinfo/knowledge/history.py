@@ -349,7 +349,7 @@ class History:
         # Git fails if the repository configures a list of commits to ignore that does not exist.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
-    def touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
+    def commits_touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
         """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines
         takes seconds in a long history; past the limit the whole file is used."""
         shape = ("log", f"--max-count={MOST_TOUCHING}", "--no-merges", "--format=%h %as %s")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, detector_language
 from codeinfo.knowledge.history import (
     DECLINING,
@@ -82,8 +82,10 @@ class Areas:
             if kind is not None and kind.family and is_shipped_folder(folder):
                 self.folders.setdefault(kind.family, {""}).add(folder)
         declared = dependencies(manifests)[0]
-        self._declared = grouped((_folder(item.source), _normal(item.name)) for item in declared)
-        self._shipped = grouped((_folder(item.source), _normal(item.name)) for item in declared if is_shipped(item))
+        self._declared = group_by_key((_folder(item.source), _normal(item.name)) for item in declared)
+        self._shipped = group_by_key(
+            (_folder(item.source), _normal(item.name)) for item in declared if is_shipped(item)
+        )
 
     def of(self, path: str, family: str) -> str:
         folders = self.folders.get(family, {""})
@@ -181,7 +183,7 @@ def _patterns(
     detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: LineDates | None
 ) -> list[PatternUse]:
     """The answers of an area, question by question."""
-    questions = grouped((_question(detectors[position]), position) for position in where)
+    questions = group_by_key((_question(detectors[position]), position) for position in where)
     people = history.authors({path for paths in where.values() for path in paths}) if history else 0
     found: list[PatternUse] = []
     for positions in questions.values():
@@ -389,10 +391,10 @@ def file_hints(
 def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str] = ()) -> PatternReport:
     """The part of a report about one category or some language families."""
 
-    def wanted(item: PatternUse | PatternConflict) -> bool:
+    def is_wanted(item: PatternUse | PatternConflict) -> bool:
         return (not category or item.category == category) and (not languages or item.language in languages)
 
-    return _part(report, wanted)
+    return _part(report, is_wanted)
 
 
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:

@@ -326,11 +326,11 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     if named:  # the scripts cover their own language
         return " and ".join((*named, *(kind.command for kind in kinds if kind.family)))
     commands = (*(kind.command for kind in kinds[:1]), *(_TOOL_COMMANDS.get(name, "") for name in tools))
-    commands = tuple(_wrapped(command, at_top) for command in commands)
+    commands = tuple(_use_wrapper(command, at_top) for command in commands)
     return next(filter(None, commands), "")
 
 
-def _wrapped(command: str, at_top: Collection[str]) -> str:
+def _use_wrapper(command: str, at_top: Collection[str]) -> str:
     """With the project's own copy of a build tool, where it has one."""
     tool, _, rest = command.partition(" ")
     wrapper = {"gradle": "gradlew", "mvn": "mvnw"}.get(tool, "")

@@ -102,7 +102,9 @@ class CIncludes(Resolver):
         if name.removesuffix(".h") in _STANDARD or (system and ("." not in name or name.startswith(_SYSTEM_FOLDERS))):
             return model.EXTERNAL
         plain = "/".join(part for part in name.split("/") if part not in ("..", ".", ""))
-        found = self._tree.having(plain) or tuple(path for path in self._tree.from_above(plain) if path in self._tree)
+        found = self._tree.paths_ending_in(plain) or tuple(
+            path for path in self._tree.from_above(plain) if path in self._tree
+        )
         if not found:
             return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
         if system and len(found) > 1:  # a local header would be written in quotes

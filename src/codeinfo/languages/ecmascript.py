@@ -296,13 +296,13 @@ def _alias_table(folder: str, options: dict[str, Any]) -> tuple[str, Patterns] |
 def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The compiler options of a tsconfig and of those it extends, each with its path, nearest first."""
 
-    def extended(current: str) -> Iterator[str]:
+    def extended_configs(current: str) -> Iterator[str]:
         listed = tree.config(current).get("extends", [])
         for other in listed if isinstance(listed, list) else [listed]:
             if isinstance(other, str) and (target := join_path(current.rpartition("/")[0], other)) is not None:
                 yield from (target, f"{target}.json", f"{target}/tsconfig.json")
 
-    for current in reachable([path], extended):
+    for current in reachable([path], extended_configs):
         options = tree.config(current).get("compilerOptions")
         if isinstance(options, dict):
             yield current, options

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.model import Definition, FileKind, Import
 
 WORD = r"[^\W\d]\w+"  # one-letter names are not worth a reference
@@ -469,7 +469,7 @@ class Tree:
             for name in facts.exports
         )
 
-    def having(self, suffix: str) -> tuple[str, ...]:
+    def paths_ending_in(self, suffix: str) -> tuple[str, ...]:
         """Paths that equal a relative path or end with it at a folder boundary."""
         return tuple(
             path
@@ -573,7 +573,7 @@ def ancestors(folder: str) -> list[str]:
     return chain
 
 
-def enclosing(qualified: str) -> Iterator[str]:
+def enclosing_names(qualified: str) -> Iterator[str]:
     """A qualified name, then those of what is around it, innermost first."""
     while qualified:
         yield qualified
@@ -596,4 +596,4 @@ def nearest_all(paths: Sequence[str], folder: str) -> Sequence[str]:
 
 
 def _paths_by(pairs: Iterable[tuple[Key, str]]) -> dict[Key, tuple[str, ...]]:
-    return {key: tuple(paths) for key, paths in grouped(pairs).items()}
+    return {key: tuple(paths) for key, paths in group_by_key(pairs).items()}

@@ -363,7 +363,7 @@ def _ruby_key(path: str) -> str:
 class LuaImports(Resolver):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         base = written.module.replace(".", "/")
-        found = self._tree.having(base + ".lua") or self._tree.having(base + "/init.lua")
+        found = self._tree.paths_ending_in(base + ".lua") or self._tree.paths_ending_in(base + "/init.lua")
         rooted = [path for path in found if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
         above = (f"{start}{end}" for start in self._tree.from_above(base) for end in (".lua", "/init.lua"))
         chosen = [nearest(rooted, source.folder)] if rooted else (path.lstrip("/") for path in above)
@@ -393,7 +393,7 @@ class BashImports(Resolver):
         fixed = _VARIABLE_PART.sub("", written.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
             return model.EXTERNAL
-        named = self._tree.having(fixed)
+        named = self._tree.paths_ending_in(fixed)
         missing = model.UNRESOLVED if fixed == written.module else model.EXTERNAL  # a variable may lead anywhere
         return self._first((join_path(source.folder, fixed), *(named if len(named) == 1 else ())), missing)
 

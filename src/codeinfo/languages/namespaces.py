@@ -8,9 +8,9 @@ from functools import cached_property, partial
 
 from msgspec.structs import replace
 
-from codeinfo.cache import grouped, reachable
+from codeinfo.cache import group_by_key, reachable
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, enclosing, join_path, packages_of
+from codeinfo.languages.model import Resolver, Tree, ancestors, enclosing_names, join_path, packages_of
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
@@ -210,7 +210,7 @@ class CsharpImports(JvmImports):
         return next((above for above in ancestors(folder) if above in self._projects), folder)
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
-        around = (one for package in source.packages for one in enclosing(package))
+        around = (one for package in source.packages for one in enclosing_names(package))
         everywhere = (one for folder in ancestors(source.folder) for one in self._everywhere.get(folder, ()))
         return tuple(dict.fromkeys((*around, *everywhere, *_IMPLICIT)))
 
@@ -230,7 +230,7 @@ class CsharpImports(JvmImports):
         """The files that are in no namespace, by project."""
         files = self._tree.files.items()
         nowhere = (path for path, facts in files if facts.language == "csharp" and not facts.packages)
-        return grouped((self._home(path), path) for path in nowhere)
+        return group_by_key((self._home(path), path) for path in nowhere)
 
     def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
@@ -377,7 +377,7 @@ class SwiftImports(Resolver):
         self._above = tree.above
         self._declared = sorted(_swift_targets(tree), key=lambda pair: -len(pair[0]))
         own = (path for path, facts in tree.files.items() if facts.language == "swift")
-        self._targets = grouped((self._target(path), path) for path in own)
+        self._targets = group_by_key((self._target(path), path) for path in own)
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         files = self._targets.get(written.module.partition(".")[0])

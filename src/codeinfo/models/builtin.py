@@ -37,7 +37,7 @@ class BuiltinEmbedder:
             self.dimension = int(head["vectors"]["shape"][1])
             self.model_id = f"{head['__metadata__']['id']}-{self.dimension}"
         except (FileNotFoundError, LookupError, TypeError, ValueError, struct.error) as error:
-            raise _damaged(path, error) from error
+            raise _damaged_model(path, error) from error
         self._paths: dict[str, Floats] = {}
 
     @cached_property
@@ -47,12 +47,12 @@ class BuiltinEmbedder:
         try:
             return Encoder(read_safetensors(self._path)[0])
         except ValueError as error:
-            raise _damaged(self._path, error) from error
+            raise _damaged_model(self._path, error) from error
 
     def verify(self) -> None:
         """Compare every byte: most damage only makes results worse."""
         if zlib.crc32(self._path.read_bytes()) != CHECKSUM:
-            raise _damaged(self._path, "its checksum does not match")
+            raise _damaged_model(self._path, "its checksum does not match")
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
         return self._encoder.documents(texts)
@@ -79,7 +79,7 @@ class BuiltinEmbedder:
         return np.array([known[path] for path in paths], np.float32).reshape(len(paths), self.dimension)
 
 
-def _damaged(path: Path, reason: object) -> ProviderError:
+def _damaged_model(path: Path, reason: object) -> ProviderError:
     return ProviderError(
         f"the built-in model {path} is damaged: {reason}",
         next_step="Install CodeInfo again: pip install --force-reinstall codeinfo",

@@ -168,12 +168,12 @@ class InstallReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def _failed(report: InstallReport) -> bool:
+def _has_failed(report: InstallReport) -> bool:
     return any(change.action == "failed" for change in report.changes)
 
 
 @_operation(
-    "install", InstallReport, "codeinfo.shells.install:install", group="local", read_only=False, falls_short=_failed
+    "install", InstallReport, "codeinfo.shells.install:install", group="local", read_only=False, falls_short=_has_failed
 )
 class InstallRequest(Struct, frozen=True):
     """Add the MCP server to the agents on this machine.
@@ -198,7 +198,12 @@ class InstallRequest(Struct, frozen=True):
 
 
 @_operation(
-    "uninstall", InstallReport, "codeinfo.shells.install:uninstall", group="local", read_only=False, falls_short=_failed
+    "uninstall",
+    InstallReport,
+    "codeinfo.shells.install:uninstall",
+    group="local",
+    read_only=False,
+    falls_short=_has_failed,
 )
 class UninstallRequest(Struct, frozen=True):
     """Remove the MCP server from the agents.

@@ -381,7 +381,7 @@ class Survey(NamedTuple):
 
     @classmethod
     def of(cls, view: Snapshot, signs: Ints) -> Survey:
-        sample = view.derived("sample", lambda: _Sample.of(view))
+        sample = view.once("sample", lambda: _Sample.of(view))
         return cls(view.row_file, signs, np.minimum.reduceat(signs[sample.rows], sample.starts), sample)
 
     def rough_meaning(self) -> tuple[Ints, Floats]:

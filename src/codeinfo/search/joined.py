@@ -64,8 +64,8 @@ def join_columns(parts: Sequence[Part]) -> Columns:
 
 def join_parts(parts: Sequence[Part]) -> Joined:
     """The parts as one. What does not depend on a query is computed once for the same generations."""
-    key = tuple((root, view.derived("identity", object)) for root, view in parts)
-    known = parts[0].view.derived("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
+    key = tuple((root, view.once("identity", object)) for root, view in parts)
+    known = parts[0].view.once("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
     return Joined(parts, known.get(key) or known.add(key, join_columns(parts)))
 
 
@@ -112,11 +112,11 @@ class Joined:
 
     def _file(self, root: str, path: str) -> int:
         places = zip(self.roots, self.paths, strict=True)
-        return self.derived("positions", lambda: {place: at for at, place in enumerate(places)})[root, path]
+        return self.once("positions", lambda: {place: at for at, place in enumerate(places)})[root, path]
 
     # --- the port ---
 
-    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._columns.derived
         if key not in known:
             known[key] = make()

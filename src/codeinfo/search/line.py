@@ -239,7 +239,7 @@ def signals_of_words(
 def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights) -> None:
     """What the chunks of every file say by words and meaning."""
     files = len(view.paths)
-    runs = view.derived("runs", lambda: runs_of(view.row_file))
+    runs = view.once("runs", lambda: runs_of(view.row_file))
     evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows(), runs, files, w.chunk_decay))
     cosines = None if asked is None else view.cosines(asked.weighed)
     if asked is not None and cosines is not None:
@@ -345,7 +345,7 @@ def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, flo
 
 def _norms_of(view: Snapshot, w: Weights) -> Norms:
     make = partial(norms_of, view.row_file, view.row_length, len(view.paths), w)
-    return view.derived(("norms", w.k1, w.b), make)
+    return view.once(("norms", w.k1, w.b), make)
 
 
 def _is_large(view: Snapshot, options: SearchOptions) -> bool:
@@ -387,11 +387,11 @@ def _among_best(scores: Floats, most: int) -> NDArray[np.bool_]:
 
 
 def _stem_sizes(view: Snapshot) -> NDArray[np.int32]:
-    return view.derived("stem sizes", lambda: np.zeros(len(view.paths), np.int32))
+    return view.once("stem sizes", lambda: np.zeros(len(view.paths), np.int32))
 
 
 def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
-    return view.derived("files by name", lambda: boost.files_by_name(view.paths))
+    return view.once("files by name", lambda: boost.files_by_name(view.paths))
 
 
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
@@ -407,14 +407,14 @@ def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: Search
         own = {path: at for at, path in enumerate(view.paths) if not options.roots or options.roots[at] == root}
         return past_changes(commits, np.array([own.get(path, -1) for path in commits.paths], np.intp))
 
-    return view.derived(("past changes", root, commits.head), find)
+    return view.once(("past changes", root, commits.head), find)
 
 
 def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, TermUses]:
     """The terms that occur here. Questions about one project share many of them, so they are cached."""
     worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
     room = max(KEPT_USES, KEPT_SHARE * len(view.row_file))
-    kept = view.derived(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
+    kept = view.once(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
     known = {term: uses for term in terms if (uses := kept.get(term)) is not None}
     if missing := [term for term in terms if term not in known]:
         for term, uses in read_terms(view.postings(missing), view.row_file, _norms_of(view, w), w).items():
@@ -495,11 +495,11 @@ def rank_files(query: Query, scores: Floats, view: Snapshot, w: Weights, options
 
 
 def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
-    return view.derived(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view, roots), view.kinds))
+    return view.once(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view, roots), view.kinds))
 
 
 def layout_of(view: Snapshot, roots: Sequence[str]) -> Layout:
-    return view.derived("layout", lambda: Layout(view.paths, roots, tiny_files(view)))
+    return view.once("layout", lambda: Layout(view.paths, roots, tiny_files(view)))
 
 
 def tiny_files(view: Snapshot) -> NDArray[np.bool_]:

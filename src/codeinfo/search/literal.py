@@ -444,7 +444,7 @@ class Signatures:
             raise ValueError("a signature is damaged")
         return row
 
-    def merged(self, other: Signatures, wanted: set[str]) -> Signatures:
+    def merge(self, other: Signatures, wanted: set[str]) -> Signatures:
         """Both combined, without the contents that are no longer wanted."""
         kept = [file for file in self.files.values() if file.key in wanted]
         columns = [self.first[file.key] + at for file in kept for at in range(len(file.pages))]

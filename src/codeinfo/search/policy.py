@@ -71,7 +71,7 @@ def _drop_malformed(passages: Sequence[Passage], named: Collection[Passage], dro
     for place, passage in enumerate(passages):
         missing = [name for name in ("root", "path") if not getattr(passage, name)]
         if missing or not isinstance(passage.text, str):
-            dropped.append(passage.dropped("malformed", f"no {' and no '.join(missing or ['text'])}"))
+            dropped.append(passage.as_dropped("malformed", f"no {' and no '.join(missing or ['text'])}"))
             continue
         ranked.append(_Ranked(passage, place, distance_of(passage), passage in named))
     return ranked
@@ -85,13 +85,13 @@ def _within_cutoff(
     cutoff = settings.distance_cutoff
     if any(entry.distance <= cutoff for entry in ranked):
         far = [entry for entry in ranked if entry.distance > cutoff and not entry.named]
-        dropped += [entry.passage.dropped("cutoff", f"{_shown(entry)} > {cutoff:g}") for entry in far]
+        dropped += [entry.passage.as_dropped("cutoff", f"{_shown(entry)} > {cutoff:g}") for entry in far]
         return [entry for entry in ranked if entry.distance <= cutoff or entry.named], False
     closest = {entry.place for entry in sorted(ranked, key=_Ranked.closeness)[: settings.fallback_chunks]}
     for entry in ranked:
         if entry.place not in closest:
             detail = f"{_shown(entry)} > {cutoff:g}, and {settings.fallback_chunks} others are closer"
-            dropped.append(entry.passage.dropped("fallback", detail))
+            dropped.append(entry.passage.as_dropped("fallback", detail))
     return [entry for entry in ranked if entry.place in closest], True
 
 
@@ -105,7 +105,7 @@ def _without_duplicates(ranked: list[_Ranked], dropped: list[Dropped]) -> list[_
         by_id = (passage.root, passage.path, "id", passage.chunk_id)
         if by_text in seen or (passage.chunk_id and by_id in seen):
             same = "text" if by_text in seen else "chunk id"
-            dropped.append(passage.dropped("duplicate", f"same {same} as an earlier result of this file"))
+            dropped.append(passage.as_dropped("duplicate", f"same {same} as an earlier result of this file"))
             continue
         seen |= {by_text, by_id}
         distinct.append(entry)
@@ -121,7 +121,9 @@ def _closest_of_each_file(ranked: list[_Ranked], dropped: list[Dropped]) -> list
     }
     for entry in ranked:
         if entry.place not in chosen:
-            dropped.append(entry.passage.dropped("per_file", f"{CHUNKS_PER_FILE} closer chunks of this file are kept"))
+            dropped.append(
+                entry.passage.as_dropped("per_file", f"{CHUNKS_PER_FILE} closer chunks of this file are kept")
+            )
     return [entry for entry in ranked if entry.place in chosen]
 
 
@@ -134,7 +136,7 @@ def _within_caps(ranked: list[_Ranked], settings: RetrievalSettings, dropped: li
         passage = entry.passage.cut(settings.chunk_max_chars)
         full = full or used + len(passage.text) > settings.max_chars
         if full:
-            dropped.append(entry.passage.dropped("max_chars", f"past {settings.max_chars} characters in all"))
+            dropped.append(entry.passage.as_dropped("max_chars", f"past {settings.max_chars} characters in all"))
             continue
         used += len(passage.text)
         kept.append(passage)

@@ -196,7 +196,7 @@ def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tup
 def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
     """Names of definitions spelt similarly, nearest first."""
     wanted = _letters(wanted)
-    sharing = _names_of(view).sharing(wanted, longest=2 * len(wanted))
+    sharing = _names_of(view).names_sharing(wanted, longest=2 * len(wanted))
     # Headings of documents are definitions too, but nobody asks for one by name.
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
     written: dict[str, dict[str, None]] = {name: {} for name in near}
@@ -208,7 +208,7 @@ def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
 
 def _nearest_words(wanted: str, view: Snapshot) -> list[str]:
     """Words from the names of definitions and files."""
-    sharing = _names_of(view).sharing(wanted, longest=LONGEST)[:READ]
+    sharing = _names_of(view).names_sharing(wanted, longest=LONGEST)[:READ]
     written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
     return _closest(wanted, {word: word for word in words | _path_words(view)})
@@ -220,7 +220,7 @@ def _letters(name: str) -> str:
 
 
 def _names_of(view: Snapshot) -> _Names:
-    return view.derived("names", lambda: _Names(view.definition_names()))
+    return view.once("names", lambda: _Names(view.definition_names()))
 
 
 class _Names:
@@ -235,7 +235,7 @@ class _Names:
         before = underscores.searchsorted(np.append(self._starts, len(self._text)))
         self._lengths = self._ends - self._starts - np.diff(before)
 
-    def sharing(self, wanted: str, longest: int) -> list[str]:
+    def names_sharing(self, wanted: str, longest: int) -> list[str]:
         """The names that share a piece of `wanted`, those with most of them first, then those of equal length."""
         if not SHORTEST <= len(wanted) <= LONGEST or not self._text:
             return []
@@ -275,7 +275,7 @@ def _path_words(view: Snapshot) -> frozenset[str]:
         names = {path.rpartition("/")[2].partition(".")[0] for path in view.paths}
         return frozenset(part for name in names for part in split_identifier(name))
 
-    return view.derived("path_words", read)
+    return view.once("path_words", read)
 
 
 def _closest(wanted: str, candidates: Mapping[str, str]) -> list[str]:

@@ -161,13 +161,13 @@ class Guard:
         if scope["type"] != "http":  # web sockets are not offered
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
+        send_secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
         readable = "text/html" in headers.get("accept", "")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await send_refusal(secured, *refusal, readable=readable)
+            await send_refusal(send_secured, *refusal, readable=readable)
             return
-        await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), secured, headers)
+        await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), send_secured, headers)
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """A well-formed request from an allowed origin: answered if its sender has the right to it."""
@@ -304,13 +304,13 @@ def _add_security_headers(send: Send, *, cacheable: bool) -> Send:
     extra = [(name.encode(), value.encode()) for name, value in (HEADERS | {"cache-control": cache}).items()]
     names = {name for name, _ in extra}
 
-    async def secured(message: Message) -> None:
+    async def send_secured(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
             message["headers"] = [*own, *extra]
         await send(message)
 
-    return secured
+    return send_secured
 
 
 async def send_refusal(

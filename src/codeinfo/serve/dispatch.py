@@ -515,7 +515,7 @@ class Dispatcher:
         self._room, self._computing, self._reserved = Limiter(THREADS), Limiter(COMPUTING), Limiter(1)
 
     @contextmanager
-    def performing(
+    def begin(
         self, operation: Operation, request: Asked, client: str, name: str = ""
     ) -> Iterator[tuple[Engine, Asked]]:
         """The engine and the request for it, if the current caller may use the operation. Every operation starts here:
@@ -532,7 +532,7 @@ class Dispatcher:
         asked = operation.request(**values)
         if request_user() is not None and hasattr(asked, "all_projects") and not asked.paths:
             asked = replace(asked, all_projects=True)  # callers search what they can see
-        with self.performing(operation, asked, "http") as (engine, request):
+        with self.begin(operation, asked, "http") as (engine, request):
             result = operation.run(engine, request, call.listener("REST"))
             shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
             files = (f"{one.root}/{one.path}" for one in shown)

@@ -253,7 +253,7 @@ class ServerIndexes(Indexes):
             tree, _, generation = notice.partition(" ")
             if not tree or int(generation) == DROPPED:
                 self._drop_copies()
-            trees = self.trees.opened()
+            trees = self.trees.open_indexes()
             for number in trees if not tree else {int(tree)} & trees.keys():
                 try:
                     trees[number].confirm(None)

@@ -476,15 +476,15 @@ class IndexQueue:
         found = self._store.get(identity)
         if found is None:
             raise NotFound(f"there is no run {identity!r}", next_step="See the list of runs")
-        places = [waiting.id for waiting in self._store.waiting()]
+        places = [waiting.id for waiting in self._store.waiting_runs()]
         return self._with_position(found, places.index(identity) + 1 if identity in places else 0)
 
     def status(self) -> IngestStatus:
-        waiting = [self._with_position(run, place) for place, run in enumerate(self._store.waiting(), 1)]
-        return IngestStatus(tuple(waiting), tuple(self._store.finished(FINISHED_SHOWN)))
+        waiting = [self._with_position(run, place) for place, run in enumerate(self._store.waiting_runs(), 1)]
+        return IngestStatus(tuple(waiting), tuple(self._store.finished_runs(FINISHED_SHOWN)))
 
     def is_busy(self, root: Path) -> bool:
-        return any(run.root == str(root) for run in self._store.waiting())
+        return any(run.root == str(root) for run in self._store.waiting_runs())
 
     def _with_position(self, run: IngestRun, position: int) -> IngestRun:
         return replace(run, position=position, progress=self._progress if run.id == self._current else None)

@@ -169,7 +169,7 @@ class Traffic:
             return
         status, started = 0, time.perf_counter()
 
-        async def sending(message: auth.Message) -> None:
+        async def send_tracked(message: auth.Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -179,7 +179,7 @@ class Traffic:
 
         self.running += 1
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_tracked)
         except asyncio.CancelledError:
             if not self.ending:
                 raise

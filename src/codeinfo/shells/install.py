@@ -149,7 +149,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
 
-    def inserted(self, path: Path) -> str:
+    def inserted_text(self, path: Path) -> str:
         """The text inserted into a file, "" if none was."""
         return self._read().get(str(path), "")
 
@@ -277,8 +277,8 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
         return Plan(client.name, path, "unchanged")
     action = "added"
     if known is not None:
-        cut = _cut_entry(client, text, record.inserted(path))
-        if cut is None or not record.inserted(path):
+        cut = _cut_entry(client, text, record.inserted_text(path))
+        if cut is None or not record.inserted_text(path):
             detail = f"it already has another server {SERVER}: {json.dumps(known)}"
             return Plan(client.name, path, "kept", detail=detail)
         text, action = cut, "updated"
@@ -295,7 +295,7 @@ def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
     before = _text(path)
     if before is None or _read_entry(client, before, path) is None:
         return Plan(client.name, path, "unchanged")
-    after = _cut_entry(client, before, record.inserted(path))
+    after = _cut_entry(client, before, record.inserted_text(path))
     if after is None:
         raise UsageError(f"{SERVER} could not be removed", next_step="Remove it by hand")
     return Plan(client.name, path, "removed", before, after or None)
@@ -340,13 +340,13 @@ def _plan_own_file(client: str, path: Path, text: str, record: Record) -> Plan:
     before = _text(path)
     if before == text:
         return Plan(client, path, "unchanged")
-    if before is not None and before != record.inserted(path):
+    if before is not None and before != record.inserted_text(path):
         return Plan(client, path, "kept", detail="CodeInfo did not write it, or it was edited since")
     return Plan(client, path, "added" if before is None else "updated", before, text, text)
 
 
 def _plan_removal(client: str, path: Path, record: Record) -> Plan:
-    before, inserted = _text(path), record.inserted(path)
+    before, inserted = _text(path), record.inserted_text(path)
     if before is None or inserted not in before:
         return Plan(client, path, "unchanged")
     return Plan(client, path, "removed", before, before.replace(inserted, "") or None)
@@ -396,7 +396,7 @@ def _make_folders(folder: Path, record: Record) -> None:
 
 def _remove_folders(folder: Path, record: Record) -> None:
     for one in (folder, *folder.parents):
-        if record.inserted(one) != MADE_FOLDER:
+        if record.inserted_text(one) != MADE_FOLDER:
             return
         try:
             one.rmdir()

@@ -167,7 +167,7 @@ class Service:
         values, operation = check(tool.arguments(), arguments), OPERATIONS[tool.operation]
         cursor = values.pop("cursor", "")
         asked = tool.make_request(values, values.pop(tool.project.name, "") if tool.project else "")
-        with self._dispatcher.performing(operation, asked, "mcp", tool.name) as (engine, request):
+        with self._dispatcher.begin(operation, asked, "mcp", tool.name) as (engine, request):
             result = tool.run(engine, request, call)
             reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
             project = named_project(request) if tool.project and operation.shows_project else None

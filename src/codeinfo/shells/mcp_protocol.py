@@ -239,10 +239,10 @@ def check_envelope(message: Message, headers: Mapping[str, str] | None = None) -
     if not isinstance(meta[_VERSION], str) or not isinstance(meta[_CAPABILITIES], dict):
         raise ProtocolError(INVALID_PARAMS, f"{_VERSION} must be a text and {_CAPABILITIES} an object")
     if meta[_VERSION] != STATELESS:
-        raise _unsupported(meta[_VERSION])
+        raise _unsupported_version(meta[_VERSION])
 
 
-def _unsupported(version: Any) -> ProtocolError:
+def _unsupported_version(version: Any) -> ProtocolError:
     known = {"supported": [STATELESS], "requested": str(version)}
     return ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", known)
 
@@ -341,7 +341,7 @@ class LineSession:
             self._is_stateless = enveloped and not is_introduction
         if self._is_stateless:
             if is_introduction:
-                raise _unsupported((message.params or {}).get("protocolVersion"))
+                raise _unsupported_version((message.params or {}).get("protocolVersion"))
             check_envelope(message)
         elif enveloped and not is_introduction:
             raise ProtocolError(INVALID_REQUEST, f"this session began with a handshake, which {STATELESS} has not")
@@ -390,7 +390,7 @@ class HttpEndpoint:
             if is_stateless and message.is_request:
                 check_envelope(message, headers)
             elif is_stateless and version != STATELESS:
-                raise _unsupported(version)
+                raise _unsupported_version(version)
         except ProtocolError as error:
             identity = message.id if message is not None and message.is_request else error.identity
             reply = refuse(identity, error)

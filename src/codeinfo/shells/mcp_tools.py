@@ -182,7 +182,7 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
     if not root:
         names = ", ".join(one.name for one in known) or "none"
         raise NotFound(f"no repository {wanted} is indexed", next_step=f"Known: {names}")
-    if engine.indexing(root) is not None:
+    if engine.index_progress(root) is not None:
         raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
     return engine.index(search.IndexRequest((root,)), call.progress)
 
@@ -291,7 +291,7 @@ IN_SETS["code"] = (
         reply=replies.IndexingStatus,
         perform=lambda engine, request, call: (
             engine.status(request),
-            engine.indexing(next(iter(request.paths), "")),
+            engine.index_progress(next(iter(request.paths), "")),
         ),
     ),
     Tool(

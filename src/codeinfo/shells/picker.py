@@ -161,7 +161,7 @@ class Picker:
         wanted = query_words(self._query)
         lines = out.code(hit.text, hit.path)
         for index in window(hit.text.splitlines(), wanted, rows)[:rows] if rows > 2 else ():
-            out.numbered(f"{hit.text_line + index:>5} │ ", mark_words(lines[index], wanted))
+            out.numbered_line(f"{hit.text_line + index:>5} │ ", mark_words(lines[index], wanted))
 
 
 class _Screen(io.StringIO):

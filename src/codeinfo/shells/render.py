@@ -78,7 +78,7 @@ def _grep(result: search.GrepResult, out: Output) -> None:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
             gutter = f"{match.line:>7}:{match.column:<4} │ "
-            out.numbered(gutter, _line_of(match))
+            out.numbered_line(gutter, _line_of(match))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line matches.", "bold"))
     out.notes(result.notes)
@@ -170,7 +170,7 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
         if index != previous + 1:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
-        out.numbered(gutter, mark_words(coloured[index], wanted), wraps=hit.kind is FileKind.DOCS)
+        out.numbered_line(gutter, mark_words(coloured[index], wanted), wraps=hit.kind is FileKind.DOCS)
         previous = index
     out.line()
 

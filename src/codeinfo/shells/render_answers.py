@@ -81,7 +81,7 @@ class Prose:
         digits = max(LINE_DIGITS, len(str(first + len(self._code))))
         for number, spans in enumerate(self._out.code("\n".join(self._code), path or f"code.{self._language}"), first):
             gutter = f"{number if first else '':>{digits + 1}} │ "
-            self._out.numbered(gutter, spans, wraps=reads)
+            self._out.numbered_line(gutter, spans, wraps=reads)
         self._fence, self._code, self._place = "", [], ("", 0)
 
 

@@ -166,7 +166,7 @@ class Output:
             end -= 1
         return [*slice_spans(pairs, 0, end if end > room // 2 else room - 1), "…"]
 
-    def numbered(self, gutter: str, spans: Sequence[Span], *, wraps: bool = False) -> None:
+    def numbered_line(self, gutter: str, spans: Sequence[Span], *, wraps: bool = False) -> None:
         """A line of a file behind its number: cut to the terminal's width or, if it `wraps`, broken between words."""
         if wraps:
             self.wrap((gutter, "dim"), *spans, hang=len(gutter))

@@ -124,7 +124,7 @@ def excludes_setting() -> str:
         return f"core.excludesFile={default}"
     # Run at home: only the user's own files are read there.
     asked = ("--global", "--includes", "--type=path", "--get", "core.excludesFile")
-    return f"core.excludesFile={_configured(home, *asked, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
+    return f"core.excludesFile={_read_config(home, *asked, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
 
 
 # What the index records about each file as of git's last check: path, seconds and nanoseconds of mtime, size, flags.
@@ -157,7 +157,7 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     """The blob numbers of files in a work tree, with size and mtime as of git's last check. None if a filter may
     give one blob several contents of one size; git's own filters do not."""
     # The repository does not decide which filters exist: attributes only name configured ones.
-    filters = _configured(root, "--name-only", "--get-regexp", r"^filter\.").split()
+    filters = _read_config(root, "--name-only", "--get-regexp", r"^filter\.").split()
     if any(not name.startswith("filter.lfs.") for name in filters):
         return {}
     listed = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
@@ -252,7 +252,7 @@ def origin_of(root: Path) -> str:
     """The address of the remote that the repository around `root` was cloned from; "" if there is none."""
     if work_tree_of(str(root)) is None:
         return ""
-    return _configured(root, "--local", "--no-includes", "--get", "remote.origin.url", **_ENVIRONMENT).strip()
+    return _read_config(root, "--local", "--no-includes", "--get", "remote.origin.url", **_ENVIRONMENT).strip()
 
 
 def family_of(root: Path) -> Path:
@@ -294,7 +294,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
-def _configured(folder: str | os.PathLike[str], *arguments: str, **environment: str) -> str:
+def _read_config(folder: str | os.PathLike[str], *arguments: str, **environment: str) -> str:
     """What `git config` prints; nothing for what is not set: it then exits with 1."""
     line = [_program(), "config", *arguments]
     return os.fsdecode(_execute(line, folder, _environment() | environment, b"", (0, 1), TIMEOUT_S))

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from codeinfo.cache import grouped
+from codeinfo.cache import group_by_key
 from codeinfo.files import read_regular
 
 Value = TypeVar("Value")
@@ -381,7 +381,7 @@ BINARY_EXTENSIONS = names(
 
 
 # By extension: few have any, and a walk checks every file.
-_ENDINGS = grouped(
+_ENDINGS = group_by_key(
     (ending[ending.rindex(".") :], (rule, ending))
     for rule, endings in ((_MINIFIED, _MINIFIED_ENDINGS), (_GENERATED, _GENERATED_ENDINGS))
     for ending in endings

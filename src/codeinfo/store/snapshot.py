@@ -230,7 +230,7 @@ class SqliteSnapshot:
         self.file_rows = arrays.file_rows
         self.row_length = arrays.row_length
 
-    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._arrays.derived
         if key not in known:
             known[key] = make()  # two threads may both compute it: the value is the same
@@ -313,7 +313,7 @@ class SqliteSnapshot:
         return result
 
     def _signs(self) -> NDArray[np.uint64]:
-        return self.derived("signs", lambda: _signs_of(self._arrays.segments))
+        return self.once("signs", lambda: _signs_of(self._arrays.segments))
 
     def _check_products(
         self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None = None

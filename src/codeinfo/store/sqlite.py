@@ -207,7 +207,7 @@ class SqliteStore:
         with self._connections.reading() as db:
             return dict(db.execute(query, (self._tree, json.dumps(paths))))
 
-    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+    def find_stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM json_each(?) p
                    JOIN files f ON f.path = p.value WHERE f.id NOT IN (SELECT file_id FROM entries WHERE tree = ?)"""
         with self._connections.reading() as db:

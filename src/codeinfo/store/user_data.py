@@ -324,12 +324,12 @@ class IngestStore:
             rows = _select(db, "WHERE id = ?", identity)
         return rows[0] if rows else None
 
-    def waiting(self) -> list[IngestRun]:
+    def waiting_runs(self) -> list[IngestRun]:
         """Running and queued, in order."""
         with self._data.reading() as db:
             return _select(db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
 
-    def finished(self, limit: int) -> list[IngestRun]:
+    def finished_runs(self, limit: int) -> list[IngestRun]:
         """The latest first."""
         where = "WHERE state NOT IN ('queued', 'running') ORDER BY finished_at DESC, place DESC LIMIT ?"
         with self._data.reading() as db:

@@ -524,7 +524,7 @@ class Indexing:
             mirror.ensure(run.revision)
             contents, _ = self._list_files(mirror.folder, run.revision)
             update(contents, target, changes, pool, self._tools.embedder, progress=progress)
-        stored = target.stored([source.path for source, _ in files])
+        stored = target.find_stored([source.path for source, _ in files])
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:
             raise CodeInfoError(
                 f"{len(lost)} files of {run.identity} could not be read, {lost[0]} among them",
@@ -606,7 +606,7 @@ class _Target(IndexTarget):
         self._database = tools.database
         self._key = (family, tools.recipe)
 
-    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+    def find_stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         query = """SELECT path, sha256, id, skip, brought_back FROM files
                    WHERE family = %s AND recipe = %s AND path = ANY(%s)"""
         return group_stored(self._database.rows(query, (*self._key, list(paths))))

@@ -76,7 +76,7 @@ class Uploads(Struct, frozen=True):
     recipe: str
     meta: Mapping[str, str]
 
-    def lacking(self, asked: PushedTree) -> Answer:
+    def list_missing_files(self, asked: PushedTree) -> Answer:
         self._check(asked)
         known = self._find_known(asked)
         return Answer(tuple(file.path for file in asked.files if file.path not in known))
@@ -190,7 +190,7 @@ def receive_upload(
             answer = uploads.store(msgspec.msgpack.decode(body, type=PushedFiles))
         else:
             asked = msgspec.msgpack.decode(body, type=PushedTree)
-            answer = uploads.lacking(asked) if step == "lacking" else uploads.set_tree(asked)
+            answer = uploads.list_missing_files(asked) if step == "lacking" else uploads.set_tree(asked)
     except msgspec.MsgspecError as error:
         raise UsageError(f"this is not an upload: {error}", next_step="Push with the server's own release") from error
     return msgspec.msgpack.encode(answer)

@@ -456,7 +456,7 @@ class TeamStore(SqliteStore):
 
     # --- reading what only the team has ---
 
-    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+    def find_stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
         if self._rewrite:
             return {}
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM files f
@@ -535,7 +535,7 @@ class TeamStore(SqliteStore):
         gone = {entry.source.path for entry in entries if entry.file is None}
         if since is None:
             gone = {source.path for source in self.sources()} - {entry.source.path for entry in entries if entry.file}
-        for files, reused in self._missing([entry for entry in entries if entry.file is not None]):
+        for files, reused in self._read_missing([entry for entry in entries if entry.file is not None]):
             super().apply(files, (), (), reused)
         self._fetch_commits(row.id)
         kept = [entry.source for entry in entries if entry.file is not None]
@@ -559,14 +559,14 @@ class TeamStore(SqliteStore):
         asked = (reached.tree, reached.generation, reached.token)
         return bool(self.place.database.rows(query, asked, quick=True))
 
-    def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[Sequence[IndexedFile], Placed]]:
+    def _read_missing(self, entries: Sequence[Entry]) -> Iterator[tuple[Sequence[IndexedFile], Placed]]:
         """The entries that the local copy lacks, in batches: files to insert, and ones that another tree has here."""
         query = (
             "SELECT e.path, f.sha256, f.brought_back FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"
         )
         with self._connections.reading() as db:
             here = {(path, sha256, bool(back)) for path, sha256, back in db.execute(query, (self._tree,))}
-        local = super().stored([entry.source.path for entry in entries])
+        local = super().find_stored([entry.source.path for entry in entries])
         reused, wanted = list[tuple[SourceFile, int]](), list[Entry]()
         for entry in entries:
             versions = local.get((entry.source.path, entry.sha256), ())
