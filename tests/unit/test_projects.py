@@ -24,7 +24,7 @@ from codeinfo.operations.code import (
     UnusedRequest,
 )
 from codeinfo.operations.search import IndexRequest, SearchRequest, SimilarRequest, StatusRequest, WhyRequest
-from codeinfo.store.layout import indexed_roots
+from codeinfo.store.layout import IndexFolder, indexed_roots
 
 FILES = {
     "lib/pause.py": "def pause(seconds):\n    return seconds\n\n\ndef never_used():\n    return 1\n",
@@ -225,10 +225,14 @@ def test_a_folder_that_must_not_be_read_is_blamed(tmp_path: Path, codeinfo: Any)
 
 def test_only_trees_that_say_whose_they_are_count_as_indexed(tmp_path: Path) -> None:
     assert indexed_roots(tmp_path) == []
-    for tree in ("b-1/trees/b", "a/trees/x", "a/trees/gone", ".removed-c/trees/c", "b/trees/b"):
-        folder = tmp_path / "indexes" / tree
+    roots = [Path(f"/src/{name}") for name in ("b", "a", "unmarked", "damaged")]
+    for root in roots:
+        folder = IndexFolder(tmp_path, root, family=Path("/src/family")).tree_path
         folder.mkdir(parents=True)
-        if folder.name != "gone":
-            (folder / "root").write_text(f"/src/{tree}")
+        if root.name != "unmarked":
+            (folder / "root").write_text("/src/\0" if root.name == "damaged" else str(root))
+    removed = tmp_path / "indexes" / ".removed-c" / "trees" / IndexFolder(tmp_path, Path("/src/c")).tree_path.name
+    removed.mkdir(parents=True)
+    (removed / "root").write_text("/src/c")
     (tmp_path / "indexes" / "note").write_text("no family")
-    assert [str(root) for root in indexed_roots(tmp_path)] == ["/src/a/trees/x", "/src/b-1/trees/b", "/src/b/trees/b"]
+    assert indexed_roots(tmp_path) == [Path("/src/a"), Path("/src/b")]
