@@ -265,7 +265,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
     quality = found.quality
     if found.hits and quality.hint:  # reasons and hints about the words of a query do not help here
-        quality = replace(quality, reasons=("nothing here is clearly similar",), hint="")
+        quality = replace(quality, reasons=("related code, but no near copy",), hint="")
     return replace(found, query=where, quality=quality, notes=(*found.notes, *notes))
 
 
