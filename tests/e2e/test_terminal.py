@@ -244,7 +244,8 @@ def test_a_result_is_opened_at_its_line(shop: Path) -> None:
 
 def test_another_result_is_chosen_and_printed_without_an_editor(shop: Path) -> None:
     screen = start(shop, "return", "item", "amount", EDITOR="", VISUAL="")
-    shown = screen.read_until("2 results")
+    screen.read_until("2 results")
+    *_, shown = (screen.read_until(f"{one}:1") for one in SOURCES)  # painted after the count
     first, second = (name for _, name in sorted((shown.index(f"{one}:1"), one) for one in SOURCES))
     screen.press("\x1b[B")
     screen.read_until(f"▌ {second}")
