@@ -9,7 +9,15 @@ import pytest
 from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.card import RELEVANT, Evidence, best_example, decide, files_of_area, relevance
+from codeinfo.knowledge.card import (
+    LONGEST_EXAMPLE,
+    RELEVANT,
+    Evidence,
+    best_example,
+    decide,
+    files_of_area,
+    relevance,
+)
 from codeinfo.model import Distance, FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest
@@ -208,17 +216,21 @@ def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: 
 
 
 def test_an_example_without_a_name_of_its_kind_is_about_the_task() -> None:
-    files = [*FILES, "shop/till.py", "shop/cart.py"]
+    files = dict.fromkeys([*FILES, "shop/till.py", "shop/cart.py"], 900)
     task = [hit("shop/till.py", "def save order"), hit("shop/cart.py", "def sum prices")]
     assert decide(replace(GOOD, hits=task, files=files)).best_example == ""
     task[1] = hit("shop/cart.py", "def save order later")
     assert decide(replace(GOOD, hits=task, files=files)).best_example == "shop/cart.py"
+    files["shop/cart.py"] = LONGEST_EXAMPLE + 1
+    assert decide(replace(GOOD, hits=task, files=files)).best_example == ""
 
 
 def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:
     callers = {("a.py", "save"): [("examples/x.py", 1), ("lib/y.py", 2)]}
     hits = [hit("a.py", "def save order", symbol="save"), hit("b.py", "def save order")]
-    card = decide(replace(GOOD, hits=hits, callers=callers, files=["a.py", "b.py", "lib/y.py"]))
+    card = decide(
+        replace(GOOD, hits=hits, callers=callers, files={"a.py": 9, "b.py": 9, "lib/y.py": LONGEST_EXAMPLE + 1})
+    )
     assert card.impact is not None
     assert card.impact.files == ("lib/y.py:2", "examples/x.py:1")
 

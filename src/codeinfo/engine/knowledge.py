@@ -22,7 +22,7 @@ from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
 from codeinfo.index.line import find_edited
-from codeinfo.knowledge.card import LONGEST_EXAMPLE, TARGETS, Evidence, add_context, decide, files_of_area
+from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
@@ -254,7 +254,7 @@ class KnowledgeOperations:
                 used=project.patterns.used_in(area),
                 memories=result.memories,
                 callers=self._code.callers(project.index, {(h.path, h.symbol) for h in code[:TARGETS] if h.symbol}),
-                files=[path for path, size in files.items() if size <= LONGEST_EXAMPLE],
+                files=files,
                 near=project.patterns.used_in(hit.path for hit in code[:TARGETS]),
                 has_vectors=project.index.config.embedding.provider == "builtin",
                 changed_since_index=_count_changed(project.index, store),

@@ -287,7 +287,8 @@ _PAGES = re.compile(r"(?:(?:src|app|layers/[\w.-]+)/)*pages/")
 def _is_route(path: str, package: str) -> bool:
     """Whether a framework takes a file as a page; a folder `pages` further down in a package is one like any other."""
     inside = path.removeprefix(f"{package}/")
-    return ROUTE.fullmatch(path) is not None and ("pages/" not in inside or _PAGES.match(inside) is not None)
+    is_nested = "pages" in inside.split("/")[:-1] and _PAGES.match(inside) is None
+    return ROUTE.fullmatch(path) is not None and not is_nested
 
 
 def _programs(index: CodeIndex) -> set[str]:

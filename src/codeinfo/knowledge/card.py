@@ -171,9 +171,6 @@ MOST_HELP = 4
 Place = tuple[str, int]  # path and line
 
 
-LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
-
-
 class Evidence(Struct, frozen=True):
     """What is known around a search for a change."""
 
@@ -185,7 +182,7 @@ class Evidence(Struct, frozen=True):
     used: Collection[Key]  # patterns used in the area
     memories: Sequence[RelatedMemory]
     callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → its calls; no tests
-    files: Collection[str] = ()  # code of the project that is short enough to be an example
+    files: Mapping[str, int] = {}  # code of the project, with its bytes
     near: Collection[Key] = ()  # patterns used in the files of the first results
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
     changed_since_index: int = 0  # files whose current state the index does not know
@@ -444,12 +441,14 @@ def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatter
 # Files that aggregate others or stand for their folder are no examples.
 _GATHERING = frozenset("index __init__ mod lib main types constants public api".split())
 LARGEST_AREA = 0.25  # of the files: a larger folder is split into its subfolders
+LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
 
 
 def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
     """A file that is only near is an example if it is about the task itself."""
     near = [hit for hit in code if relevance(evidence.query, [hit], has_vectors=evidence.has_vectors)[0] >= RELEVANT]
-    return best_example(code, evidence.files, near, has_vectors=evidence.has_vectors)
+    short = [path for path, size in evidence.files.items() if size <= LONGEST_EXAMPLE]
+    return best_example(code, short, near, has_vectors=evidence.has_vectors)
 
 
 def best_example(
