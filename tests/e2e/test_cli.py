@@ -132,7 +132,9 @@ def test_wrong_usage_is_2(line: str, engine: Scripted, capsys: pytest.CaptureFix
     assert cli.run(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Usage" in err
+    assert err.startswith("error: ")
+    assert "--help`" in err
+    assert ("Usage: codeinfo " in err) is (line != "frobnicate")
 
 
 def test_wrong_usage_in_json(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +144,7 @@ def test_wrong_usage_in_json(engine: Scripted, capsys: pytest.CaptureFixture[str
     assert json.loads(err)["error"]["code"] == "VALIDATION_FAILED"
 
 
-@pytest.mark.parametrize("line", ["", "--help", "-h", "search --help", "clear -h", "config show -h"])
+@pytest.mark.parametrize("line", ["help", "--help", "-h", "search --help", "clear -h", "config show -h"])
 def test_help(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(line.split()) == 0
     assert capsys.readouterr().out.startswith("Usage: codeinfo")
@@ -230,7 +232,18 @@ def test_what_must_be_named_is_asked_for_before_any_question(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     for typed, name in (("conversations delete", "ID…"), ("docs remove", "COLLECTION…"), ("docs search", "QUERY…")):
         assert cli.run(typed.split()) == 2
-        assert f"Missing argument '{name}'" in capsys.readouterr().err
+        assert f"missing argument '{name}'" in capsys.readouterr().err
+
+
+def test_a_newcomer_sees_a_few_commands_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    typed = [line.split()[1] for line in lines if line.startswith("  codeinfo ")]
+    assert len(lines) < 15
+    assert max(map(len, lines)) <= 80
+    assert [name for name in typed if not name.startswith('"')] == ["ask", "map", "explore", "install", "serve"]
+    assert set(typed) - set(cli.cli.list_commands(None)) == {'"where'}  # type: ignore[arg-type]
+    assert lines[-1] == "All commands: codeinfo --help"
 
 
 def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:

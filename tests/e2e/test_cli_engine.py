@@ -33,6 +33,15 @@ def test_a_first_search_indexes_and_a_second_sees_changes(codeinfo: Any, project
     assert "cookies.py" not in [hit["path"] for hit in third["hits"]]
 
 
+def test_a_search_where_nothing_is_indexed_asks_about_the_folder(codeinfo: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for more in ((), ("--language", "go")):
+        said = codeinfo("search", "parse_header", *more, cwd=tmp_path / "empty").stdout.splitlines()
+        assert said[0].startswith("Nothing found: no file is indexed here")
+        assert said[1].startswith("hint: Is this the right folder?")
+        assert len(said) == 2
+
+
 def test_what_is_asked_for_whole_is_shown_whole(codeinfo: Any, project: Path) -> None:
     lines = [f"    step_{number} = {number}" for number in range(40)]
     (project / "long.py").write_text("def many_steps():\n" + "\n".join(lines) + "\n")

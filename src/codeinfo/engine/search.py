@@ -172,6 +172,9 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         )
         embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
         found = search(request.query, view, embedder, options)
+        if not view.paths and view.complete:
+            why = NextStep("Is this the right folder? ", to_run("why", "PATH"), " says which rule leaves a file out")
+            found = replace(found, quality=replace(found.quality, reasons=("no file is indexed here",), hint=why))
         said = [note for _, _, notes in opened for note in notes]
         notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
@@ -222,11 +225,9 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     if not view.complete:
         text = "the index is still being built: these results come from a part of it"
         remarks.append(Note(text, INDEXING))
-    if not view.paths and view.complete:
-        return [*remarks, "no file is indexed here: is this the right folder?"]
     known = set(view.languages) if request.languages else set()
     for language in request.languages:
-        if language_named(language) not in known:
+        if known and language_named(language) not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
     if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
         remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")

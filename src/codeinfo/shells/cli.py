@@ -39,6 +39,19 @@ if TYPE_CHECKING:
 
 EPILOG = "Exit codes: 0 ok, 1 a bug in CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
+START = """\
+CodeInfo finds the few places in a codebase that matter, on your own machine.
+In the folder of a project, type:
+
+  codeinfo "where are refunds limited?"   search by meaning, name or error text
+  codeinfo ask "how do refunds work?"     an answer with its sources
+  codeinfo map                            the codebase at a glance
+  codeinfo explore NAME                   a symbol with its callers and tests
+  codeinfo install                        give it to your coding agents
+  codeinfo serve --open                   use it in a browser
+
+The first search builds the index, outside of your project.
+All commands: codeinfo --help"""
 LEAST_ADDRESS_SPACE = 256 << 20  # bytes: with less, OpenBLAS may end the process in the middle of an index run
 SHELLS = ("bash", "zsh", "fish")
 LOG_LEVELS = ("error", "warning", "info", "debug")
@@ -538,7 +551,7 @@ def cli(ctx: click.Context) -> None:
     To search, no command is needed: codeinfo "where are refunds limited?"
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        click.echo(START)
 
 
 # --- commands that are not operations --------------------------------------------------------------------------------
@@ -753,11 +766,14 @@ def run(argv: Sequence[str]) -> int:
         code = cli.main(list(argv), prog_name="codeinfo", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
-        if "--json" not in options:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError) and "--json" not in options:
             error.show()
             return error.exit_code
-        hint = f"See `{error.ctx.command_path} --help`." if error.ctx else ""
-        return _fail(UsageError(error.format_message(), next_step=hint), options)
+        what, context = error.format_message().removesuffix("."), error.ctx
+        hint = f"See `{context.command_path} --help`" if context else ""
+        if context and not isinstance(context.command, click.Group):
+            hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
+        return _fail(UsageError(what[:1].lower() + what[1:], next_step=hint), options)
     except (click.Abort, KeyboardInterrupt):
         return _fail(
             Interrupted("interrupted", next_step="What was finished is kept; run it again to continue."), options
