@@ -15,11 +15,13 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
+from codeinfo.model import Hit, Intent, Quality, SearchResult
 from codeinfo.operations import OPERATIONS
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, make_service, report_failure
 from codeinfo.shells.mcp_protocol import ProtocolError
+from codeinfo.shells.mcp_replies import CodebaseSearch
 from codeinfo.shells.mcp_tools import TOOLS, Tool, choose_tools, describe_tool, plain_tool
 from codeinfo.store.layout import IndexFolder
 
@@ -315,6 +317,13 @@ def test_a_snippet_names_its_scope_and_a_type_its_layer(service: Service, projec
     best = next(one for one in reply["results"] if one["file"].startswith("services/"))
     assert best["type"] == "service:application"
     assert best["snippet"].startswith("// WheelService.turn\n")
+
+
+def test_a_snippet_shows_the_line_that_names_its_symbol() -> None:
+    before = "".join(f"# about {n}\n" for n in range(40))
+    hit = Hit("/p", "a.py", 1, 42, f"{before}def turn(self):\n    return 1\n", 1, 1.0, 1, symbol="Wheel.turn")
+    result = SearchResult("turn", Intent.EXACT_NAME, (hit,), Quality("ok", 0.9))
+    assert CodebaseSearch.of(result).results[0].snippet == "def turn(self):\n    return 1\n"
 
 
 def test_arguments_have_one_check() -> None:

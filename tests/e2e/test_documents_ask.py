@@ -177,6 +177,7 @@ def test_the_command_streams_and_names_where_sources_open(codeinfo: RunCli, plac
     assert "handbook.pdf#page=2" in shown.stdout
     as_json = json.loads(codeinfo("docs", "ask", FOAM, "--json", *options, cwd=place).stdout)
     assert any(one["opens"].endswith("handbook.pdf#page=2") for one in as_json["citations"])
+    assert " documents " in codeinfo("conversations", "list", cwd=place).stdout
     unknown = codeinfo("docs", "ask", FOAM, "-c", "attic", *options, cwd=place)
     assert unknown.returncode == 2
     assert "port" in unknown.stderr

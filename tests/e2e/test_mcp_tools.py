@@ -296,6 +296,9 @@ def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> N
     assert call_of(to_run("docs list", "guides"), offered) == 'documents_list_documents(collection="guides")'
     assert call_of(to_run("docs sync", "guides"), offered) == "`codeinfo docs sync guides`"  # not a tool of these sets
     assert call_of(to_run("docs sync", "guides"), choose_tools(["all"])) == 'docs_sync(collections=["guides"])'
+    assert call_of(to_run("refs", "alpha"), offered) == 'get_symbol_references(symbol="alpha")'
+    assert call_of(to_run("refs", "alpha"), choose_tools(["search"])) == 'explore(target="alpha")'
+    assert call_of(to_run("refs", "alpha"), choose_tools(["docs"])) == "`codeinfo refs alpha`"
 
 
 def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:

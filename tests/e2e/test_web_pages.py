@@ -230,6 +230,7 @@ def test_conversations_are_archived_and_restored(page: Page) -> None:
     ask(page, "archive me please, transfer")
     expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
     listed = page.locator("#conversations li", has_text="archive me please")
+    expect(listed).to_contain_text("bank · ")  # its project
     listed.get_by_role("button").click()
     expect(listed).to_have_count(0)
     page.get_by_role("button", name="Archived").click()

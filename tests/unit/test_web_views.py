@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html import unescape
@@ -13,7 +14,7 @@ from markupsafe import Markup
 from web_tools import client, index, make_project
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.model import Distance, Hit, NextStep, to_run
+from codeinfo.model import Distance, Hit, HitContext, Intent, NextStep, Quality, SearchResult, to_run
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, CycleReport, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -34,9 +35,11 @@ from codeinfo.shells.http_views import (
     result_lines,
     sentence_html,
     shown_citations,
-    strip_site_markup,
     trend_chart,
 )
+from codeinfo.shells.render import render
+from codeinfo.shells.render_answers import strip_site_markup
+from codeinfo.shells.terminal import Output
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:
@@ -127,6 +130,24 @@ def test_an_area_has_a_name() -> None:
 def test_what_is_for_the_generator_of_a_site_is_not_read() -> None:
     text = "---\ntitle: A release\ntags: [news]\n---\n# Tasks { #tasks }\n\nOne\n\n---\n\nTwo\n\n---\n"
     assert strip_site_markup(text) == "# Tasks\n\nOne\n\n---\n\nTwo\n\n---\n"
+
+
+def test_boxes_and_components_of_a_site_are_read_as_text() -> None:
+    text = (
+        "import Tabs from '@theme/Tabs';\n\n:::tip[Use it]\n<Tabs id=\"a\">List<String>, `<Tabs>`</Tabs>\n:::\n:::note"
+    )
+    assert strip_site_markup(text) == "\n\n**Use it**\n\nList<String>, `<Tabs>`\n\n**Note**\n"
+    code = "```jsx\nimport Tabs from '@theme/Tabs';\n<Tabs>\n:::\n```"
+    assert strip_site_markup(code) == code
+
+
+def test_how_a_query_was_read_and_what_a_trend_is_about_are_said_in_words() -> None:
+    read = [ENVIRONMENT.filters["reading"](intent.value) for intent in Intent]
+    assert read[:2] == ["a name", "a description"]
+    assert len(set(read)) == len(Intent)
+    out, hit = io.StringIO(), Hit("/r", "a.py", 1, 1, "one", 1, 1.0, 1, context=HitContext(trend="Rising"))
+    render(SearchResult("one", Intent.CONCEPTUAL, (hit,), Quality("ok", 0.9)), Output(out))
+    assert "uses a rising pattern" in out.getvalue()
 
 
 def test_administrators_see_why_jobs_fail() -> None:

@@ -50,7 +50,7 @@ from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.base import Listener, ProgressSink
 from codeinfo.operations.code import RefsRequest
-from codeinfo.operations.documents import AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
@@ -506,7 +506,7 @@ class AnswerOperations:
         source: str,
         agent: Profile | None,
     ) -> str:
-        paths = request.paths if isinstance(request, ops.AskRequest) else (request.path,)
+        paths = request.paths if isinstance(request, ops.AskRequest) else (DOCUMENTS,)
         paths = paths or (self._engine.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),

@@ -268,6 +268,7 @@ class DocsAskRequest(Struct, frozen=True):
     path: ContextProject = "."
 
 
+DOCUMENTS = "docs:"  # prefix of a collection where a project may also be given; alone: all collections
 AnyQuestion = AskRequest | AgentRunRequest | DocsAskRequest
 
 

@@ -44,7 +44,6 @@ OUTLINED = 200  # definitions in the outline of a file
 RECENT_PROJECTS = 6
 MATCHED_LINES = 2000  # matching lines shown; all are counted
 MODES = ("exact", "regex")
-DOCUMENTS = "docs:"  # prefix of a collection in a field for projects; alone: all collections
 FOUND_PASSAGES = 20
 RELATED = 6
 SHOWN_CHARS = 40_000  # of a document beside the page
@@ -335,7 +334,7 @@ def _document_panel(visit: Visit) -> str:
         outline=outline.entries,
         section=section,
         related=_or_none(lambda: documents.related(related).related) or (),
-        scope=f"{DOCUMENTS}{collection}",
+        scope=f"{docs.DOCUMENTS}{collection}",
     )
 
 
@@ -363,7 +362,7 @@ def _remove_collection(visit: Visit) -> str:
 
 def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAskRequest:
     """A question to the collections that a conversation's scope names."""
-    chosen = scope.removeprefix(DOCUMENTS)
+    chosen = scope.removeprefix(docs.DOCUMENTS)
     shared = {**http_api.continuation(values), "path": str(state.projects.here)}
     return docs.DocsAskRequest(values["message"], (chosen,) if chosen else (), **shared)
 
@@ -602,7 +601,7 @@ def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
         return state.runs.start(http_api.agent_request(state, check(http_api.AGENT_INPUTS, given) | {"name": agent}))
     values = check(http_api.CHAT_INPUTS, given)
     scope = next(iter(values.get("projects", ())), "")
-    if scope.startswith(DOCUMENTS):
+    if scope.startswith(docs.DOCUMENTS):
         check_offered("docs ask")
         return state.runs.start(_documents_request(state, scope, values))
     return state.runs.start(http_api.ask_request(state, values))

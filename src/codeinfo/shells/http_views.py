@@ -33,7 +33,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import CONTROLS, CRUMB, Hit, Passage, fill, quantity
+from codeinfo.model import CONTROLS, CRUMB, Hit, Intent, Passage, fill, quantity
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -45,7 +45,8 @@ from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.render import query_words, window, word_spans
-from codeinfo.shells.terminal import byte_size
+from codeinfo.shells.render_answers import strip_site_markup
+from codeinfo.shells.terminal import byte_size, conversation_subject, shown_root
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
@@ -111,15 +112,6 @@ def sentence_html(text: str) -> Markup:
     word = _PLAIN_WORD.match(text)
     shown = text[0].upper() + text[1:] if word else text
     return Markup(_TICKED.sub(r"<code>\1</code>", escape(shown)))
-
-
-_FOR_GENERATORS = re.compile(r"\A---\n(?s:.*?)\n---\n|\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
-
-
-def strip_site_markup(text: str) -> str:
-    """A document as people read it, without what is for the generator of a site: the front matter, and the anchors of
-    headings, as in `Tasks { #tasks }`."""
-    return _FOR_GENERATORS.sub("", text)
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------------
@@ -561,6 +553,13 @@ def _distance(value: float | None) -> str:
     return "no distance" if value is None else f"{value:.3f}"
 
 
+_READINGS = {
+    Intent.EXACT_NAME: "a name",
+    Intent.CONCEPTUAL: "a description",
+    Intent.FLOW: "a question about what happens",
+    Intent.CONFIG: "a question about settings",
+    Intent.WIRING: "a question about wiring",
+}
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),
     autoescape=True,
@@ -571,7 +570,8 @@ ENVIRONMENT = jinja2.Environment(
 ENVIRONMENT.filters |= {
     "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
     "quantity": quantity, "number": "{:,}".format, "heading": strip_site_markup, "area_name": area_name,
-    "area_label": area_label, "area_detail": area_detail,
+    "area_label": area_label, "area_detail": area_detail, "shown_root": shown_root, "subject": conversation_subject,
+    "reading": lambda intent: _READINGS[Intent(intent)],
 }  # fmt: skip
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,

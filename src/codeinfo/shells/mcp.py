@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -161,7 +161,9 @@ class Service:
             result["_meta"] = {"codeinfo/reflects": reply.reflects}
         return result
 
-    def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Iterable[Tool] = ()) -> Performed:
+    def perform(
+        self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Collection[Tool] = ()
+    ) -> Performed:
         """The reply within its budget, as JSON and as text, and the state of the project it is based on. Its advice
         names tools that are `offered`."""
         values, operation = check(tool.arguments(), arguments), OPERATIONS[tool.operation]
@@ -229,7 +231,7 @@ def is_offered_to_all(one: Operation) -> bool:
     return one.is_served and not (field_naming(FILE, one.request) and not field_naming(PROJECT, one.request))
 
 
-def report_failure(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> Result:
+def report_failure(tool: Tool, error: CodeInfoError, offered: Collection[Tool]) -> Result:
     """The contract's code as a protocol error if clients rely on it, otherwise a result that says what to do next."""
     step = phrase(error.next_step, lambda step: call_of(step, offered))
     about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what

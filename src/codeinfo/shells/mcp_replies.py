@@ -201,8 +201,11 @@ def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
 def _snippet(hit: Hit, most: int) -> str:
     """Whole lines of the text, under the name of what they belong to unless they contain it."""
     text = dedent(hit.text)
-    cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
     name = hit.symbol.rpartition(".")[2]
+    named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    if named and named.end() > most:  # too far down to be seen: begin there
+        text = dedent(text[text.rfind("\n", 0, named.start()) + 1 :])
+    cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
     says_it = not name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cut.partition("\n")[0])
     return cut if says_it else f"// {hit.symbol}\n{cut}"
 

@@ -4,7 +4,7 @@ the request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
-from codeinfo.model import camel, camel_json, dumps
+from codeinfo.model import Step, camel, camel_json, dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
 from codeinfo.operations.base import PROJECT, Opt, field_naming, rename_inputs
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
@@ -20,12 +20,12 @@ from codeinfo.shells import mcp_replies as replies
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.model import Step
     from codeinfo.serve.dispatch import Call
 
 
 Asked = TypeVar("Asked", bound=Struct)
 PROJECT_INPUT = Input("project", "Folder or name of an indexed project, if not the working folder.")
+EXPLORED = ("defs", "refs", "calls", "imports", "impact")  # of one name or file: `explore` shows this as well
 CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
 
@@ -116,7 +116,7 @@ def derive_tool(
     return Tool(name, operation, description, tuple(arguments.values()), renamed=field_of, **more)
 
 
-def call_of(step: Step, tools: Iterable[Tool]) -> str:
+def call_of(step: Step, tools: Collection[Tool]) -> str:
     """A next step as a tool call with arguments; as a command if none of these tools can do it."""
     one = OPERATIONS[step.operation]
     wanted, folder = one.fields_of(step), field_naming(PROJECT, one.request)
@@ -125,6 +125,8 @@ def call_of(step: Step, tools: Iterable[Tool]) -> str:
         inputs |= {folder: tool.project} if tool.project else {}
         if tool.operation == step.operation and wanted.keys() <= inputs.keys():
             return f"{tool.name}({', '.join(_argument(inputs[field], value) for field, value in wanted.items())})"
+    if step.operation in EXPLORED and len(wanted) == 1 and any(tool.operation == "explore" for tool in tools):
+        return call_of(Step("explore", tuple(wanted.values())), tools)
     return step.command()
 
 
@@ -235,7 +237,7 @@ IN_SETS["search"] = (
             Input("query", "A question in plain words, a name or a path.", required=True),
             Input("mode", "", choices=_MODES),
             Input("intent", "", choices=("explore", *search.PURPOSES)),
-            Input("limit", "10, or 100 lines.", "int", minimum=1, maximum=100),
+            Input("limit", "By default 10, or 100 lines.", "int", minimum=1, maximum=100),
             _FILTERS,
             Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
         ),

@@ -135,7 +135,7 @@ def _context_details(context: HitContext) -> list[str]:
         details.append(f"imported by {quantity(context.imported_by_count, 'file')}")
     if context.has_tests and not context.tests:
         details.append("has tests")
-    return [*details, context.trend.lower()] if context.trend else details
+    return [*details, f"uses a {context.trend.lower()} pattern"] if context.trend else details
 
 
 def _context_lines(context: HitContext, out: Output) -> None:

@@ -9,7 +9,7 @@ from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import LINE_DIGITS, STATES, footer, near_lines, render
-from codeinfo.shells.terminal import Output, Span, byte_size, near_path
+from codeinfo.shells.terminal import Output, Span, byte_size, conversation_subject, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
@@ -175,7 +175,8 @@ def _page(page: answers.ConversationPage, out: Output) -> None:
 def _row(one: answers.Conversation) -> tuple[Span, ...]:
     state = "running" if one.running else "archived" if one.archived_at else one.agent_name
     when = one.last_message_at[:16].replace("T", " ")
-    return (one.id, "cyan"), when, quantity(one.turns // 2, "question"), (state, "magenta"), one.title
+    subject = conversation_subject(one.paths)
+    return (one.id, "cyan"), when, quantity(one.turns // 2, "question"), subject, (state, "magenta"), one.title
 
 
 @render.register
@@ -325,10 +326,34 @@ def _hit(number: int, hit: documents.DocumentHit, out: Output) -> None:
     out.line(*spans)
     if hit.rerank_score is not None:
         out.line("    ", (f"relevance {hit.rerank_score:.3f}", "dim"))
-    lines = [line for line in hit.content.splitlines() if line.strip()]
+    is_markdown = hit.document.lower().endswith((".md", ".markdown", ".mdx"))
+    content = strip_site_markup(hit.content) if is_markdown else hit.content
+    lines = [line for line in content.splitlines() if line.strip()]
     for line in lines[:LINES_SHOWN]:
         out.line("    ", out.cut(line, 4))
     out.line()
+
+
+_FRONT_MATTER = re.compile(r"\A---\n(?s:.*?)\n---\n")
+_ADMONITION = re.compile(r"\s*:::+ *(?:(\w+)(?:\{[^}]*\})? *\[?([^\]]*)\]?)?")  # `:::note[Title]`, `:::`
+_MODULE = re.compile(r"import\s[^'\"]*['\"][^'\"]+['\"];?\s*")
+_TAG = re.compile(r"(`[^`]*`)|(?<!\w)</?[A-Z][\w.]*(?:\s[^<>]*)?/?>|\{/\*.*?\*/\}|\s*\{\s*#[\w.-]+\s*\}[ \t]*$")
+
+
+def strip_site_markup(text: str) -> str:
+    """A document as people read it, without what is for the generator of a site: the front matter, imports and tags of
+    components, and anchors as in `Tasks { #tasks }`; `:::note` is a heading. Code stays as it is."""
+    kept, fence = [], ""
+    for line in _FRONT_MATTER.sub("", text).split("\n"):
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+        elif not fence and (box := _ADMONITION.fullmatch(line)):
+            line = f"**{box[2] or box[1].capitalize()}**\n" if box[1] else ""
+        elif not fence:
+            line = "" if _MODULE.fullmatch(line) else _TAG.sub(lambda found: found[1] or "", line)
+        kept.append(line)
+    return "\n".join(kept)
 
 
 @render.register

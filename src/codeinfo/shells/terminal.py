@@ -21,6 +21,7 @@ from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error, error_json
 from codeinfo.model import CONTROLS, dumps
 from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import DOCUMENTS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +46,11 @@ TEAM = "//"  # prefix of a team's projects, which are not folders of this machin
 def shown_root(root: str) -> str:
     """A project as people name it: a folder, or github.com/owner/name."""
     return root.removeprefix(TEAM)
+
+
+def conversation_subject(paths: Sequence[str]) -> str:
+    """What a conversation is about, in short: the names of its projects, or documents."""
+    return ", ".join("documents" if path.startswith(DOCUMENTS) else path.rpartition("/")[2] or path for path in paths)
 
 
 def near_path(*parts: str) -> str:
