@@ -71,14 +71,8 @@ class WordEmbedder(Protocol):
 
 
 def is_word_embedder(embedder: object) -> TypeGuard[WordEmbedder]:
-    """Whether it is a WordEmbedder: like `isinstance`, which is slow for protocols."""
-    kind = type(embedder)
-    if kind not in _WORD_EMBEDDERS:
-        _WORD_EMBEDDERS[kind] = isinstance(embedder, WordEmbedder)
-    return _WORD_EMBEDDERS[kind]
-
-
-_WORD_EMBEDDERS: dict[type, bool] = {}
+    """Like `isinstance`, which is slow for protocols."""
+    return hasattr(embedder, "embed_words")
 
 
 class Message(Struct, frozen=True):

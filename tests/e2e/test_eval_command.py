@@ -72,14 +72,12 @@ def test_gate_decides_the_exit_code(codeinfo: RunCli, benchmark: Path) -> None:
     assert codeinfo(*command, "--gate", "ndcg10=high", cwd=benchmark).returncode == 2
 
 
-def test_compare_and_chart(codeinfo: RunCli, benchmark: Path) -> None:
+def test_compare(codeinfo: RunCli, benchmark: Path) -> None:
     (benchmark / "older.jsonl").write_text('{"id": "1", "results": []}\n{"id": "2", "results": []}\n')
-    options = ("--compare", "older.jsonl", "--chart", "chart.svg")
-    done = codeinfo("eval", "bench", "--trees", "trees", *options, cwd=benchmark)
+    done = codeinfo("eval", "bench", "--trees", "trees", "--compare", "older.jsonl", cwd=benchmark)
     assert done.returncode == 0, done.stderr
     assert "against older  ndcg10 0.0000 → 1.0000: +1.0000" in done.stdout
     assert "2 won, 0 lost, 0 even" in done.stdout
-    assert (benchmark / "chart.svg").read_text().startswith("<svg")
 
 
 def test_fixture_of_one_codebase_with_its_own_gate(codeinfo: RunCli, benchmark: Path) -> None:

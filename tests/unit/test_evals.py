@@ -1,10 +1,9 @@
-"""Evaluation: datasets, figures checked by hand, comparisons, gates, charts, and the whole command."""
+"""Evaluation: datasets, figures checked by hand, comparisons, gates, and the whole command."""
 
 from __future__ import annotations
 
 import json
 import math
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from codeinfo.evals.metrics import (
     Found,
     Query,
     Target,
-    chart,
     check_gates,
     compare,
     load_dataset,
@@ -342,24 +340,3 @@ def test_gates_ask_for_quality_at_least_and_costs_at_most() -> None:
 def test_what_is_no_gate_says_so(text: str) -> None:
     with pytest.raises(UsageError, match="is not a gate"):
         parse_gates([text])
-
-
-# --- tables and chart ----------------------------------------------------------------------------------------------
-
-
-def test_chart_is_well_formed_and_escapes_names() -> None:
-    ours = summarise([one(0.9, chars=2000, took_ms=4.0)])
-    theirs = summarise([one(0.85, chars=7000)])
-    svg = chart("<bench> & co", {"codeinfo": ours, "a<b": theirs})
-    tree = ET.fromstring(svg)
-    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
-    assert "Search quality against cost: <bench> & co" in texts
-    assert texts.count("codeinfo 0.900") == 2
-    assert texts.count("a<b 0.850") == 1  # nobody took its time
-    assert "prefers-color-scheme: dark" in svg
-
-
-def test_chart_of_one_run_without_times_or_texts() -> None:
-    svg = chart("d", {"codeinfo": summarise([one(0.0)])})
-    assert svg.count("not measured") == 2
-    ET.fromstring(svg)

@@ -40,12 +40,11 @@ def text_file(name: str, vectors: np.ndarray) -> IndexedFile:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 64])
-def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cosines_are_those_of_the_stored_vectors(rows: int, tmp_path: Path) -> None:
     chance = np.random.default_rng(rows)
     vectors, query = chance.normal(size=(rows, 8)).astype(np.float32), chance.normal(size=8).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = segments.dequantize(segments.quantize(vectors))  # as they are stored
-    monkeypatch.setattr(snapshot, "_MANY_ROWS", 2)
     with stored(tmp_path / "index", vectors).snapshot() as view:
         found = view.cosines(query)
     assert found is not None

@@ -1,7 +1,7 @@
 """The evaluation, from a request to a report: read questions → ask the engine → score → compare → check gates → write.
 
 Questions are asked over trees that lie in one folder, or over the commits of a repository; results are written to a
-file. Figures are for all queries and by language, category and repository, as tables and as a chart.
+file. Figures are for all queries and by language, category and repository.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from codeinfo.evals.metrics import (
     Found,
     Query,
     Target,
-    chart,
     check_gates,
     compare,
     load_dataset,
@@ -398,8 +397,6 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = 
     )
     if request.out:
         write_results(Path(request.out), done.answers)
-    if request.chart:
-        _write_chart(Path(request.chart), dataset, answers, older)
     return result
 
 
@@ -423,14 +420,6 @@ def _notes(history: History) -> Iterator[str]:
     yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
     if history.missing_blobs:
         yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
-
-
-def _write_chart(
-    path: Path, dataset: Dataset, answers: Mapping[str, Answer], older: Mapping[str, Mapping[str, Answer]]
-) -> None:
-    runs = {"codeinfo": answers, **older}
-    summaries = {name: summarise(list(scores_of(dataset, found).values())) for name, found in runs.items()}
-    path.write_text(chart(dataset.name, summaries), encoding="utf-8")
 
 
 def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.Score]:

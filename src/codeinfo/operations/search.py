@@ -447,7 +447,6 @@ class EvalRequest(Struct, frozen=True):
     gates: Annotated[
         tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
     ] = ()
-    chart: Annotated[str, Opt("Write an SVG of quality against latency and tokens.", metavar="FILE")] = ""
     explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
 
 

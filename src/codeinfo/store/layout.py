@@ -278,23 +278,14 @@ def _text(path: Path) -> str:
 
 
 def indexed_roots(cache: Path) -> list[Path]:
-    """The work trees with an index in this cache, without those whose `root` is damaged. Listing names takes half the
-    time of a pattern: every search over all projects does it."""
-    trees = (tree for family in _list_names(f"{cache}/indexes") for tree in _list_names(f"{family}/trees"))
+    """The work trees with an index in this cache, without those whose `root` is damaged."""
     found = []
-    for path in sorted(f"{tree}/root" for tree in trees):
-        with suppress(OSError), open(path, "rb", buffering=0) as marker:
-            root = Path(os.fsdecode(marker.read()))
-            if path.endswith(f"/{_readable(root)}/root"):
+    for marker in sorted(cache.glob("indexes/[!.]*/trees/*/root")):
+        with suppress(OSError):
+            root = Path(os.fsdecode(marker.read_bytes()))
+            if marker.parent.name == _readable(root):
                 found.append(root)
     return found
-
-
-def _list_names(folder: str) -> list[str]:
-    try:
-        return [f"{folder}/{name}" for name in os.listdir(folder) if not name.startswith(".")]
-    except OSError:  # removed, or not a folder
-        return []
 
 
 def make_room(cache: Path, most_bytes: int, keep: Path) -> None:

@@ -15,7 +15,6 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -53,6 +52,7 @@ _ENDS = [bytes((form,)) for form in range(256)]
 _NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row: none has any, packed, a byte each
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 _BYTES = (1, 2, 4)  # of these
+_FIELD_BYTES = (0, 1, 3)
 _SIZES = tuple(zip(_WIDTHS, _BYTES, strict=True))
 _MARK_LENGTH = len(STEM_MARK)
 _TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
@@ -99,7 +99,8 @@ def _widths(values: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray
 def _decode_narrow(data: bytes) -> Posting:
     form = data[-1]
     fields = form >> 4
-    kinds = [np.dtype(_WIDTHS[form & 3]), np.dtype(_WIDTHS[form >> 2 & 3]), *[np.dtype(np.uint8)] * (0, 1, 3)[fields]]
+    one_byte = np.dtype(np.uint8)
+    kinds = [np.dtype(_WIDTHS[form & 3]), np.dtype(_WIDTHS[form >> 2 & 3]), *[one_byte] * _FIELD_BYTES[fields]]
     count, at = (len(data) - 9) // sum(kind.itemsize for kind in kinds), 8
     columns: list[NDArray[Any]] = []
     for kind in kinds:
@@ -121,16 +122,14 @@ def _check_posting(data: bytes) -> None:
         raise Damage("a posting list fails its checksum")
 
 
-@lru_cache(maxsize=64)
-def _row_bytes(form: int) -> int:
-    return _BYTES[form & 3] + _BYTES[form >> 2 & 3] + (0, 1, 3)[form >> 4]
-
-
 def count_rows(stored: PostingList) -> int:
     data = stored.data
+    form = data[-1]
     if stored.row_map is not None:
         return len(move_posting(decode_posting(data), stored.row_map, 0).rows)
-    return (len(data) - 5) // _PLAIN_BYTES if data[-1] == _PLAIN else (len(data) - 9) // _row_bytes(data[-1])
+    if form == _PLAIN:
+        return (len(data) - 5) // _PLAIN_BYTES
+    return (len(data) - 9) // (_BYTES[form & 3] + _BYTES[form >> 2 & 3] + _FIELD_BYTES[form >> 4])
 
 
 def decode_posting(data: bytes) -> Posting:
@@ -156,67 +155,10 @@ def move_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row:
 
 
 def decode_lists(lists: Sequence[PostingList]) -> tuple[Posting, list[int]]:
-    """The lists end to end, and where each of them ends. Many lists, as in an index with many segments or in many
-    indexes, are concatenated as stored and decoded at once."""
-    decoded: dict[int, Posting] = {}
-    counts, short = list[int](), list[int]()
-    for at, stored in enumerate(lists):
-        data = stored.data
-        if stored.row_map is None and len(lists) > 1:
-            _check_posting(data)
-            if data[-1] == _PLAIN:
-                short.append(at)
-            counts.append(count_rows(stored))
-        else:
-            decoded[at] = move_posting(decode_posting(data), stored.row_map, stored.first_row)
-            counts.append(len(decoded[at].rows))
-    ends = list(itertools.accumulate(counts))
-    if len(decoded) == len(lists):
-        parts = list(decoded.values())
-        return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True))), ends
-    rows, tenths, fields = np.zeros(ends[-1], np.int32), np.zeros(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
-    firsts = np.zeros(len(lists), np.int32)
-    is_short = np.zeros(len(lists), np.bool_)
-    is_short[short] = True
-    for at in (~is_short).nonzero()[0].tolist():
-        if at in decoded:
-            continue
-        stored, count, end = lists[at], counts[at], ends[at]
-        data, start = stored.data, end - count
-        form = data[-1]
-        if form >> 4 == _THREE_BYTES:
-            decoded[at] = move_posting(_decode_narrow(data), None, stored.first_row)
-            continue
-        rows[start:end] = np.frombuffer(data, _WIDTHS[form & 3], count, 8)
-        uses_at = 8 + count * _BYTES[form & 3]
-        tenths[start:end] = np.frombuffer(data, _WIDTHS[form >> 2 & 3], count, uses_at)
-        firsts[at] = int.from_bytes(data[4:8], "little") + stored.first_row
-        if form >> 4 == _ONE_BYTE:
-            fields[start:end] = np.frombuffer(data, np.uint8, count, uses_at + count * _BYTES[form >> 2 & 3])
-    rows.cumsum(out=rows)  # wrong by what precedes each list, which is its start: the first step is 0
-    before = rows.take(np.array([end - count for end, count in zip(ends, counts, strict=True)]), mode="clip")
-    rows += (firsts - before).repeat(counts)
-    columns: list[NDArray[Any]] = [rows, tenths, fields >> 5, fields >> 2 & 7, fields & 3]
-    for at, posting in decoded.items():
-        for column, values in zip(columns, posting, strict=True):
-            column[ends[at] - counts[at] : ends[at]] = values
-    if short:
-        places = is_short.repeat(counts).nonzero()[0]
-        for column, values in zip(columns, _decode_plain([lists[at] for at in short]), strict=True):
-            column[places] = values
-    return Posting(*columns), ends
-
-
-def _decode_plain(lists: Sequence[PostingList]) -> Posting:
-    """Decode sound lists whose rows keep their numbers."""
-    counts = list(map(count_rows, lists))
-    columns, before = list[NDArray[Any]](), 0
-    for kind in (np.int32, np.uint16, np.uint8, np.uint8, np.uint8):
-        size = np.dtype(kind).itemsize
-        pieces = (one.data[4 + before * n : 4 + (before + size) * n] for one, n in zip(lists, counts, strict=True))
-        columns.append(np.frombuffer(b"".join(pieces), kind))
-        before += size
-    return Posting(columns[0] + np.array([one.first_row for one in lists], np.int32).repeat(counts), *columns[1:])
+    """The lists end to end, and where each of them ends."""
+    parts = [move_posting(decode_posting(stored.data), stored.row_map, stored.first_row) for stored in lists]
+    ends = list(itertools.accumulate(len(part.rows) for part in parts))
+    return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True))), ends
 
 
 class SegmentBuilder:
@@ -300,7 +242,7 @@ def merge_postings(
     offsets: Sequence[int],
 ) -> Iterator[tuple[str, bytes]]:
     """One ordered stream of terms from several, rows renumbered and dead ones left out: many terms at a time, since
-    most lists are so short that decoding them one by one would take ten times as long."""
+    most lists are so short that encoding them one by one would take longer."""
     import heapq
 
     streams = [_number(at, source) for at, source in enumerate(sources)]

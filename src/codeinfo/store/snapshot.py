@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, compress, pairwise
@@ -56,7 +55,6 @@ from codeinfo.store.segments import (
     scales_of,
 )
 
-_MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
 _MAPPED_ROWS = 500_000  # 130 MB of vectors
 _KEPT_BLOCKS = 300  # blocks of chunks, some 10 KB each: one question often leads to others about the same files
@@ -274,7 +272,7 @@ class SqliteSnapshot:
                 products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
-                    _multiply_rows(vectors.take(stored[some]), query, products[some])
+                    _multiply(vectors.take(stored[some]), query, products[some])
                 result[places] = products
             self._check_products(result, query, rows)
             return result
@@ -439,18 +437,7 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
 
 
 def _multiply(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Every row with the query; many rows in two threads, since one would wait for memory most of the time."""
-    middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
-    if middle:
-        other = threading.Thread(target=_multiply_rows, args=(vectors[:middle], query, result[:middle]))
-        other.start()
-    _multiply_rows(vectors[middle:], query, result[middle:])
-    if middle:
-        other.join()
-
-
-def _multiply_rows(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
-    """Some rows at a time: the converted values stay in the processor's cache."""
+    """Every row with the query, some rows at a time: the converted values stay in the processor's cache."""
     buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), len(query)), np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         rows = vectors[start : start + _ROWS_AT_ONCE]
