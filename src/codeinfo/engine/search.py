@@ -79,13 +79,6 @@ class Scope(Struct, frozen=True):
         return not folders or any(lies_below(path, folder) for folder in folders)
 
 
-def warm_up(index: IndexManager, store: SqliteStore) -> None:
-    """Search once to load what every search needs: the first search in a large project would otherwise take 0.4 s
-    longer."""
-    with store.snapshot() as view:
-        search("search", view, index.embedder, SearchOptions())
-
-
 class SearchOperations:
     """Code search, one method per operation."""
 

@@ -19,13 +19,11 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine import search as engine_search
 from codeinfo.engine.index_manager import Events, Fresh, IndexManager, Since
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import Busy, CodeInfoError
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
-from codeinfo.store.sqlite import SqliteStore
 
 WALK_AGAIN_S = 30.0  # for what the kernel misses: network folders, memory-mapped writes, git's own ignore files
 
@@ -176,7 +174,6 @@ def _libc() -> ctypes.CDLL:
 
 _LOOK_S = 0.1  # between checks of a running refresh: the granularity of its progress
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
-_GIVE_WAY_S = 0.5  # to callers that waited for the refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the current file
 _log = logging.getLogger(__name__)
 
@@ -218,8 +215,6 @@ class ServerIndexes(Indexes):
                     if root.job is job:  # otherwise one has begun: clean means only that it will have seen everything
                         if clean:
                             return None
-                        if job is not None:
-                            job.is_latest = False
                         root.job = _Job(index, root.watch, full, None if full or wait else job)
                     job = root.job
                 assert job is not None
@@ -257,8 +252,7 @@ class ServerIndexes(Indexes):
             for number in trees if not tree else {int(tree)} & trees.keys():
                 try:
                     trees[number].confirm(None)
-                    fresh = trees[number].refresh()
-                    engine_search.warm_up(trees[number], fresh.store)
+                    trees[number].refresh()
                 except CodeInfoError:
                     _log.debug("pulling %s failed", trees[number].root, exc_info=True)
 
@@ -328,7 +322,6 @@ class _Job:
         self.latest = Progress("walk", 0)
         self.waiting = 0
         self.stopped = False
-        self.is_latest = True
         self.done = threading.Event()
         self._watch = watch
         self._fresh: Fresh | None = None
@@ -360,19 +353,7 @@ class _Job:
             # Only a fault needs its frames: they hold this job, and with it a list of all files.
             self._error = error.with_traceback(None) if isinstance(error, CodeInfoError) else error
         finally:
-            rest_s = _GIVE_WAY_S if self.waiting else 0.0
             self.done.set()
-        if self._fresh is not None and not documents:
-            time.sleep(rest_s)
-            self._warm_up(self._fresh.store)
-
-    def _warm_up(self, store: SqliteStore) -> None:
-        """In the background: what fails here fails again, and is reported, in the next call that needs it."""
-        try:
-            if self.is_latest and not self.stopped:
-                engine_search.warm_up(self.index, store)
-        except Exception:
-            _log.debug("warming up %s failed", self.index.root, exc_info=True)
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:

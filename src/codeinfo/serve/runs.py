@@ -5,15 +5,13 @@ closed."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
 MOST_RUNNING = 8
 RUNS_REMEMBERED = 100  # runs whose events can still be read
+FOLLOW_S = 0.03  # between two looks at a run of this server: text appears as it is written
 PUBLISH_S = 0.15  # between two checks of a run's events, on the server that performs it and on those that follow
 SIGN_OF_LIFE_S = 2.0
 _GIVE_UP_S = 60.0  # on a database that is down when an answer is finished; the conversation has the answer
@@ -50,32 +49,6 @@ log = logging.getLogger(__name__)
 
 
 # --- answers in progress ---------------------------------------------------------------------------------------------
-
-
-class Notifier:
-    """Wakes tasks of the server's event loop from any thread. Several calls before a task runs count as one."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: set[asyncio.Event] = set()  # used on the loop only
-
-    def notify(self) -> None:
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has just ended
-                self._loop.call_soon_threadsafe(self._notify)
-
-    def _notify(self) -> None:
-        for event in self._listeners:
-            event.set()
-
-    @contextlib.contextmanager
-    def listen(self) -> Iterator[asyncio.Event]:
-        event, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        self._listeners.add(event)
-        try:
-            yield event
-        finally:
-            self._listeners.remove(event)
 
 
 class RunEvent(Struct, frozen=True):
@@ -99,12 +72,10 @@ class AnswerRun(Struct):
     stopped: bool = False
     finished: bool = False
     call: Call = field(default_factory=Call)
-    notifier: Notifier = field(default_factory=Notifier)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def emit(self, kind: str, **data: Any) -> None:
         self.events.append(RunEvent(kind, data))
-        self.notifier.notify()
 
     @property
     def text(self) -> str:
@@ -112,17 +83,14 @@ class AnswerRun(Struct):
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, RunEvent]]:
         """Every event from number `after` on, past ones at once, until the run ends."""
-        with self.notifier.listen() as news:
-            while True:
-                news.clear()
-                finished = self.finished
-                while after < len(self.events):
-                    yield after, self.events[after]
-                    after += 1
-                if finished:
-                    return
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), 1)  # check now and then even without a notice
+        while True:
+            finished = self.finished
+            while after < len(self.events):
+                yield after, self.events[after]
+                after += 1
+            if finished:
+                return
+            await asyncio.sleep(FOLLOW_S)
 
 
 class Runs:
@@ -351,14 +319,10 @@ class State(Struct):
     runs: Runs
     logs: LogLines
     allowed: tuple[Path, ...]
-    queue_notifier: Notifier
     late_s: float = 0.0
-    draining: bool = False
-
-    def drain(self) -> None:
-        """The server is about to end: endless streams are closed, so that clients move to another server."""
-        self.draining = True
-        self.queue_notifier.notify()
+    draining: bool = (
+        False  # the server is about to end: endless streams are closed, so that clients move to another one
+    )
 
     @property
     def projects(self) -> Projects:
@@ -429,12 +393,11 @@ class IndexQueue:
 
     One process works on the queue at a time (a lock decides); others may add to it and read it. What a dead process
     left running is run again: indexing resumes where it stopped. A team's server has no queue: workers index its
-    projects. `changed` is called, in any thread, whenever a run changed.
+    projects.
     """
 
-    def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._changed = changed
         self._store = IngestStore(engine.config.paths.data_dir)
         self._wake = threading.Event()
         self._closing = False
@@ -463,13 +426,11 @@ class IndexQueue:
                 f"{MOST_WAITING} folders are already waiting to be indexed", next_step="Try again when some are done"
             )
         self._wake.set()
-        self._changed()
         return self.run(identity)
 
     def cancel(self, identity: str) -> IngestRun:
         if not self._store.cancel_waiting(identity) and identity == self._current:
             self._cancelled = True
-        self._changed()
         return self.run(identity)
 
     def run(self, identity: str) -> IngestRun:
@@ -518,7 +479,6 @@ class IndexQueue:
 
     def _perform(self, run: IngestRun) -> None:
         self._cancelled, self._progress, self._current = False, Progress("walk", 0), run.id
-        self._changed()
         try:
             self._engine.indexes.of(run.root)  # the folder as it was added, not the repository around it
             (report,) = self._engine.index(IndexRequest((run.root,), run.full), self._report).reports
@@ -533,14 +493,11 @@ class IndexQueue:
             self._store.finish(run.id, "failed", error=f"{type(error).__name__}: {error}", error_code="INTERNAL")
         finally:
             self._current, self._progress = "", None
-            self._changed()
 
     def _report(self, progress: Progress) -> None:
         if self._cancelled or self._closing:
             raise KeyboardInterrupt
-        if progress != self._progress:
-            self._progress = progress
-            self._changed()
+        self._progress = progress
 
 
 def _outcome(report: IndexReport) -> dict[str, Any]:

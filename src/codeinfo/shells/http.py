@@ -35,7 +35,7 @@ from codeinfo.config import LOOPBACK, Config
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve import auth, dispatch, processes
 from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.runs import IndexQueue, LogLines, Notifier, Runs, State
+from codeinfo.serve.runs import IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import READ, make_authenticator, require_callers
 from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
@@ -221,7 +221,7 @@ class Server(uvicorn.Server):
         if sig == signal.SIGTERM and self._drain_s and not self._draining_since:
             self._draining_since = time.monotonic()
             self._traffic.draining = True
-            self._state.drain()
+            self._state.draining = True
             return
         dispatch.end_by_deadline(Interrupted.exit_code)
         if not self.should_exit:  # otherwise it is already ending, and uvicorn would interrupt that with a traceback
@@ -347,7 +347,6 @@ def make_state(
     """What all routes share. `allowed` are the folders below which projects may be added; `observe` is entered for
     each operation."""
     engine = server_engine(config)
-    notifier = Notifier()
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
     lease = dispatch.EngineLease(lambda: engine, idle_s=None)
     return State(
@@ -355,11 +354,10 @@ def make_state(
         dispatcher=dispatch.Dispatcher(
             lease, dispatch.Projects(lease, here), seconds=WORK_SECONDS, log_place=http_api.LOG_PLACE, observe=observe
         ),
-        ingest=IndexQueue(engine, notifier.notify),
+        ingest=IndexQueue(engine),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
-        queue_notifier=notifier,
     )
 
 

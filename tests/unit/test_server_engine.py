@@ -1,4 +1,4 @@
-"""An engine that answers many calls warms up behind the caller's back: nothing of it changes an answer."""
+"""An engine that answers many calls leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine import search as engine_search
 from codeinfo.errors import NotFound
 from codeinfo.model import Hit, Walk
 from codeinfo.operations.search import IndexRequest, SearchRequest
@@ -36,24 +35,6 @@ def config(tmp_path: Path) -> Config:
 
 def hits(engine: Engine, root: Path) -> tuple[Hit, ...]:
     return engine.search(SearchRequest("retry policy 17", (str(root),), refresh=False)).hits
-
-
-def warm_up(engine: Engine, root: Path) -> None:
-    index = engine.indexes.of(root)
-    store = index.live_store()
-    assert store is not None
-    engine_search.warm_up(index, store)
-
-
-def test_it_warms_up_after_a_refresh(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warmed: list[str] = []
-    monkeypatch.setattr(engine_search, "warm_up", lambda index_manager, store: warmed.append(str(index_manager.root)))
-    with server_engine(config(tmp_path)) as engine:
-        engine.index(IndexRequest((str(project),)))
-        deadline = time.monotonic() + 60
-        while not warmed and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert warmed == [str(project)]
 
 
 def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: Path) -> None:
@@ -94,18 +75,7 @@ def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: P
             lease.threads.shutdown()
 
 
-def test_answers_are_the_same(project: Path, tmp_path: Path) -> None:
-    with Engine(config(tmp_path)) as engine:
-        engine.index(IndexRequest((str(project),)))
-        before = hits(engine, project)
-        warm_up(engine, project)
-        assert hits(engine, project) == before
-    with Engine(config(tmp_path)) as engine:
-        warm_up(engine, project)
-        assert hits(engine, project) == before
-
-
-def test_an_engine_closes_while_it_warms_up(project: Path, tmp_path: Path) -> None:
+def test_an_engine_closes_after_a_refresh(project: Path, tmp_path: Path) -> None:
     for _ in range(3):
         started = time.monotonic()
         with server_engine(config(tmp_path)) as engine:
