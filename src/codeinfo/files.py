@@ -16,7 +16,6 @@ import re
 import stat
 import time
 from contextlib import suppress
-from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -217,7 +216,7 @@ def resolve_root(root: str | os.PathLike[str]) -> str:
 
 def refusal(resolved: str) -> str:
     """Why a folder must not be indexed; "" if it may be."""
-    home = _home(os.path.expanduser("~"))
+    home = os.path.realpath(os.path.expanduser("~"))
     if resolved == os.path.dirname(resolved):
         return "it is the root of the file system"
     if resolved == home:
@@ -229,11 +228,6 @@ def refusal(resolved: str) -> str:
     if all(os.path.exists(f"{resolved}/{name}") for name in ("HEAD", "objects", "refs")):
         return "it is a bare git repository, which has no files; a clone of it has"
     return "it is a folder of the system" if resolved in _SYSTEM_FOLDERS else ""
-
-
-@lru_cache(maxsize=4)
-def _home(named: str) -> str:
-    return os.path.realpath(named)
 
 
 # --- of a repository -------------------------------------------------------------------------------------------------

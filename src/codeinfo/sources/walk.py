@@ -18,7 +18,7 @@ import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
@@ -149,7 +149,6 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
     return KnownWalk(files, left_out, known)
 
 
-@lru_cache(maxsize=16)
 def _rules(settings: WalkSettings) -> str:
     """Changes with whatever decides about names: after an upgrade all of them are checked again."""
     return repr((settings, [os.stat(module).st_mtime_ns for module in (__file__, ignore.__file__)]))

@@ -67,8 +67,6 @@ class IndexFolder:
         self._cache = cache
         self.path = cache / "indexes" / _readable(family or root)
         self.tree_path = self.path / "trees" / self.tree
-        self._current = str(self.tree_path / "current")
-        self._seen: tuple[tuple[int, int], Path | None] = ((0, 0), None)  # the file read last, and the build it named
 
     @classmethod
     def of_gone(cls, cache: Path, root: Path) -> IndexFolder | None:
@@ -93,13 +91,9 @@ class IndexFolder:
         """The build the tree is searched in, or None if there is none."""
         with translate_errors(self.path):
             try:
-                status = os.stat(self._current)
-                written = (status.st_ino, status.st_mtime_ns)
-                if written != self._seen[0]:  # it is only ever replaced as a whole: another file means another name
-                    self._seen = (written, self._build(_text(Path(self._current))))
+                build = self._build(_text(self.tree_path / "current"))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
-        build = self._seen[1]
         return build if build is not None and os.path.exists(f"{build}/index.db") else None
 
     def _build(self, name: str) -> Path | None:

@@ -53,7 +53,6 @@ _NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 _BYTES = (1, 2, 4)  # of these
 _FIELD_BYTES = (0, 1, 3)
-_SIZES = tuple(zip(_WIDTHS, _BYTES, strict=True))
 _MARK_LENGTH = len(STEM_MARK)
 _TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
 _FIELDS = {TYPE_MARK: _TYPE, NAME_MARK: _NAME, STEM_MARK: _STEM, FOLDER_MARK: _FOLDER}
@@ -67,33 +66,28 @@ def rows_checksum(*columns: bytes) -> int:
 
 
 def encode_lists(whole: Posting, bounds: Sequence[int]) -> Iterator[bytes]:
-    """Encode consecutive non-empty lists, each from a bound to the next: sliced out of the bytes of all of them,
-    since most are so short that inspecting one takes longer than writing it."""
-    rows, tenths, types, names, path = whole
-    starts = np.array(bounds[:-1])
-    steps = np.diff(rows, prepend=0)
-    steps[starts] = 0
-    packed = types << 5 | names << 2 | path
-    fields = np.maximum.reduceat(np.where((types | names) > 7, _THREE_BYTES, packed > 0), starts)
-    forms = (_widths(steps, starts) | _widths(tenths, starts) << 2 | fields << 4).tolist()
+    """Encode consecutive non-empty lists, each from a bound to the next: short ones, which most are, are sliced out of
+    the bytes of all of them."""
     plain = [(column.tobytes(), column.itemsize) for column in whole]
-    narrow = [[(column.astype(kind).tobytes(), size) for kind, size in _SIZES] for column in (steps, tenths)]
-    fields_of = {_NO_FIELDS: [], _ONE_BYTE: [(packed.tobytes(), 1)], _THREE_BYTES: plain[2:]}
-    for start, end, form in zip(bounds, bounds[1:], forms, strict=False):
+    for start, end in itertools.pairwise(bounds):
         if end - start < _NARROW_FROM:
-            columns, head, form = plain, b"", _PLAIN
-        else:  # the first row, the gap from each to the next, uses, and the fields, in one byte if they fit
-            columns = [narrow[0][form & 3], narrow[1][form >> 2 & 3], *fields_of[form >> 4]]
-            head = plain[0][0][4 * start : 4 * start + 4]
-        cut = [data[start * size : end * size] for data, size in columns]
-        body = b"".join((head, *cut, _ENDS[form]))
+            body = b"".join([data[start * size : end * size] for data, size in plain]) + _ENDS[_PLAIN]
+        else:
+            body = _encode_narrow(whole.at(slice(start, end)))
         yield crc32(body).to_bytes(4, "little") + body
 
 
-def _widths(values: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """The index in `_SIZES` of the width that the largest value of each list needs."""
-    most = np.maximum.reduceat(values, starts)
-    return (most >= 1 << 8).astype(np.uint8) + (most >= 1 << 16)
+def _encode_narrow(posting: Posting) -> bytes:
+    """The first row, the gap from each to the next, uses, and the fields, in one byte if they fit."""
+    rows, tenths, types, names, path = posting
+    steps = np.diff(rows, prepend=rows[:1])
+    packed = types << 5 | names << 2 | path
+    fields = _THREE_BYTES if (types | names).max() > 7 else _ONE_BYTE if packed.any() else _NO_FIELDS
+    widths = [int(values.max() >= 1 << 8) + int(values.max() >= 1 << 16) for values in (steps, tenths)]
+    narrow = [column.astype(_WIDTHS[width]) for column, width in zip((steps, tenths), widths, strict=True)]
+    stored = ((), (packed,), (types, names, path))[fields]
+    form = widths[0] | widths[1] << 2 | fields << 4
+    return b"".join((rows[:1].tobytes(), *(column.tobytes() for column in (*narrow, *stored)), _ENDS[form]))
 
 
 def _decode_narrow(data: bytes) -> Posting:

@@ -41,7 +41,6 @@ _LOST_S = 1.0  # after a failure, impatient queries fail immediately for this lo
 # lost: killed (its sockets are closed at once), its machine gone (TCP gives up after 2.5 s), or stuck (a short question
 # is cut off after 1.5 s, and the host is then tried after the others).
 QUICK_S = 1.5  # for a question that reads a few rows
-_WATCH_S = 0.1  # between two looks at what takes too long
 _SUSPECT_S = 10.0
 CONNECTING: dict[str, Any] = {
     "connect_timeout": 2,  # for each host
@@ -116,43 +115,6 @@ def migrations() -> list[Migration]:
         assert compatible is not None, f"{file.name} does not say which releases can work with it"
         found.append(Migration(int(number), name, int(compatible[1]), statements))
     return sorted(found, key=lambda migration: migration.number)
-
-
-class _Deadlines:
-    """Ends what takes too long, in one thread: to start one for each question takes longer than most answers."""
-
-    def __init__(self) -> None:
-        self._ends: dict[object, tuple[float, Callable[[], None]]] = {}
-        self._any = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @contextmanager
-    def within(self, seconds: float, end: Callable[[], None]) -> Iterator[None]:
-        """Call `end` if the block takes longer."""
-        key = object()
-        self._ends[key] = time.monotonic() + seconds, end
-        if self._thread is None or not self._thread.is_alive():  # none of them outlives a fork
-            self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
-            self._thread.start()
-        if not self._any.is_set():
-            self._any.set()
-        try:
-            yield
-        finally:
-            self._ends.pop(key, None)
-
-    def _watch(self) -> None:
-        while self._any.wait():
-            time.sleep(_WATCH_S)
-            for key, (until, end) in list(self._ends.items()):
-                if time.monotonic() >= until and self._ends.pop(key, None) is not None:
-                    end()
-            self._any.clear()
-            if self._ends:
-                self._any.set()
-
-
-_deadlines = _Deadlines()
 
 
 class TeamDatabase:
@@ -245,12 +207,15 @@ class TeamDatabase:
             with suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
 
-        with _deadlines.within(seconds, end):
-            try:
-                yield
-            finally:
-                if late.is_set() and self._pool is not None:
-                    self._pool.drain()  # the others lead to the same server
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if late.is_set() and self._pool is not None:
+                self._pool.drain()  # the others lead to the same server
 
     # --- transactions ---
 
