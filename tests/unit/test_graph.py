@@ -550,6 +550,23 @@ def test_files_of_one_package_and_types_alone_are_no_mutual_areas(tmp_path: Path
     assert {area.name for area in areas if area.needs} >= {"a/one.py", "queue/codec.go", "queue/queue.go"}
 
 
+def test_small_folders_are_merged_by_height_and_close_no_cycle_together(tmp_path: Path) -> None:
+    above, below = [f"p{number:02}" for number in range(0, 16, 2)], [f"p{number:02}" for number in range(1, 16, 2)]
+    needed = "".join(f"import packages.{name}.b\n" for name in below)
+    sources = {f"packages/core/f{number}.py": needed for number in range(8)}
+    for name in above:
+        sources |= {f"packages/{name}/{part}.py": "import packages.core.f1\n" for part in "ab"}
+    for name in below:
+        sources |= {f"packages/{name}/a.py": f"import packages.{name}.b\n", f"packages/{name}/b.py": "x = 1\n"}
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        areas = {area.name: area for area in engine.code.map(MapRequest(str(root), limit=4)).areas}
+    assert not [area.name for area in areas.values() if area.in_cycle]
+    core = next(area for name, area in areas.items() if name.startswith("packages/core"))
+    assert all(area.layer > core.layer for area in areas.values() if any("core" in name for name in area.needs))
+    assert {areas[name].layer for name in core.needs} == {0}
+
+
 def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(tmp_path, SOURCES)
     seen: list[str] = []
@@ -858,7 +875,7 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "crates/pot/Cargo.toml": '[package]\nname = "pot"\n',
                 "crates/pot/src/lib.rs": "pub mod lid;\n",
                 "crates/pot/src/lid.rs": "pub fn lift() {}\n",
-                "crates/tea/Cargo.toml": '[package]\nname = "tea"\n',
+                "crates/tea/Cargo.toml": '[package]\nname = "tea"\n[dependencies]\nleaf = { path = "../leaf" }\n',
                 "crates/tea/src/lib.rs": "pub fn brew() { leaf::pick() }\n",
                 "crates/tea/src/main.rs": "fn main() { tea::brew() }\n",
             },

@@ -92,6 +92,23 @@ CASES = {
             "tests/all.rs": ({"src/util.rs"}, {"external:serde"}),
         },
     ),
+    "crates of a workspace": (  # only those that the manifest names: others are modules called like them
+        {
+            "Cargo.toml": '[workspace]\nmembers = ["*"]\n[workspace.dependencies]\nhir-def.path = "hir-def"\n',
+            "hir/Cargo.toml": '[package]\nname = "hir"\n[dependencies]\nhir-def.workspace = true\n',
+            "hir/src/lib.rs": "use hir_def::hir;\n",
+            "hir-def/Cargo.toml": '[package]\nname = "hir-def"\n[target.x."cfg(unix)".dependencies.span]\n',
+            "hir-def/src/lib.rs": "pub mod hir;\npub mod body;\n",
+            "hir-def/src/hir.rs": "pub struct Type;\n",
+            "hir-def/src/body.rs": "use crate::hir;\nuse span::Span;\nuse hir::Type;\n",
+            "span/Cargo.toml": '[package]\nname = "span"\n',
+            "span/src/lib.rs": "pub struct Span;\n",
+        },
+        {
+            "hir/src/lib.rs": ({"hir-def/src/hir.rs"}, set()),
+            "hir-def/src/body.rs": ({"hir-def/src/hir.rs", "span/src/lib.rs"}, {"external:hir"}),
+        },
+    ),
     "jvm": (
         {
             "a/Main.java": "package shop;\nimport shop.cart.Cart;\n"

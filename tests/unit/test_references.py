@@ -866,7 +866,7 @@ def test_a_function_is_found_by_its_module(engine: Engine, tmp_path: Path) -> No
 def test_a_path_of_rust_needs_no_import(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "tea"\n\n[[bin]]\nname = "tea"\npath = "crates/core/main.rs"\n\n'
-        '[[test]]\nname = "all"\npath = "tests/all.rs"\n',
+        '[[test]]\nname = "all"\npath = "tests/all.rs"\n[dependencies.leaf]\npath = "crates/leaf"\n',
         "crates/core/main.rs": "mod flags;\nmod brew;\n\nfn main() {\n    let args = flags::parse();\n"
         "    args.pot();\n}\n\npub fn stir() {}\n\nfn brew(args: &flags::Args) {\n    args.pot();\n}\n",
         "crates/core/flags.rs": "pub struct Args;\n\nimpl Args {\n    pub fn pot(&self) -> leaf::Pot {\n"

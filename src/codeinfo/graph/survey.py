@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice, zip_longest
-from math import ceil, log2, sqrt
+from math import log2, sqrt
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -501,20 +501,12 @@ def hubs(graph: Graph, limit: int) -> list[str]:
 
 
 def areas(graph: Graph, limit: int) -> list[tuple[MapArea, list[str]]]:
-    """The codebase split into at most `limit` folders of comparable size, in layers, each with its files."""
-    groups = _group_files([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
-    area_of = {path: name for name, files in groups.items() for path in files}
-    needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
-    loaded: dict[str, list[str]] = {name: [] for name in groups}  # within a package, or of types alone: no cycle
-    for path, name in area_of.items():
-        for edge in graph.edges_from(path):
-            other = area_of.get(edge.target, name)
-            if other != name:
-                needs[name][other] += 1
-                loaded[name] += [] if edge.implicit or edge.timing else [other]
+    """The codebase split into about `limit` folders of comparable size, in layers, each with its files."""
+    groups, part_of = _group_files([path for path, facts in graph.files.items() if is_source(facts)], limit, graph)
+    needs = _imports_between(groups, graph)
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
     layers = assign_layers(needs, weight)
-    in_cycle = {name for group in components(loaded) for name in group}
+    in_cycle = _find_mutual(groups, part_of, graph)
     top = max(weight.values(), default=0.0) or 1.0
     return [
         (
@@ -532,69 +524,97 @@ def areas(graph: Graph, limit: int) -> list[tuple[MapArea, list[str]]]:
     ]
 
 
-def _group_files(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[str]]:
-    """Split the largest folder into its subfolders as long as the number of areas allows, and beyond that while one
-    has more than its share of the files."""
+def _imports_between(groups: Mapping[str, list[str]], graph: Graph) -> dict[str, Counter[str]]:
+    """How often each group imports each other one."""
+    group_of = {path: name for name, files in groups.items() for path in files}
+    needs: dict[str, Counter[str]] = {name: Counter() for name in groups}
+    for path, name in group_of.items():
+        targets = (group_of.get(edge.target, name) for edge in graph.edges_from(path))
+        needs[name].update(target for target in targets if target != name)
+    return needs
+
+
+def _find_mutual(groups: Mapping[str, list[str]], part_of: Mapping[str, str], graph: Graph) -> set[str]:
+    """The areas that reach each other. Of an area of several folders it must be the same folder that imports and is
+    imported; imports within a package, or of types alone, close no cycle."""
+    following: dict[str, list[str]] = {part: [] for part in part_of.values()}
+    for path, part in part_of.items():
+        edges = (edge for edge in graph.edges_from(path) if not (edge.implicit or edge.timing))
+        following[part] += [part_of[edge.target] for edge in edges if part_of.get(edge.target, part) != part]
+    area_of = {part_of[path]: name for name, files in groups.items() for path in files}
+    cycles = [{area_of[part] for part in group} for group in components(following)]
+    return {area for cycle in cycles if len(cycle) > 1 for area in cycle}
+
+
+def _group_files(paths: Sequence[str], limit: int, graph: Graph) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Areas with their files, and for each file the folder that it was in before small ones were merged. The largest
+    folder is split into its subfolders as long as the number of areas allows, and beyond that while one has more than
+    its share of the files."""
     linked = [path for path in paths if graph.edges_from(path) or graph.edges_to(path)]
     most = len(linked) * LARGEST_SHARE if len(linked) >= SMALL_PROJECT else len(linked)
     groups: dict[str, list[str]] = {"": linked}
+    part_of: dict[str, str] = {}
+    merged: set[str] = set()
     whole: set[str] = set()
     while True:
-        splittable = [name for name in groups if name not in whole and len(groups[name]) > 1]
+        splittable = [name for name in groups if name not in whole | merged and len(groups[name]) > 1]
         if not splittable:
             break
         largest = max(splittable, key=lambda name: (len(groups[name]), name))
         files, room = groups[largest], limit - len(groups) + 1
-        parts = _split(largest, files)
-        if len(parts) > room and len(files) > most:
-            parts = _in_layers(largest, files, most, graph) if _is_flat(largest) else _merge_small(parts, room, most)
-            whole.update(name for name in parts if name not in _split(largest, files))
+        parts = folders = _split(largest, files)
+        if len(folders) > room and len(files) > most:
+            others = {name: files for name, files in groups.items() if name != largest}
+            parts = _merge_small(folders, 0 if _is_flat(largest) else max(room - 2, 2), most, others, graph)
+            part_of |= {path: folder for folder, inside in folders.items() for path in inside}
+            merged |= parts.keys() - folders.keys()
         if (len(parts) < 2 and largest in parts) or (len(parts) > room and len(files) <= most):
             whole.add(largest)
         else:
             del groups[largest]
             groups.update(parts)
-    return {files[0] if len(files) == 1 else name or ".": files for name, files in groups.items() if files}
+    for name in groups.keys() - merged:
+        part_of |= dict.fromkeys(groups[name], name)
+    named = {files[0] if len(files) == 1 else name or ".": files for name, files in groups.items() if files}
+    return named, part_of
 
 
 def _is_flat(folder: str) -> bool:
     return folder.rpartition("/")[2] == "*"
 
 
-def _merge_small(parts: Mapping[str, list[str]], room: int, most: float) -> dict[str, list[str]]:
-    """Parts of a folder: the largest on their own while there is room, neighbouring smaller ones together."""
+def _merge_small(
+    parts: Mapping[str, list[str]], alone: int, most: float, others: Mapping[str, list[str]], graph: Graph
+) -> dict[str, list[str]]:
+    """The largest parts of a folder on their own, the others together with those of the same height. Those of the next
+    height join them if there is room for all, unless another area lies in between: dependents stay apart from their
+    dependencies. Each group is named after its most central parts."""
+    every = {**others, **parts}
+    weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in every.items()}
+    heights = assign_layers(_imports_between(every, graph), weight)
     by_size = sorted(parts, key=lambda name: (-len(parts[name]), name))
-    alone = max(room - 2, 2)
+    between = {heights[name] for name in (*others, *by_size[:alone])}
+    levels = group_by_key(
+        (-heights[name], name) for name in sorted(by_size[alone:], key=lambda name: (-weight[name], name))
+    )
+    merged: list[list[str]] = []
+    highest, room = 0, 0.0
+    for level, names in sorted(levels.items()):
+        if room < sum(len(parts[name]) for name in names) or not between.isdisjoint(range(1 - level, highest)):
+            room = 0
+        for name in names:
+            if room < len(parts[name]):
+                merged, highest, room = [*merged, []], -level, most
+            merged[-1].append(name)
+            room -= len(parts[name])
     groups = {name: parts[name] for name in by_size[:alone]}
-    together: list[str] = []
-    files: list[str] = []
-    for name in (*sorted(by_size[alone:]), ""):
-        if not name or len(files) + len(parts[name]) > most:
-            ends = [posixpath.basename(end) for end in (together[0], together[-1])] if together else []
-            name_of_all = f"{posixpath.dirname(by_size[0])}/({' … '.join(ends)})".lstrip("/")
-            groups |= {name_of_all if len(together) > 1 else together[0]: files} if ends else {}
-            together, files = [], []
-        if name:
-            together, files = [*together, name], [*files, *parts[name]]
+    for names in merged:
+        best = sorted(names, key=lambda name: (-weight[name], name))[:2]
+        stems = ", ".join(posixpath.basename(name).partition(".")[0] for name in best)
+        several = f"{posixpath.dirname(best[0])}/({stems}{', …' if len(names) > len(best) else ''})".lstrip("/")
+        files = groups.setdefault(several if len(names) > 1 else best[0], [])
+        files += [path for name in names for path in parts[name]]
     return groups
-
-
-def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> dict[str, list[str]]:
-    """The files of one folder in parts of comparable size, dependents apart from their dependencies; each part is
-    named after its most central files."""
-    inside = set(paths)
-    needs = {path: {e.target: 1 for e in graph.edges_from(path) if e.target in inside} for path in paths}
-    weight = {path: graph.centrality.get(path, 0.0) for path in paths}
-    heights = assign_layers(needs, weight)
-    ordered = sorted(paths, key=lambda path: (-heights[path], -weight[path], path))
-    count = ceil(len(paths) / most)
-    parts = {}
-    for number in range(count):
-        part = ordered[number * len(ordered) // count : (number + 1) * len(ordered) // count]
-        best = sorted(part, key=lambda path: (-weight[path], path))[:2]
-        stems = [posixpath.basename(path).partition(".")[0] for path in best]
-        parts[f"{folder[:-1]}({', '.join(stems)}{', …' if len(part) > len(best) else ''})"] = part
-    return parts
 
 
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:

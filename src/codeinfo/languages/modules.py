@@ -99,6 +99,7 @@ _RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
 _CARGO_SECTION = re.compile(r"^\s*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
 _CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of its own crate
 _CARGO_VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
+_CARGO_KEY = re.compile(r'^\s*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?[ \t]*[.=\]]', re.MULTILINE)
 
 
 def _rust_imports(statement: str, line: int) -> Iterator[Import]:
@@ -152,13 +153,15 @@ class RustImports(Resolver):
         super().__init__(tree)
         self._roots: dict[str, tuple[str, ...]] = {}  # folder of a Cargo.toml → its root files
         self._crates: dict[str, str] = {}  # crate name → root file of its library
+        self._known: dict[str, set[str]] = {}  # folder of a Cargo.toml → its own crate, dependencies and other keys
         for path in tree.by_name.get("Cargo.toml", ()):
             self._read_manifest(path, path.rpartition("/")[0])
 
     def _read_manifest(self, path: str, folder: str) -> None:
         values: dict[tuple[str, str], str] = {}
         targets: list[str] = []
-        pieces = _CARGO_SECTION.split(self._tree.configs.get(path, ""))
+        text = self._tree.configs.get(path, "")
+        pieces = _CARGO_SECTION.split(text)
         prefix = f"{folder}/" if folder else ""
         for section, body in zip(pieces[1::2], pieces[2::2], strict=False):
             for key, value in _CARGO_VALUE.findall(body):
@@ -168,9 +171,10 @@ class RustImports(Resolver):
         library = prefix + values.get(("lib", "path"), "src/lib.rs")
         roots = dict.fromkeys((library, f"{prefix}src/main.rs", *targets))
         self._roots[folder] = tuple(file for file in roots if file in self._tree)
-        name = values.get(("lib", "name")) or values.get(("package", "name"), "")
+        name = (values.get(("lib", "name")) or values.get(("package", "name"), "")).replace("-", "_")
+        self._known[folder] = {name, *(key.replace("-", "_") for key in _CARGO_KEY.findall(text))}
         if name and library in self._tree:
-            self._crates[name.replace("-", "_")] = library
+            self._crates[name] = library
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
@@ -200,9 +204,14 @@ class RustImports(Resolver):
             return ([file] if file else []), segments, True
         if self._child(source.path, first):
             return [source.path], segments, False
-        if first in self._crates:
+        if first in self._crates and self._knows_crate(source, first):
             return [self._crates[first]], segments[1:], True
         return [], segments, False
+
+    def _knows_crate(self, source: model.FileFacts, name: str) -> bool:
+        """Whether Cargo offers a crate to a file: in others, `hir::Type` is a module called like it."""
+        known = (self._known[folder] for folder in ancestors(source.folder) if folder in self._known)
+        return name in next(known, {name})
 
     def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
