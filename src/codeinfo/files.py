@@ -60,17 +60,25 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Open a file, which is created if necessary. What a link leads to is not ours to write or to close to others."""
+    """Open a file, which is created if necessary. What a link leads to is not ours to write or to close to others, and
+    a pipe in its place must not hang the program."""
     try:
-        handle = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        handle = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        if error.errno != errno.ELOOP:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
-        raise UsageError(f"{path} is a link", next_step="Remove it; a plain file is created instead") from error
+        raise _not_plain(path, *(["a link"] if error.errno == errno.ELOOP else [])) from error
     status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise _not_plain(path)
     if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
         os.fchmod(handle, FILE_MODE)
     return handle
+
+
+def _not_plain(path: str | Path, found: str = "not a plain file") -> UsageError:
+    return UsageError(f"{path} is {found}", next_step="Remove it; a plain file is created instead")
 
 
 def touch_private(path: Path) -> None:
@@ -103,7 +111,9 @@ def read_secret(path: Path, next_step: str) -> str:
 def read_user_file(path: Path, most_bytes: int) -> str | None:
     """The text of a file written by a user, without a byte order mark; None if there is no file."""
     try:
-        with open(path, "rb") as source:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+            if stat.S_ISFIFO(os.fstat(source.fileno()).st_mode):
+                raise _not_plain(path)
             data = source.read(most_bytes + 1)
         if len(data) > most_bytes:
             raise UsageError(f"{path} has more than {most_bytes:,} bytes", next_step="Shorten the file or remove it")

@@ -19,6 +19,7 @@ from document_tools import add, ask, engine, harbour
 
 from codeinfo.collections import unpack
 from codeinfo.engine import Engine
+from codeinfo.engine import documents as engine_documents
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.documents import (
     DocsAddRequest,
@@ -399,6 +400,36 @@ def test_what_a_project_may_not_name_is_not_written(facade: Engine, notes: Path,
     with pytest.raises(UsageError, match="is outside the project"):
         add(facade, notes, project=True, path=str(project))
     assert not (project / "context.json").exists()
+
+
+def test_a_sync_repairs_a_fetched_document(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "notes.tar.gz"
+    facade.documents.pack(DocsPackRequest(str(notes), name="notes", version="1", out=str(packed)))
+    add(facade, packed, name="copied")
+    (copy,) = facade.config.paths.data_dir.rglob("tree-*/a.md")
+    whole = copy.read_bytes()
+    copy.write_bytes(b"#" + whole[1:-3])
+    facade.documents.sync(DocsSyncRequest(("copied",)))
+    assert copy.read_bytes() == whole
+
+
+def test_what_a_killed_add_leaves_is_listed_and_what_a_failed_one_leaves_is_removed(
+    facade: Engine, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object, **__: object) -> None:
+        raise how
+
+    for how, left in ((Killed(), ["kept"]), (OSError("gone"), [])):
+        monkeypatch.setattr(engine_documents, "_drop_refused", die)
+        with pytest.raises(type(how)):
+            add(facade, notes, name="kept")
+        assert [one.name for one in facade.documents.list(DocsListRequest()).collections] == left
+        assert bool([*facade.config.paths.cache_dir.glob("documents/indexes/*")]) is bool(left)
+        for name in left:
+            facade.documents.remove(DocsRemoveRequest((name,)))
 
 
 def test_a_project_s_address_is_not_asked_by_a_search(facade: Engine, tmp_path: Path) -> None:

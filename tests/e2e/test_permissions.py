@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -92,6 +92,28 @@ def test_what_a_link_leads_to_is_not_written(tmp_path: Path, monkeypatch: pytest
     refused = codeinfo("index", str(project), "--full")
     assert (refused.returncode, f"{lock} is a link" in refused.stderr) == (2, True), refused.stderr
     assert (other.read_text(), stat.S_IMODE(other.stat().st_mode)) == ("not ours", 0o644)
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+def test_something_else_in_the_place_of_a_file_is_named(
+    put: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
+) -> None:
+    monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "made"))
+    project = make_project(tmp_path / "project", 2)
+    assert codeinfo("ask", "where do ships lie?", cwd=project).returncode == 0
+    (lock,) = (tmp_path / "made").glob("cache/indexes/*/lock")
+    database, collections = (tmp_path / "made" / "data" / name for name in ("conversations.db", "collections.json"))
+    tried = ((lock, "index --full"), (database, "conversations list"), (collections, "docs list"))
+    for path, command in tried:
+        path.unlink(missing_ok=True)
+        put(path)
+        refused = codeinfo(*command.split(), cwd=project)
+        assert (refused.returncode, f"{path}" in refused.stderr) == (2, True), refused.stderr
+        os.rmdir(path) if path.is_dir() else path.unlink()
+    assert codeinfo("conversations", "list", cwd=project).returncode == 0
+    database.write_bytes(b"")
+    empty = codeinfo("conversations", "list", cwd=project)
+    assert (empty.returncode, "conversations.db is empty" in empty.stderr) == (5, True), empty.stderr
 
 
 def test_folders_of_an_older_version_are_closed(

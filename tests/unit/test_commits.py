@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -99,6 +100,20 @@ def test_damaged_commits_are_read_from_git_again(tmp_path: Path, repository: Pat
     with engine(tmp_path) as one:
         assert repr(one.indexes.of(repository).commits()) == repr(before)
     assert file.stat().st_size > left
+
+
+def test_a_search_says_that_it_does_without_damaged_commits(tmp_path: Path, repository: Path) -> None:
+    asked = SearchRequest("two hovercraft eels", (str(repository),), refresh=False)
+    with engine(tmp_path) as one:
+        one.index(IndexRequest((str(repository),)))
+        assert one.search(asked).notes == ()
+    (file,) = tmp_path.rglob(COMMITS_FILE)
+    os.truncate(file, 100)
+    shutil.rmtree(repository / ".git" / "objects")
+    (repository / ".git" / "objects").mkdir()
+    with engine(tmp_path) as one:
+        (note,) = one.search(asked).notes
+    assert note.startswith("the index of commits is damaged, so search does without them: git could not read")
 
 
 def test_scores_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.engine import code
+from codeinfo.engine.project_knowledge import RETRY_S
 from codeinfo.graph import code_index
 from codeinfo.graph.model import Edge, Graph, Links, centrality, components, cycles, dumps, loads
 from codeinfo.graph.survey import code_map
@@ -28,7 +30,8 @@ from codeinfo.operations.code import (
     MapRequest,
     SymbolsRequest,
 )
-from codeinfo.operations.knowledge import MetadataRequest
+from codeinfo.operations.knowledge import MemoryListRequest, MetadataRequest
+from codeinfo.operations.search import IndexRequest
 
 SOURCES = {
     "app/__init__.py": "",
@@ -618,6 +621,25 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
     assert [(one.path, one.commits) for one in report.hotspots] == [("hot.py", 3), ("cold.py", 1)]
     assert report.hotspots[0].score == 1.0
     assert report.commits == 3
+
+
+def test_a_history_that_could_not_be_read_is_read_again(tmp_path: Path) -> None:
+    root = written(tmp_path, {"hot.py": "a = 1\n" * 50})
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    message = "Fix a race in hot\n\nTwo threads wrote the same file, so one of them must wait for the other."
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", message)):
+        subprocess.run(["git", *identity, *command], cwd=root, check=True)
+    objects, away, now = root / ".git" / "objects", tmp_path / "away", time.time()
+    with opened(root) as engine:
+        engine.index(IndexRequest((str(root),)))
+        engine.knowledge.clock = lambda: now
+        objects.rename(away)
+        assert engine.code.hotspots(HotspotsRequest(str(root), refresh=False)).notes
+        assert not engine.knowledge.memory_list(MemoryListRequest(path=str(root))).memories
+        away.rename(objects)
+        assert engine.code.hotspots(HotspotsRequest(str(root), refresh=False)).commits == 1
+        engine.knowledge.clock = lambda: now + RETRY_S
+        assert engine.knowledge.memory_list(MemoryListRequest(path=str(root))).memories
 
 
 def test_no_history_is_said(tmp_path: Path) -> None:

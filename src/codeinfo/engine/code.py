@@ -224,7 +224,12 @@ class CodeOperations:
         def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
             return hotspots(index.facts, index.root, request.days, below)
 
-        found = self._compute_once(request, f"hotspots {request.days}", ops.HotspotReport, measure, progress)
+        def lasts(report: ops.HotspotReport) -> bool:
+            """Notes say why there is no history; one that could not be read may be readable next time."""
+            return not report.notes or not History(self._indexes.find(request.path).index.root).known
+
+        key = f"hotspots {request.days}"
+        found = self._compute_once(request, key, ops.HotspotReport, measure, progress, lasts)
         return replace(found, hotspots=found.hotspots[: request.limit])
 
     def map(self, request: ops.MapRequest, progress: ProgressSink = None) -> ops.CodeMap:
@@ -250,8 +255,9 @@ class CodeOperations:
         kind: type[Answer],
         make: Callable[[CodeIndex, str], Answer],
         progress: ProgressSink,
+        lasts: Callable[[Answer], bool] = lambda answer: True,
     ) -> Answer:
-        """Results that need every file or the whole history: computed once for each state of both."""
+        """Results that need every file or the whole history: computed once for each state of both, if they last."""
         place = self._indexes.find(request.path)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
 
@@ -259,7 +265,7 @@ class CodeOperations:
             with self.open(place.index, store) as index:
                 return make(index, place.below)
 
-        return derive(store, place.index.root, f"{key} {place.below}".rstrip(), kind, compute)
+        return derive(store, place.index.root, f"{key} {place.below}".rstrip(), kind, compute, lasts)
 
 
 # --- answers that are kept -----------------------------------------------------------------------------------------
@@ -270,8 +276,15 @@ class _Answers(Struct):
     answers: dict[str, msgspec.Raw] = field(default_factory=dict)
 
 
-def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: Callable[[], Answer]) -> Answer:
-    """The cached answer for `key`, or a new one, which is cached."""
+def derive(
+    store: SqliteStore,
+    root: Path,
+    key: str,
+    kind: type[Answer],
+    make: Callable[[], Answer],
+    lasts: Callable[[Answer], bool] = lambda answer: True,
+) -> Answer:
+    """The cached answer for `key`, or a new one, which is cached if it `lasts`."""
     stamp = _stamp(store, root)
     kept = _kept_answers(store, stamp)
     if key in kept.answers:
@@ -279,6 +292,8 @@ def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: C
         if known is not None:
             return known
     answer = make()
+    if not lasts(answer):
+        return answer
     try:
         encoded = msgspec.Raw(msgspec.json.encode(answer))
     except UnicodeEncodeError:  # a path that is not UTF-8

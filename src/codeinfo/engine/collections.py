@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -423,7 +423,9 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
     """Write beside the live tree, then switch to it; other trees are removed."""
     tree = home / f"tree-{revision[:16]}"
     with _lock_home(home):
-        if not tree.exists():
+        if tree.exists():
+            _repair_tree(tree, files)
+        else:
             _write_tree(tree, files)
         replace_file(home / "current", tree.name.encode("ascii"))
         for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
@@ -444,6 +446,16 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
         target = partial / safe_path(path)
         write_private(private_folder(target.parent, partial) / target.name, content)
     partial.rename(tree)
+
+
+def _repair_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """Nobody edits a fetched document: one that differs from its source is damaged."""
+    for path, content in files:
+        target = tree / safe_path(path)
+        with suppress(OSError):
+            if read_regular(str(tree), path, len(content) + 1) == content:
+                continue
+        replace_file(private_folder(target.parent, tree) / target.name, content)
 
 
 # --- packing ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -413,7 +413,8 @@ class DocumentOperations:
     # --- collections ---
 
     def add(self, request: operations.DocsAddRequest, progress: ProgressSink = None) -> operations.SyncResponse:
-        """List a collection and sync it. If the sync fails, it is not listed."""
+        """List a collection and sync it; if the sync fails, it is removed again. It is listed first, so that what a
+        killed process leaves can be seen, continued and removed."""
         project = Path(request.path)
         collection = collection_of(request.sources, name=request.name, ref=request.ref, globs=request.globs)
         if request.project:
@@ -431,13 +432,22 @@ class DocumentOperations:
             url = url_in_project(collection, request.sources[0], str(context.parent))
             collection = replace(collection, origin="project")
         before = self.collections.check_free(collection, project)
-        report = self._sync(collection, dry_run=False, progress=progress)
+        is_new = before is None and not request.project
+        if is_new:
+            self.collections.add(collection, project)
+        try:
+            report = self._sync(collection, dry_run=False, progress=progress)
+        except BaseException as error:  # what an interrupted run has indexed is kept
+            if is_new and (isinstance(error, Exception) or self.index_of(collection).live_store() is None):
+                with suppress(CodeInfoError, OSError):
+                    self._remove(collection, project)
+            raise
         if before is not None and before.globs != collection.globs:
             was = f"its patterns were {', '.join(before.globs) or 'none'} before"
             report = replace(report, notes=(*report.notes, was))
         if request.project:
             self.collections.add_to_project(collection, context, url)
-        else:
+        elif not is_new:
             self.collections.add(collection, project)
         return operations.SyncResponse((report,))
 

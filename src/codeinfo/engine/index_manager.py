@@ -180,7 +180,7 @@ class IndexManager:
         self._lock = threading.RLock()  # guards which store is open
         self.pulling = threading.Lock()  # one thread refreshes the copy for all
         self._confirmed: tuple[float, Reached] | None = None
-        self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # with its file's state
+        self._commits: tuple[tuple[int, int] | None, CommitIndex | None, str] | None = None
         self.seen: Seen | None = None  # by the last refresh in this process
 
     @property
@@ -268,17 +268,29 @@ class IndexManager:
         return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
 
     def commits(self) -> CommitIndex | None:
-        """The repository's commit messages, as of the last time something was indexed. If they are damaged, git has
-        them."""
-        stamp, place = self.folder.stamp(COMMITS_FILE), self.folder.tree_path
+        """The repository's commit messages, as of the last time something was indexed."""
+        return self._read_commits()[1]
+
+    def commit_notes(self) -> tuple[str, ...]:
+        """Why a search does without the commits, if it does."""
+        problem = self._read_commits()[2]
+        return (problem,) if problem else ()
+
+    def _read_commits(self) -> tuple[tuple[int, int] | None, CommitIndex | None, str]:
+        """The state of their file, the commits and what is wrong with them. If they are damaged, git has them."""
+        stamp, place, problem = self.folder.stamp(COMMITS_FILE), self.folder.tree_path, ""
         if self._commits is None or self._commits[0] != stamp:
             found = load_commits(place) if stamp else None
             if stamp and found is None:
-                with suppress(CodeInfoError):  # the cache cannot be written: the search does without them
-                    refresh_commits(self.root, place, self.commit or "HEAD")
+                try:
+                    problem = refresh_commits(self.root, place, self.commit or "HEAD")
+                except CodeInfoError as error:  # the cache cannot be written
+                    problem = error.what
                 stamp, found = self.folder.stamp(COMMITS_FILE), load_commits(place)
-            self._commits = stamp, found
-        return self._commits[1]
+                lost = "the index of commits is damaged, so search does without them"
+                problem = "" if found else f"{lost}: {problem}" if problem else lost
+            self._commits = stamp, found, problem
+        return self._commits
 
     @property
     def commit(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,6 +63,7 @@ TRENDS_UNKNOWN = Note(
     NextStep("trends are not known yet: ", to_run("patterns"), " finds them, and searches show them from then on"),
     NO_TRENDS,
 )
+RETRY_S = 60.0  # until a history that could not be read is read again
 _DAY = 86_400
 
 
@@ -179,7 +181,7 @@ class ProjectKnowledge:
         if not self.history.known:
             return ()
         key = f"{self.history.key()} {int(now // _DAY)}"
-        if self._git_memories.key == key:
+        if self._git_memories.key in (key, f"{key} {int(now // RETRY_S)}"):
             return self._git_memories.memories
         store = self.index.live_store()
         data = read_beside(store, GIT_MEMORIES_NAME) if store is not None else None
@@ -190,7 +192,7 @@ class ProjectKnowledge:
                 if store is not None:
                     write_beside(store, GIT_MEMORIES_NAME, msgspec.json.encode(kept))
             except GitFailed:
-                kept = _GitMemories(key, ())
+                kept = _GitMemories(f"{key} {int(now // RETRY_S)}", ())  # not for long: the next read may succeed
         self._git_memories = kept
         return kept.memories
 
@@ -214,6 +216,7 @@ class _Latest(Struct):
 class ProjectPatterns:
     def __init__(self, tables: Sequence[Mapping[str, Any]], history: History) -> None:
         self._history = history
+        self._retry_at = math.inf  # seconds: when to read a history again that could not be read
         self._sandbox = OwnPatterns()
         try:
             own = project_detectors(tables, self._sandbox)
@@ -262,7 +265,8 @@ class ProjectPatterns:
 
     def _refresh(self, store: SqliteStore, now: float) -> _Latest:
         key = int(store.meta()["generation"]), int(now // _DAY), self._history.key()
-        if self._latest is None or self._latest.key != key:
+        if self._latest is None or self._latest.key != key or now >= self._retry_at:
+            self._retry_at = math.inf
             self._latest = self._compute(store, key, now)
         return self._latest
 
@@ -342,6 +346,7 @@ class ProjectPatterns:
             is_young = not history.has_commit_before(last_commit - RISING_DAYS * _DAY)
             changed, edited = history.last_changes(last_commit), history.changed_from("HEAD")
         except (GitFailed, LookupError) as error:
+            self._retry_at = now + RETRY_S
             return None, [f"{error}: trends are not known"]
 
         def blame(path: str) -> list[BlameLine]:

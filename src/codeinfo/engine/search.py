@@ -168,7 +168,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         if not view.paths and view.complete:
             why = NextStep("Is this the right folder? ", to_run("why", "PATH"), " says which rule leaves a file out")
             found = replace(found, quality=replace(found.quality, reasons=("no file is indexed here",), hint=why))
-        said = [note for _, _, notes in opened for note in notes]
+        said = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
         notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
         return found

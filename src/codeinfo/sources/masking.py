@@ -482,8 +482,13 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def mask_notes(count: int) -> tuple[str, ...]:
-    """What a file's notes say of so many masked secrets; ` masked` is how others recognise it."""
+    """What a file's notes say of so many masked secrets."""
     return (f"{quantity(count, 'secret')} masked",) if count else ()
+
+
+def tell_of_masking(notes: str) -> bool:
+    """Whether a file's stored notes say that secrets were masked, so that its stored text is not its content."""
+    return re.search(r"^\d+ secrets? masked$", notes, re.MULTILINE) is not None
 
 
 def find_secrets(data: bytes) -> list[Span]:

@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -159,9 +159,14 @@ class _FileTransaction:
         return self._db.execute(statement, values).fetchall()
 
 
+_MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)"
+
+
 def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
     """The database, created if needed. Each migration has a name and runs once."""
     private_folder(path.parent)
+    if not os.path.lexists(path):
+        _create(path)
     touch_private(path)
     db = apsw.Connection(str(path))
     db.set_busy_timeout(BUSY_MS)
@@ -170,7 +175,7 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
         db.execute(f"PRAGMA {pragma}").fetchall()
     if _migrations_made(db) != migrations.keys():
         with transaction(db):
-            db.execute("CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
+            db.execute(_MIGRATIONS_TABLE)
             made = _migrations_made(db)
             if unknown := made - migrations.keys():
                 raise IndexTooNew(
@@ -183,10 +188,29 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
     return db
 
 
+def _create(path: Path) -> None:
+    """With a first table, under its name only when that is written: an empty file is therefore a damaged one."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
+    touch_private(temporary)
+    try:
+        with closing(apsw.Connection(str(temporary))) as db:
+            db.execute(_MIGRATIONS_TABLE)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass  # created by another process meanwhile
+        except OSError:  # a file system without links
+            os.rename(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def _check_length(path: Path, page: int) -> None:
-    """SQLite takes a page that was cut for one that ends in zeros, with fewer rows or other numbers. A page that is
-    still in the log is not missing."""
+    """SQLite takes a page that was cut for one that ends in zeros, with fewer rows or other numbers, and an empty file
+    for a new one. A page that is still in the log is not missing."""
     log = path.with_name(f"{path.name}-wal")
+    if not path.stat().st_size:
+        raise Damage(f"{path.name} is empty")
     if path.stat().st_size % page and not (log.exists() and log.stat().st_size):
         raise Damage("it was cut")
 
