@@ -793,7 +793,7 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "Gemfile": "gem 'rails'\n",
                 "config.ru": "require_relative 'config/environment'\n",
                 "config/environment.rb": "",
-                "config/routes.rb": "",
+                "config/routes.rb": "root to: 1\n",
                 "bin/setup": "#!/usr/bin/env ruby\nrequire_relative '../config/environment'\n",
             },
             ["config.ru", "config/routes.rb"],
@@ -902,6 +902,20 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "crates/tea/src/main.rs": "fn main() { tea::brew() }\n",
             },
             ["crates/tea/src/main.rs", "crates/tea/src/lib.rs", "crates/pot/src/lib.rs", "crates/leaf/src/lib.rs"],
+        ),
+        (
+            {  # empty files are no entry points, nor is what is inside of the package `src`
+                "ui/package.json": '{"name": "ui", "main": "index.js"}',
+                "ui/index.js": "",
+                "ui/src/main.ts": 'import { a } from "./a"\nrun(a)\n',
+                "ui/src/a.ts": "export const a = 1\n",
+                "run/pyproject.toml": '[project]\nname = "task-runner"\n',
+                "run/src/__init__.py": "",
+                "run/src/errors/__init__.py": "from .own import Own\n",
+                "run/src/errors/own.py": "class Own: ...\n",
+                "run/src/main.py": "from .errors import Own\n\ndef main(): Own()\n",
+            },
+            ["run/src/main.py", "ui/src/main.ts"],
         ),
         (
             {  # pages of the applications before what they use of a private package, in turn

@@ -312,6 +312,7 @@ def test_a_framework_counts_only_where_it_is_declared(tmp_path: Path) -> None:
         "timers/package.json": '{"name": "timers", "devDependencies": {"vue": "3"}}',
         "app/package.json": '{"name": "app", "dependencies": {"react": "19"}}',
         "react/package.json": '{"name": "react"}',
+        "timers/src/docs.ts": "export const text = `\nimport { useState } from 'react'\n`\n",
         **{f"timers/jest{n}.config.js": options for n in range(4)},
         **{f"timers/src/settings{n}.js": options for n in range(4)},
     }

@@ -152,6 +152,14 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
     assert [one.version for one in frameworks(dependencies(built)[0])] == ["~6.0"]
 
 
+def test_packages_of_the_project_itself_are_its_last_dependencies() -> None:
+    texts = {
+        "Cargo.toml": '[workspace.dependencies]\npot = { path = "pot" }\nserde = "1"\n',
+        "pot/Cargo.toml": '[package]\nname = "pot"\n[dependencies]\nlog = "0.4"\n',
+    }
+    assert [one.name for one in dependencies(texts)[0]] == ["serde", "log", "pot"]
+
+
 @pytest.mark.parametrize(("python", "command"), [(9_000, ""), (100, "npm test (grunt)")])
 def test_the_command_for_tests_is_that_of_the_main_language(python: int, command: str) -> None:
     texts = {"package.json": '{"scripts": {"test": "grunt"}}', "pyproject.toml": '[project]\nname = "shop"\n'}

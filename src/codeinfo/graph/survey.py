@@ -181,7 +181,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     packages, programs = _packages(index, graph), _programs(index)
     started = _starting_files(index, graph, programs, packages)
     home = {path: _nearest(packages, path) for path in graph.files}
-    found = {folder: list(package.offered) for folder, package in packages.items()}
+    found = {folder: [path for path in one.offered if _has_text(index, path)] for folder, one in packages.items()}
     for path in started:
         found[home[path]] += [path] if path not in found[home[path]] else []
     sizes = Counter(home[path] for path, facts in graph.files.items() if is_source(facts))
@@ -236,6 +236,11 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
         package.is_private |= name == "package.json" and json.loads(text).get("private") is True
         package.offered += [one for one in named if one in graph.files and is_source(graph.files[one])]
     return found
+
+
+def _has_text(index: CodeIndex, path: str) -> bool:
+    """An application's `main` is often an empty file, which the tools want to exist."""
+    return index.lines(index.graph.files[path].file_id).whole_text().strip() != ""
 
 
 def _starting_files(
@@ -364,7 +369,8 @@ def _python_packages(folder: _Folder, name: str = "") -> list[str]:
     own = [f"{top}{name.replace('-', '_').lower()}/__init__.py" for top in ("", "src/")]
     if name and (named := [path for path in own if path in folder]):
         return named
-    tops = [top for top in ("", "src") if f"{top}/manage.py" not in folder]  # otherwise parts of a site
+    tops = ["", *(["src"] if "src/__init__.py" not in folder else [])]  # otherwise `src` is the package
+    tops = [top for top in tops if f"{top}/manage.py" not in folder]  # otherwise parts of a site
     packages = [path for path, _ in folder.files() if path.endswith("/__init__.py")]
     return [path for path in packages if posixpath.dirname(posixpath.dirname(path)) in tops]
 

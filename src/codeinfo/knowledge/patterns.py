@@ -93,13 +93,18 @@ class Areas:
 
     def packages(self, area: str, files: Iterable[FileUses]) -> tuple[frozenset[str], frozenset[str]]:
         """What its product code can use, and what its tests can: declared by its manifest or one around it, or
-        imported by `files`. Its own name is excluded: a framework's code is no example of how to use it."""
+        imported by `files`, by more than one if something is declared, since a text can look like an import. Its own
+        name is excluded: a framework's code is no example of how to use it."""
         around = ancestors("" if area == TOP else area)
         own = self._own.get(around[0], "")
         shipped = set().union(*(self._shipped.get(folder, ()) for folder in around))
         declared = set().union(*(self._declared.get(folder, ()) for folder in around))
+        imported: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for file in files:
-            (shipped if file.role == PRODUCT else declared).update(map(_normal, file.packages))
+            imported[file.role == PRODUCT].update(map(_normal, file.packages))
+        least = 2 if declared else 1
+        shipped |= {name for name, count in imported[True].items() if count >= least}
+        declared |= {name for name, count in imported[False].items() if count >= least}
         return frozenset(shipped - {own}), frozenset((shipped | declared) - {own})
 
 

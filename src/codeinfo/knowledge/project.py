@@ -192,7 +192,7 @@ def kind_of_manifest(path: str) -> Manifest | None:
 
 def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tuple[str, ...]]:
     """What the manifests declare, once per file, and notes on those that could not be read. The product's come
-    first, then those of tests and examples, shallow ones before deep ones."""
+    first, then those of tests and examples, shallow ones before deep ones, and last its own packages."""
     found: list[Dependency] = []
     notes: list[str] = []
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
@@ -219,7 +219,8 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         version = _insert(one.version, ChainMap(of_files[one.source.rpartition(":")[0]], properties))
         key = (one.name, version, one.source.rpartition(":")[0], one.group)
         once.setdefault(key, replace(one, version=version))
-    return tuple(once.values()), tuple(notes)
+    own = set(project_names(texts).values())
+    return tuple(sorted(once.values(), key=lambda one: one.name in own)), tuple(notes)
 
 
 def _insert(version: str, properties: Mapping[str, str]) -> str:
