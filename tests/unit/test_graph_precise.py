@@ -179,6 +179,24 @@ CASES: dict[str, Any] = {
         },
         {"web/index.ts": ({"web/utils.ts"}, {"external:./vendor/promise", "external:../dist/index.js"})},
     ),
+    "extensions of swift": (
+        {
+            "App/Cart.swift": "struct Cart {\n  var rules: Rules\n  func countItems() {}\n}\n",
+            "App/Cart+Rules.swift": "extension Cart {\n  struct Rules {}\n  func checkRules() {}\n}\n",
+            "App/Cart+List.swift": "extension Cart: List {\n  func listItems() {}\n}\n",
+            "App/String+Lines.swift": "extension String {\n  func firstLines() {}\n  var size: Int { 1 }\n"
+            "  func countItems() {}\n}\n",
+            "App/Shop.swift": "class Shop {\n  var cart: Cart\n  func open() { cart.checkRules() }\n}\n",
+            "App/Other.swift": "func other(it: Rules) { it.checkRules(); it.listItems(); it.size; it.countItems() }\n",
+            "App/Text.swift": "func text(it: Page) { it.title.firstLines() }\n",
+        },
+        {
+            "App/Cart.swift": ({"App/Cart+Rules.swift"}, set()),
+            "App/Shop.swift": ({"App/Cart.swift", "App/Cart+Rules.swift"}, set()),
+            "App/Other.swift": (set(), set()),
+            "App/Text.swift": ({"App/String+Lines.swift"}, set()),
+        },
+    ),
     "zig and swift": (
         {
             "build.zig": 'const m = b.addModule("clap", .{\n    .root_source_file = b.path("src/clap.zig"),\n});\n',

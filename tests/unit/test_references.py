@@ -1204,3 +1204,62 @@ def test_a_hidden_name_is_not_seen_by_other_files_of_nuxt(tmp_path: Path) -> Non
     with Engine(Config.load({}, tmp_path)) as engine:
         found = engine.code.references(RefsRequest("components/NoteCard.vue::Note", path=str(tmp_path)))
     assert {use.file for use in found.usages} == {"components/NoteCard.vue"}
+
+
+def test_a_function_of_c_plus_plus_is_one_with_its_declaration(tmp_path: Path) -> None:
+    sources = {
+        "cart.h": "namespace shop {\nclass Base {\npublic:\n    void close();\n};\n"
+        "class Cart : public Base {\npublic:\n    Cart(int size);\n    static Cart *instance();\n    void add(int item);\n"
+        "private:\n    Cart *m_next;\n};\nint rate(int of);\n}\n",
+        "cart.cpp": '#include "cart.h"\nusing namespace shop;\nCart::Cart(int size) {}\n'
+        "Cart *Cart::instance() { return new Cart(1); }\nvoid Cart::add(int item) { m_next->add(item); close(); }\n"
+        "int shop::rate(int of) { return of; }\n",
+        "other.h": "namespace bank {\nclass Cart {\npublic:\n    static Cart *instance();\n};\n}\n",
+        "main.cpp": '#include "cart.h"\n#include "other.h"\nint main() {\n    shop::Cart::instance()->add(1);\n'
+        "    Cart::Mode mode;\n    std::add(2);\n    return shop::rate(1);\n}\n",
+        "bank.cpp": '#include "cart.h"\n#include "other.h"\nusing namespace bank;\n'
+        "void pay() { Cart::instance(); }\n",
+    }
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        added = {("cart.cpp", 5, "resolved"), ("main.cpp", 4, "resolved")}
+        assert uses(engine, tmp_path, "cart.h::Cart.add") == added == uses(engine, tmp_path, "cart.cpp::Cart.add")
+        assert uses(engine, tmp_path, "cart.cpp::Cart.instance") == {("main.cpp", 4, "resolved")}
+        assert uses(engine, tmp_path, "other.h::Cart.instance") == {("bank.cpp", 4, "resolved")}
+        assert uses(engine, tmp_path, "cart.h::Base.close") == {("cart.cpp", 5, "resolved")}
+        assert uses(engine, tmp_path, "cart.cpp::rate") == {("main.cpp", 7, "resolved")}
+        made = engine.code.calls(CallsRequest("cart.cpp::Cart.Cart", str(tmp_path))).callers
+        assert [(edge.path, edge.line) for edge in made] == [("cart.cpp", 4)]  # and not `Cart::Mode`
+
+
+def test_making_an_object_calls_its_constructor(tmp_path: Path) -> None:
+    (tmp_path / "cart.py").write_text(
+        "class Cart:\n    def __init__(self):\n        pass\n\n\ndef fill():\n    return Cart()\n"
+    )
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        made = engine.code.calls(CallsRequest("cart.py::Cart.__init__", str(tmp_path))).callers
+    assert [(edge.source, edge.line) for edge in made] == [("cart.py::fill", 7)]
+
+
+def test_a_method_of_an_object_in_a_function_needs_a_receiver(tmp_path: Path) -> None:
+    (tmp_path / "mocks.ts").write_text("export function reset() {}\n")
+    (tmp_path / "vi.ts").write_text(
+        'import { reset } from "./mocks";\nexport function create() {\n  const vi = {\n    reset() {\n      reset();\n'
+        "    },\n  };\n  return vi;\n}\n"
+    )
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert ("vi.ts", 5, "resolved") in uses(engine, tmp_path, "mocks.ts::reset")
+
+
+def test_a_property_of_swift_is_not_the_method_of_its_name(tmp_path: Path) -> None:
+    sources = {
+        "App/List.swift": "class List {\n    var tableView = Table()\n}\n",
+        "App/List+Source.swift": "extension List: Source {\n    func tableView(_ row: Int) -> Int { 1 }\n"
+        "    func reload() { tableView.reload() }\n    func first() -> Int { tableView(1) }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "App/List+Source.swift::List.tableView") == {
+            ("App/List+Source.swift", 4, "resolved")
+        }
+        assert uses(engine, tmp_path, "App/List.swift::List.tableView") == {("App/List+Source.swift", 3, "resolved")}

@@ -79,7 +79,8 @@ class ImportResolver:
         if rules.paths:
             imports = [*imports, *self._imports_by_path(source, imports, packed)]
         used = _collect_used(rules, imports, packed) if rules.by_use or self.visible(source) else {}
-        open_names = _OpenNames(rules, used, _find_settled(source, imports))
+        own = self.tree.exported if source.rules.names.extensions else frozenset()
+        open_names = _OpenNames(rules, used, _find_settled(source, imports), own)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
@@ -149,8 +150,12 @@ class ImportResolver:
     ) -> dict[str, tuple[str, ...]]:
         """What is used of each file, through an import or without one. If several define a name, as two programs of
         one repository may, the nearest to the source are meant."""
+        shared = self.tree.shared_members if source.rules.names.open_types else ()
         definers = group_by_key(
-            (name, path) for path in paths for name in names.taken_from(self.tree.files[path], written)
+            (name, path)
+            for path in paths
+            for name in names.taken_from(self.tree.files[path], written)
+            if name.rpartition(".")[2] not in shared
         )
         taken = group_by_key(
             (path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder)
@@ -170,9 +175,11 @@ def _collect_used(rules: ImportRules, imports: Sequence[Import], packed: bytes) 
 class _OpenNames:
     """The names used in a file whose meaning depends on the packages it can see."""
 
-    def __init__(self, rules: ImportRules, used: Mapping[str, int], settled: frozenset[str]) -> None:
+    def __init__(
+        self, rules: ImportRules, used: Mapping[str, int], settled: frozenset[str], own: frozenset[str]
+    ) -> None:
         self.used = used
-        self._rules = rules
+        self._rules, self._settled, self._own = rules, settled, own
         self.open = frozenset(
             name
             for name in used
@@ -193,9 +200,18 @@ class _OpenNames:
             name
             for name in file.exports
             if (name in words and not is_qualified)
+            or ("." in name and self._is_added(name))
             or any(f"{package}.{name}" in words for package in behind)
             or (f".{name}" in words and name in file.members and not (is_qualified and name[0].islower()))
         ]
+
+    def _is_added(self, name: str) -> bool:
+        """Whether a file uses what an extension adds to a type: one of its own or one it names, or one from outside."""
+        outer, _, last = name.rpartition(".")
+        if last[0].isupper():
+            return last in self.open and outer in self._settled
+        is_known = outer in self._settled or outer in self.used or outer not in self._own
+        return is_known and (last in self.open or f".{last}" in self.used)
 
 
 def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
@@ -301,18 +317,23 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
     inside = {f"{package}." for package in packages}
     offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
-    holding = (d for d in offered if d.kind not in _EXTENDING)
+    extended = [d for d in outline if d.kind == "extension"]
+    holding = (d for d in (*offered, *extended) if d.kind not in _EXTENDING)
     spans = group_by_key((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
     top = [d for d in offered if _is_top_level(d, inside, spans)]
     hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
     opened = {d.qualified for d in offered} | {""}
-    by_path = [  # `class Shop::Cart` opens no module around it
-        d.qualified for d in offered if rules.constants and d.is_type and d.qualified.rpartition(".")[0] not in opened
+    added = [d for d in offered if d.exported and any(_is_directly_in(d, one) for one in extended)]
+    by_path = [  # `class Shop::Cart` opens no module around it; nor does an extension
+        d.qualified
+        for d in (added if extended else offered if rules.constants else ())
+        if (d.is_type and d.qualified.rpartition(".")[0] not in opened)
+        or (d.kind in _EXTENDING and len(split_identifier(d.name)) > 1)
     ]
     # `Add` is a member of many types, `AddBasketServices` of one.
     called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
-    extending = [d.name for d in top if d.kind in _EXTENDING]
+    extending = [d.name for d in (offered if rules.open_types and rules.extensions else top) if d.kind in _EXTENDING]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -326,6 +347,13 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         types=_types_only(top) if get_language(file.language).imports.types_elided else (),
         members=tuple(sorted({*extending, *called})) if get_language(file.language).imports.owned else (),
     )
+
+
+def _is_directly_in(definition: Definition, extension: Definition) -> bool:
+    """Whether an extension adds something to a type that others call there; the rest is for a protocol."""
+    is_inside = extension.start_line <= definition.start_line <= extension.end_line
+    is_direct = definition.qualified == f"{extension.qualified}.{definition.name}"
+    return is_inside and is_direct and (definition.is_type or not extension.bases)
 
 
 def _types_only(top: Sequence[Definition]) -> tuple[str, ...]:

@@ -26,11 +26,13 @@ from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import (
     Meaning,
     find_bases,
+    find_declared_type,
     find_local,
     find_member,
     is_constant_from_outside,
     is_from_outside,
     is_namespace,
+    is_scope_from_outside,
     lineage,
     path_start,
     resolve_attribute,
@@ -38,6 +40,7 @@ from codeinfo.graph.scopes import (
     resolve_dotted,
     resolve_imported,
     resolve_in_module,
+    resolve_in_namespace,
     resolve_renamed,
 )
 from codeinfo.graph.uses import (
@@ -76,6 +79,15 @@ _UNKNOWN = Resolution(possible=True)
 
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    found = _resolve(index, unit, use)
+    if len(found.symbols) < 2 or not unit.facts.rules.names.extensions:
+        return found
+    called = [one for one in found.symbols if (meant := index.definition(one)) and meant.is_function]
+    fitting = tuple(one for one in found.symbols if (one in called) == (use.role == "call"))
+    return Resolution(fitting, proof=found.proof) if fitting else found
+
+
+def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     rules = unit.facts.rules.names
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
@@ -206,10 +218,11 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     owners = _find_owners(index, unit, use, rows)
     if not owners and not rows:
         if is_namespace(index, unit, use.receiver):
-            return _resolve_bare(index, unit, use)
+            inside = _symbols(resolve_in_namespace(index, unit, use.receiver, use.name))
+            return Resolution(inside) if inside else _resolve_bare(index, unit, use)
         # A caller asking about a name from outside wants its uses.
         is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
-        if index.files_defining(use.name) and is_outside:
+        if index.files_defining(use.name) and (is_outside or is_scope_from_outside(index, unit, first, use.line)):
             return _OTHER
     if not use.receiver.endswith("{}"):
         return _resolve_member(index, owners, use.name)
@@ -293,17 +306,20 @@ def evaluate(index: CodeIndex, unit: Unit, receiver: str, use: Reference) -> Val
 def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) -> Values:
     for length in range(len(links), 1, -1):  # `import a.b` binds the path
         if not any(called for _, called in links[: length - 1]):
-            bound = resolve_imported(index, unit, ".".join(name for name, _ in links[:length]))
-            if bound:
+            space, name = ".".join(name for name, _ in links[: length - 1]), links[length - 1][0]
+            bound = resolve_imported(index, unit, f"{space}.{name}")
+            if bound := bound or (
+                resolve_in_namespace(index, unit, space, name) if is_namespace(index, unit, space) else []
+            ):
                 return _follow_attributes(index, _values(index, bound, links[length - 1][1]), links[length:], unit, use)
     (first, called), *rest = links
     own = unit.facts.rules.names
     if unit.facts.rules.imports.paths and first in _PATH_STARTS:
         current: Values = path_start(index, unit, first)
     elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
-        current = [base for owner in _own_type(unit, use.within) for base in find_bases(index, owner)]
+        current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF:
-        current = _own_type(unit, use.within)
+        current = _own_type(index, unit, use.within)
         if called and not called.startswith("("):
             current = _elements(index, current)
     else:
@@ -311,10 +327,15 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
     return _follow_attributes(index, current, rest, unit, use)
 
 
-def _own_type(unit: Unit, within: str) -> Sequence[SymbolId]:
+def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:
     """The innermost type around a place: what `self` means there."""
-    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(unit.without_namespace(within)))
-    return next(([SymbolId(unit.facts.path, scope)] for scope, one in around if one is not None and one.is_type), [])
+    for scope in enclosing_names(unit.without_namespace(within)):
+        one = unit.by_qualified.get(scope)
+        if one is not None and one.is_type:
+            return [SymbolId(unit.facts.path, scope)]
+        if one is None and (declared := find_declared_type(index, unit, scope)):
+            return declared
+    return []
 
 
 def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
@@ -456,6 +477,9 @@ def _return_values(index: CodeIndex, symbol: SymbolId) -> Values:
         for row in index.bindings(unit).inside(RETURNS, definition.qualified)
         if definition.start_line <= row.line <= definition.end_line
     ]
+    if not rows and unit.facts.rules.imports.headers:  # `static Cart *instance();`
+        before = definition.signature.partition(f"{definition.name}(")[0]
+        return _types(index, unit, before.rstrip(" *&"), symbol.owner.qualified)
     typed = [row for row in rows if row.mark == ":"]
     return [value for row in typed[:1] or rows for value in _evaluate_row(index, unit, row)]
 
@@ -552,7 +576,7 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
             found.append(Many(unit.facts.path, scope, written.element))
             continue
         if written.name in ("Self", "self", "this", "static"):
-            found += _own_type(unit, scope)
+            found += _own_type(index, unit, scope)
             continue
         meant = resolve_dotted(index, unit, written.name, unit.without_namespace(scope))
         if meant:

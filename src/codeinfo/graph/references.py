@@ -18,7 +18,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
-from codeinfo.graph.scopes import find_bases, find_member, find_overridden, lineage, resolve_bare
+from codeinfo.graph.scopes import find_bases, find_included, find_member, find_overridden, lineage, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import FileFacts, enclosing_names, get_language, language_family
@@ -108,12 +108,39 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
     name = qualified.rpartition(".")[2]
     if not name:
         raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
-    return _look_up_plain(index, name).keep(
+    every = _look_up_plain(index, name)
+    found = every.keep(
         lambda symbol, definition: (
             f"/{symbol.path}".endswith(f"/{path}" if path else "")
             and (f".{symbol.qualified}".endswith(f".{qualified}") or definition.qualified == qualified)
         )
     )
+    twins = {twin for symbol in found.found for twin in _find_twins(index, symbol, every.found)} if path else ()
+    return every.keep(lambda symbol, _: symbol in found.found or symbol in twins) if twins else found
+
+
+def _find_twins(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Definition]) -> list[SymbolId]:
+    """The declaration of a function of C or C++ in a header that its file includes, or its definitions."""
+    if not index.graph.files[symbol.path].rules.imports.headers or symbol not in every:
+        return []
+    up = _find_declaration(index, symbol, every)
+    down = [one for one in every if one != symbol and _find_declaration(index, one, every) == symbol]
+    return [*([up] if up else []), *down]
+
+
+def _find_declaration(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Definition]) -> SymbolId | None:
+    """Where a function is declared: in the header with the name of its file, otherwise in the only one that does."""
+    whole, included = every[symbol].qualified, find_included(index, symbol.path)
+    declared = [
+        one
+        for one, definition in every.items()
+        if one.path in included and one.path != symbol.path and not definition.is_type
+        if f".{whole}".endswith(f".{one.qualified}")
+    ]
+    stem = symbol.path.rpartition("/")[2].partition(".")[0]
+    beside = [one for one in declared if one.path.rpartition("/")[2].partition(".")[0] == stem]
+    found = beside or declared
+    return found[0] if len(found) == 1 else None
 
 
 def _read_asked(index: CodeIndex, asked: str) -> tuple[str, str]:
@@ -676,6 +703,9 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
         if usage.edge == "CALLS":
             edge = _used_edge(usage, usage.definition or only, "CALLS")
             edges.setdefault((edge.source, edge.target), edge)
+    if lookup.name in CONSTRUCTORS and only != lookup.name and "." in only:  # `Cart()` runs `Cart.__init__`
+        for edge in callers(index, look_up(index, only.rpartition(".")[0])):
+            edges.setdefault((edge.source, only), replace(edge, target=only))
     return list(edges.values())
 
 
@@ -824,15 +854,17 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
     definition = index.definition(symbol) if unit else None
     if unit is None or definition is None:
         return ()
-    near = _near_files(index, (path, *(edge.source for edge in index.graph.edges_to(path))))
+    meant = look_up(index, str(symbol)).found.keys() if unit.facts.rules.imports.headers else {symbol}
+    paths = dict.fromkeys((path, *(one.path for one in meant)))
+    near = _near_files(index, (*paths, *(edge.source for one in paths for edge in index.graph.edges_to(one))))
     index.read_uses([file.file_id for file in near])
-    is_only = index.files_defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
+    is_only = index.files_defining(definition.name) <= {*paths} and len(unit.by_name.get(definition.name, ())) == 1
     calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:
         if definition.name not in index.uses(file.file_id) or not budget.allows(file.path):
             continue
         for use, resolution in resolved_uses(index, file, definition.name):
-            resolved = symbol in resolution.symbols
+            resolved = not meant.isdisjoint(resolution.symbols)
             if index.is_inline_test(file.path, use.within):
                 continue
             if use.role == "call" and (resolved or (resolution.possible and is_only)):

@@ -88,19 +88,34 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
 
 
 def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
-    inner = f"{scope}.{name}"
-    owner = unit.by_qualified.get(scope)
+    inner, owner = f"{scope}.{name}", unit.by_qualified.get(scope)
     is_type = owner is not None and owner.is_type
+    if unit.facts.rules.names.implicit_self and name == scope.rpartition(".")[2]:
+        return []  # the type itself, not its constructor
     if is_type and unit.facts.rules.names.implicit_self:
         return find_member(index, SymbolId(unit.facts.path, scope), name)
     # What a variable or a table holds is written after its name.
     is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
     found = unit.by_qualified.get(inner)
-    # A method of a type that another file defines, as in Go, needs a receiver.
-    is_member = owner is None and found is not None and found.kind == "method"
+    # A method of a type that another file defines, as in Go, needs a receiver; so does one of an object in a function.
+    is_member = (owner is None or owner.is_function) and found is not None and found.kind == "method"
+    if found is None and owner is None:
+        return [one for type_ in find_declared_type(index, unit, scope) for one in find_member(index, type_, name)]
     if found is None or is_type or is_held or (is_member and not unit.facts.rules.names.implicit_self):
         return []
     return [SymbolId(unit.facts.path, inner)]
+
+
+def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[SymbolId]:
+    """The type in a header whose members a file of C++ defines: `void Cart::add() { … }`."""
+    if not unit.facts.rules.imports.headers or not unit.facts.rules.names.implicit_self:
+        return []
+
+    def find() -> Sequence[SymbolId]:
+        found = [one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId)]
+        return [one for one in found if (definition := index.definition(one)) and definition.is_type]
+
+    return index.memo.once(("declared", unit.facts.path, scope), find)
 
 
 def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
@@ -148,25 +163,38 @@ def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Ite
             yield from (one.path for one in outcome.targets if not outcome.package or one.path in defining)
 
 
-def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozenset[str]) -> Meaning:
-    """What the headers define that a file of C or C++ includes; any file for a type that it only declares."""
+def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozenset[str], namespace: str = "") -> Meaning:
+    """What the headers define that a file of C or C++ includes, in the namespace if one is written, otherwise first in
+    those that the file opens; any file for a type that it only declares."""
     if not unit.facts.rules.imports.headers or not defining:
         return []
-    headers = defining & _included_files(index, unit.facts.path)
+    text = index.lines(unit.facts.file_id).whole_text()
+    headers = defining & find_included(index, unit.facts.path)
     if not headers:
-        text = index.lines(unit.facts.file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
     found = [one for path in sorted(headers) for one in resolve_export(index, path, name)]
-    return [one for one in found if not _only_declares(index, one)]
+    found = [one for declared in found for one in _find_body(index, declared)]
+    opened = {namespace} if namespace else {one.replace("::", ".") for one in _OPENED.findall(text)}
+    inside = [one for one in found if isinstance(one, SymbolId) and opened & {*index.graph.files[one.path].packages}]
+    return found if len(found) < 2 else inside or found
 
 
-def _only_declares(index: CodeIndex, symbol: SymbolId | ModuleId) -> bool:
-    """Whether a function is only declared there: its definition may be in any file."""
+def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
+    """The function that a header only declares: the only one of its whole name."""
     found = index.definition(symbol) if isinstance(symbol, SymbolId) else None
-    return found is not None and found.kind == "prototype"
+    if found is None or found.kind != "prototype":
+        return [symbol]
+    units = [one for path in sorted(index.files_defining(found.name)) if (one := index.unit(path))]
+    bodies = [
+        SymbolId(one.facts.path, one.without_namespace(body.qualified))
+        for one in units
+        for body in one.by_name.get(found.name, ())
+        if body.is_function and body.qualified == found.qualified
+    ]
+    return bodies if len(set(bodies)) == 1 else []
 
 
-def _included_files(index: CodeIndex, path: str) -> frozenset[str]:
+def find_included(index: CodeIndex, path: str) -> frozenset[str]:
     """The files that a file of C or C++ includes, directly or through others."""
 
     def targets(source: str) -> list[str]:
@@ -181,7 +209,10 @@ def is_namespace(index: CodeIndex, unit: Unit, written: str) -> bool:
     if not unit.facts.rules.imports.headers:
         return False
     files, path = index.graph.files, unit.facts.path
-    return any(written in files[one].packages for one in (path, *_included_files(index, path)))
+    return written in index.answers.once(
+        ("namespaces", path),
+        lambda: {name for one in (path, *find_included(index, path)) for name in files[one].packages},
+    )
 
 
 def _module_file(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
@@ -387,15 +418,16 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
     unit = index.unit(owner.path)
     if unit is None:
         return []
-    inner = f"{owner.qualified}.{name}"
-    if inner in unit.by_qualified:
-        return [SymbolId(owner.path, inner)]
-    if not unit.facts.rules.names.open_types:
-        return []
+    inner, rules = f"{owner.qualified}.{name}", unit.facts.rules.names
+    own = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
+    # In Swift a method that another file adds may have the name of a property: `tableView`.
+    if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
+        return own
     defining, is_known_by_name = index.files_defining(name), unit.facts.rules.names.constants
     seen = sorted(defining) if is_known_by_name else index.visible(unit.facts)
     others = (index.unit(path) for path in seen if path in defining)
-    return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
+    found = [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
+    return list(dict.fromkeys((*own, *found)))
 
 
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -476,10 +508,14 @@ def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> M
     if not parts:
         return []
     spaces = (at for at in range(len(parts) - 1, 0, -1) if is_namespace(index, unit, ".".join(parts[:at])))
-    first, *rest = parts[next(spaces, 0) :]
-    is_path = "::" in written
-    found = resolve_bare(index, unit, first, within) or (path_start(index, unit, first) if is_path else [])
-    return _descend(index, found, rest)
+    at = next(spaces, 0)
+    first, *rest = parts[at:]
+    found = resolve_in_namespace(index, unit, ".".join(parts[:at]), first) or resolve_bare(index, unit, first, within)
+    return _descend(index, found or (path_start(index, unit, first) if "::" in written else []), rest)
+
+
+def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str) -> Meaning:
+    return _find_in_headers(index, unit, name, index.files_defining(name), namespace) if namespace else []
 
 
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
@@ -521,6 +557,17 @@ def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> boo
     return is_constant and not any(map(index.files_defining, receiver.split(".")))
 
 
+def is_scope_from_outside(index: CodeIndex, unit: Unit, name: str, line: int) -> bool:
+    """Whether a file of C++ writes `name::` for what nothing here defines: `std::move`. A parameter of a template may
+    be ours, and so may what has another name here."""
+    lines = index.lines(unit.facts.file_id) if unit.facts.rules.imports.headers else {}
+    if f"{name}::" not in lines.get(line, "") or index.files_defining(name) or is_namespace(index, unit, name):
+        return False
+    text = index.lines(unit.facts.file_id).whole_text()
+    return re.search(rf"\b(?:typename|class|namespace|using)\s+{re.escape(name)}\b", text) is None
+
+
+_OPENED = re.compile(r"\busing namespace ([\w:]+)")
 _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
 
 # --- whole names of modules ------------------------------------------------------------------------------------------

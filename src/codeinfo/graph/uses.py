@@ -55,7 +55,8 @@ class UsedNames(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         """The first line with the name alone, otherwise with something before it."""
-        found = [one for one in references_to(self._text, name) if one.line not in self._without]
+        last = name.rpartition(".")[2]
+        found = [one for one in references_to(self._text, last) if one.line not in self._without]
         if not found:
             raise KeyError(name)
         return min(found, key=lambda one: (bool(one.receiver), one.line)).line
@@ -315,7 +316,7 @@ _WRAPPERS = {
     "Coroutine": -1,
 }
 _TYPE_PREFIX = re.compile(
-    r"(?:(?:mut|dyn|impl|const|readonly|static|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
+    r"(?:(?:mut|dyn|impl|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
 )
 _ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
@@ -468,6 +469,17 @@ class Tree:
             for package in packages_of(facts)[-1:]
             for name in facts.exports
         )
+
+    @cached_property
+    def exported(self) -> frozenset[str]:
+        return frozenset(name for facts in self.files.values() for name in facts.exports)
+
+    @cached_property
+    def shared_members(self) -> frozenset[str]:
+        """Members that several files have, in a language whose extensions need no import: any may be meant."""
+        rules = ((facts, facts.rules.names) for facts in self.files.values())
+        found = Counter(name for facts, one in rules if one.extensions and one.open_types for name in facts.members)
+        return frozenset(name for name, count in found.items() if count > 1)
 
     def paths_ending_in(self, suffix: str) -> tuple[str, ...]:
         """Paths that equal a relative path or end with it at a folder boundary."""

@@ -415,12 +415,18 @@ SWIFT = model.Language(
     shebangs="swift",
     syntax=model.Syntax(grammar="swift", exported=model.not_private, bases=model.bases_behind_colon),
     imports=model.ImportRules(
-        read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,), deferred="types"
+        read=model.dotted_import,
+        resolver=SwiftImports,
+        by_use=True,
+        owned=True,
+        configs=(_MANIFEST,),
+        deferred="types",
     ),
     names=model.NameRules(
         implicit_self=True,
         open_types=True,
         private_to_file=True,
+        extensions=True,
         main_mark=r"@(?:main|UIApplicationMain|NSApplicationMain)\b",
         calls="block",
         symbols=r"(?<![\w)\]}?!\"`])\.\0",  # `.name` is a member of the expected type, whichever that is
