@@ -734,10 +734,11 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "package.json": '{"private": true}',
                 "src/pages/tea.ts": "import { pot } from '../pot'\nexport const tea = pot\n",
                 "src/app/landing-pages/page.ts": "import { pot } from '../../pot'\nexport const land = pot\n",
+                "src/app/shop/pages/page.ts": "import { pot } from '../../../pot'\nexport const all = pot\n",
                 "src/modules/shop/pages/list.ts": "import { pot } from '../../../pot'\nexport const list = pot\n",
                 "src/pot.ts": "export const pot = 1\n",
             },
-            ["src/pages/tea.ts", "src/app/landing-pages/page.ts"],
+            ["src/pages/tea.ts", "src/app/landing-pages/page.ts", "src/app/shop/pages/page.ts"],
         ),
         (
             {

@@ -179,6 +179,14 @@ CASES: dict[str, Any] = {
         },
         {"web/index.ts": ({"web/utils.ts"}, {"external:./vendor/promise", "external:../dist/index.js"})},
     ),
+    "names of elixir that start with an alias": (
+        {
+            "lib/cell.ex": "defmodule Shop.Cell do\nend\n",
+            "lib/cell/code.ex": "defmodule Shop.Cell.Code do\nend\n",
+            "lib/page.ex": "defmodule Page do\n  alias Shop.{Cell, Other}\n  def new(), do: %Cell.Code{}\nend\n",
+        },
+        {"lib/page.ex": ({"lib/cell.ex", "lib/cell/code.ex"}, set())},
+    ),
     "extensions of swift": (
         {
             "App/Cart.swift": "struct Cart {\n  var rules: Rules\n  func countItems() {}\n}\n",

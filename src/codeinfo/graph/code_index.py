@@ -91,7 +91,7 @@ class ImportResolver:
             for edge in self._edges(source, written, outcome, open_names):
                 _merge_edge(edges, edge)
         implicit = (
-            self._whole_name_edges(source, open_names)
+            self._whole_name_edges(source, imports, open_names)
             if rules.whole_names
             else self._implicit_edges(source, open_names)
         )
@@ -125,14 +125,19 @@ class ImportResolver:
             for path, listed in self._used_names(source, visible, names).items()
         ]
 
-    def _whole_name_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
-        """Modules used by their full name, which needs no import."""
-        imports = self._imports(source.language)
+    def _whole_name_edges(self, source: FileFacts, imports: Sequence[Import], names: _OpenNames) -> list[Edge]:
+        """Modules used by their full name, which needs no import, or by one that starts with an alias."""
+        resolver = self._imports(source.language)
+        known = [f"{one.module}.{name}" for one in imports for name in one.names]
+        known += [one.module for one in imports if not one.names]
+        aliases = {name.rpartition(".")[2]: name for name in known} | {one.alias: one.module for one in imports}
         return [
-            Edge(source.path, path, line, (name,), implicit=True)
+            Edge(source.path, path, line, (whole,), implicit=True)
             for name, line in names.used.items()
-            if name in names.open
-            for path in imports.whole(source, name)
+            for first, dot, rest in [name.partition(".")]
+            for whole in [f"{aliases[first]}.{rest}" if dot and first in aliases else name]
+            if name in names.open or whole != name
+            for path in resolver.whole(source, whole)
         ]
 
     def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:

@@ -284,10 +284,10 @@ def unused_exports(
     manifest offers to others."""
     own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
     users = Counter(name for names in own.values() for name in names)  # name → files that use it
-    offered, bases, examined = _list_offered(index, below)
-    whole, scanning = _find_passed_whole(index, public), _languages_that_scan(index, own)
+    offered, examined = _list_offered(index, below)
+    whole = _find_passed_whole(index, public)
     found: list[code.UnusedSymbol] = []
-    by_framework = by_kind = 0
+    by_kind = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
         if file.path in whole:
             continue
@@ -301,9 +301,7 @@ def unused_exports(
             continue
         if _is_default(index, file, definition.name) and _is_default_taken(index, file.path):
             continue
-        if definition.kind in _EXTENDING and _extends_outside(definition.name, bases, set()):
-            by_framework += 1
-        elif definition.kind in _EXTENDING and definition.bases and file.language in scanning:
+        if definition.kind in _EXTENDING and not all(map(_PLAIN_BASE.fullmatch, definition.bases)):
             by_kind += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
@@ -317,9 +315,7 @@ def unused_exports(
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(
-            _notes_on(by_framework, by_kind, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))
-        ),
+        notes=tuple(_notes_on(by_kind, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))),
     )
 
 
@@ -385,16 +381,11 @@ def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definitio
     return is_set or is_quoted or (used_here and (is_program or not is_included))
 
 
-def _list_offered(
-    index: CodeIndex, below: str
-) -> tuple[list[tuple[FileFacts, Definition]], dict[str, set[str]], Counter[str]]:
-    """The exported definitions to examine, the bases of all types by name, and how many are examined per language."""
-    bases: dict[str, set[str]] = {}  # of the types defined here
+def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, Definition]], Counter[str]]:
+    """The exported definitions to examine, and how many are examined per language."""
     offered: list[tuple[FileFacts, Definition]] = []
-    examined: Counter[str] = Counter()  # by language
+    examined: Counter[str] = Counter()
     for file_id, definition in index.facts.outlines():
-        if definition.is_type and definition.kind not in ("impl", "extension"):
-            bases.setdefault(definition.name, set()).update(re.split(r"\W+", base)[-1] for base in definition.bases)
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
@@ -404,7 +395,7 @@ def _list_offered(
         examined[file.language] += counts
         if counts:
             offered.append((file, definition))
-    return offered, bases, examined
+    return offered, examined
 
 
 def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:
@@ -455,7 +446,8 @@ def _is_default_taken(index: CodeIndex, path: str) -> bool:
 _EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)
 # Modules from outside, to which a file of TypeScript adds something: `declare module "vue" { … }`.
 _ADDED_TO_OTHERS = re.compile(
-    r"""^declare\s+(?:module\s+(["'])[^"'\n]+\1|global)\s*\{.*?^\}""", re.MULTILINE | re.DOTALL
+    r"""^declare[ \t]+(?:module[ \t]+(["'])[^"'\n]+\1|global)\s*\{[^\n]*(?:\n(?!\}|declare\b)[^\n]*)*\n\}""",
+    re.MULTILINE,
 )
 _PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
 
@@ -479,21 +471,14 @@ def _is_composed(name: str, text: str) -> bool:
     return any(name.startswith(prefix) for prefix in _PREFIX.findall(text))
 
 
-def _notes_on(
-    by_framework: int, by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int
-) -> Iterator[str]:
+def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
         yield f"{open_to_others} of them can be imported or included by other projects, which may use them"
-    if by_framework:
-        yield (
-            f"not listed: {_classes(by_framework)} that no code names but that extend something from outside: "
-            "a framework may find them by their place or name"
-        )
     if by_kind:
         yield (
             f"not listed: {_classes(by_kind)} that no code names but that extend or implement something: "
-            "code lists the types of a program and may take those of a kind"
+            "a framework or a list of types may find them"
         )
     if alike:
         yield (
@@ -514,10 +499,17 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
         and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
         and not (definition.kind == "macro" and (_GUARD.search(definition.name) or _is_flag(definition)))
-        and not (definition.kind == "enum" and file.rules.imports.headers)  # used by the names in it
+        and not (file.rules.imports.headers and _is_used_unnamed(definition))
         and definition.name not in _CALLED_FROM_OUTSIDE
         and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
     )
+
+
+def _is_used_unnamed(definition: Definition) -> bool:
+    """Whether C or C++ uses something without its name: an enum by the names in it, a specialisation by the name of
+    its template, a variable by what its value does when the program starts (`const int id = register<Cart>();`)."""
+    runs = definition.kind in ("constant", "variable") and re.search(r"=.*\(.*\)", definition.signature) is not None
+    return definition.kind == "enum" or runs or f" {definition.name}<" in definition.signature
 
 
 def _is_flag(definition: Definition) -> bool:
@@ -534,25 +526,6 @@ def _series(symbol: code.SymbolInfo) -> tuple[str, str]:
     *_, word = ("", *re.findall(r"[A-Z][a-z]+", symbol.name))
     is_class = symbol.kind == "class" and word and not _PLAIN_BASE.fullmatch(word)
     return (symbol.path.rpartition("/")[0], word) if is_class else ("", symbol.id)
-
-
-def _extends_outside(name: str, bases: Mapping[str, set[str]], seen: set[str]) -> bool:
-    """Whether a class extends one not defined here, directly or through others."""
-    if name not in bases:
-        return not _PLAIN_BASE.fullmatch(name)
-    inherited = bases[name] - seen
-    return any(_extends_outside(base, bases, seen | inherited | {name}) for base in inherited)
-
-
-def _languages_that_scan(index: CodeIndex, own: Mapping[int, frozenset[str]]) -> set[str]:
-    """The languages whose product code lists the types of a program, to take those that implement something."""
-    scanning = ((index.by_id[file_id], names) for file_id, names in own.items())
-    return {
-        file.language
-        for file, names in scanning
-        if is_product(file.path, FileKind(file.kind))
-        and any(not index.files_defining(name) for name in names & file.rules.names.type_scans)
-    }
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:

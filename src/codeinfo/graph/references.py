@@ -480,10 +480,11 @@ def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Reso
         return replace(use, role="call") if is_called else use
     if meant is None or meant.kind in ("interface", "type") or (rules.calls == "macro" and meant.kind != "macro"):
         return use
-    if rules.calls == "block" and not symbol_kind(meant.kind).is_callable:
+    if rules.calls in ("block", "reference") and not symbol_kind(meant.kind).is_callable:
         return use
     name, written = re.escape(use.name), re.escape(f"{use.receiver}.{use.name}".lstrip("."))
     marks = {"macro": rf"\b{name}!", "block": rf"\b{name}\s*\{{", "element": rf"(?<![\w$)\]])<{written}(?![\w$.])"}
+    marks["reference"] = rf"::{name}\b"
     is_called = re.search(marks[rules.calls], index.lines(unit.facts.file_id).get(use.line, "")) is not None
     return replace(use, role="call") if is_called else use
 
@@ -630,6 +631,9 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         for symbol, definition in lookup.found.items()
     ):
         notes.append("a decorator or an attribute stands before it: a framework may call it")
+    if not upward and (named := _templates_naming(index, lookup.name)):
+        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        notes.append(f"its name is in files without a syntax tree: {named[0]}{more}")
     return code.CallGraph(
         symbol=request.name,
         definitions=tuple(lookup.symbol_infos()),
@@ -641,6 +645,13 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         unattributed_callees=sum(_count_lost_calls(index, symbol, one) for symbol, one in lookup.bodies),
         notes=tuple(notes),
     )
+
+
+def _templates_naming(index: CodeIndex, name: str) -> list[str]:
+    """Templates, pages and configurations with a name in their text."""
+    files = (index.by_id[file_id] for file_id in _candidate_ids(index, name) if file_id in index.by_id)
+    unread = [one for one in files if one.language not in GRAMMARS and get_language(one.language).markup is None]
+    return [one.path for one in unread if one.language and index.lines(one.file_id).mention(name)]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
@@ -765,8 +776,8 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 
 def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
-    is_inherited = definition.kind == "method" and definition.name not in CONSTRUCTORS
-    return find_overridden(index, symbol) if is_inherited else []
+    is_inherited = definition.kind == "method" or index.graph.files[symbol.path].rules.names.whole_modules
+    return find_overridden(index, symbol) if is_inherited and definition.name not in CONSTRUCTORS else []
 
 
 def callees(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:

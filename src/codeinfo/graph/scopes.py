@@ -26,14 +26,13 @@ from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
-from codeinfo.languages.model import enclosing_names
+from codeinfo.languages.model import enclosing_names, nearest_all
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
 _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
-_MOST_MODULES = 4  # that re-export macros, nested
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
 Meaning = Sequence[SymbolId | ModuleId]
@@ -234,41 +233,22 @@ def path_start(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
 
 
 def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
-    """A macro from another file, made visible by an attribute on it or on its module."""
+    """A macro of Rust without an import: the nearest of those in the same crate or exported by an attribute."""
     if unit.facts.rules.names.calls != "macro":
         return []
-    found = [
-        SymbolId(one.facts.path, name)
-        for one in filter(None, map(index.unit, index.files_defining(name)))
+    path = unit.facts.path
+    found = {
+        one.facts.path: SymbolId(one.facts.path, definition.qualified)
+        for one in filter(None, map(index.unit, sorted(index.files_defining(name))))
         for definition in one.by_name[name]
-        if definition.kind == "macro" and _is_macro_visible(index, unit, one, definition)
-    ]
-    return list(dict.fromkeys(found)) if len(found) <= _MOST_MACROS else []
-
-
-def _is_macro_visible(index: CodeIndex, unit: Unit, owner: Unit, macro: Definition) -> bool:
-    """`#[macro_export]` above it, or `#[macro_use]` above its module in the file that both lie below."""
-    lines = index.lines(owner.facts.file_id)
-    return _has_attribute(lines, macro.start_line, "macro_export") or _exposes_macros(index, unit, owner, _MOST_MODULES)
-
-
-def _exposes_macros(index: CodeIndex, unit: Unit, owner: Unit, depth: int) -> bool:
-    """Whether the module above a file exposes its macros to itself, or re-exports them further up."""
-    parents = {edge.source for edge in index.graph.edges_to(owner.facts.path)}
-    for parent in filter(None, map(index.unit, parents)):
-        text = index.lines(parent.facts.file_id)
-        declared = (
-            one
-            for one in parent.imports
-            if one.module.startswith("self::") and not one.names and _has_attribute(text, one.line, "macro_use")
+        if definition.kind == "macro"
+        and (
+            one.facts.path.partition("/")[0] == path.partition("/")[0]
+            or _has_attribute(index.lines(one.facts.file_id), definition.start_line, "macro_export")
         )
-        targets = {target.path for one in declared for target in index.outcome(parent.facts, one).targets}
-        if owner.facts.path in targets and (
-            unit.facts.path.startswith(parent.facts.folder)
-            or (depth > 0 and _exposes_macros(index, unit, parent, depth - 1))
-        ):
-            return True
-    return False
+    }
+    near = [path] if path in found else nearest_all(list(found), unit.facts.folder)
+    return [found[one] for one in near] if len(near) <= _MOST_MACROS else []
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
@@ -433,9 +413,20 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """What a member overrides or implements in the types of this codebase that its own type extends."""
     owner, name = symbol.owner, symbol.qualified.rpartition(".")[2]
+    if index.graph.files[symbol.path].rules.names.whole_modules:
+        return _find_in_protocol(index, symbol)
     above = (base for base in lineage(index, owner) if base.qualified != owner.qualified)
     found = [found for base in above for found in find_own_member(index, base, name)] if owner.qualified else []
     return [*found, *(one for one in _find_satisfied(index, symbol) if one not in found)]
+
+
+def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
+    """The function of a protocol of Elixir that an implementation has, which is named as the protocol is."""
+    own, paths = index.definition(symbol.owner), index.files_defining(symbol.qualified.rpartition(".")[2])
+    if own is None or own.kind != "impl":
+        return []
+    meant = [SymbolId(path, symbol.qualified) for path in sorted(paths) if path != symbol.path]
+    return [one for one in meant if (found := index.definition(one.owner)) and found.kind == "protocol"]
 
 
 def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -597,15 +588,15 @@ def _is_command(before: str, after: str) -> bool:
 def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
     """The symbols meant between what stands before and after a name on its line; empty if something else is meant,
     None if unknown."""
-    chain = _CHAIN.search(before)
-    if chain is None and before.endswith((".", "@")):
+    chain, is_component = _CHAIN.search(before), before.endswith("<.")
+    if chain is None and before.endswith((".", "@")) and not is_component:
         return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
     parts = chain.group().split(".")[:-1] if chain else []
     if use.name[:1].isupper():
         return () if _LONGER.match(after) else _module(index, unit, [*parts, use.name], use)
     if parts:
         return _function(index, unit, _full_name(index, unit, parts, use), use.name)
-    return _own_function(index, unit, use, before, after)
+    return _own_function(index, unit, replace(use, role="call") if is_component else use, before, after)
 
 
 def _module(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -> Symbols:
@@ -630,7 +621,9 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
         found = _function(index, unit, module, use.name) if module else None
         if found:
             return found
-    return None
+    # One of our modules may write the function into those that use it.
+    files = {path for one in _imports_with(index, unit, "use") for path in _module_files(index, unit, one.module)}
+    return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
 
 
 def _modules_used_by(index: CodeIndex, unit: Unit, module: str) -> list[str]:

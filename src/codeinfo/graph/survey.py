@@ -286,13 +286,14 @@ def _starting_files(
     return [path for *_, path in sorted(started)]
 
 
+_APP_ROUTE = re.compile(r"(?:\A|/)app/(?:.+/)?(?:page|layout|route)\.\w+\Z")  # a folder in `app` may have any name
 _PAGES = re.compile(r"(?:(?:src|app|layers/[\w.-]+)/)*pages/")
 
 
 def _is_route(path: str, package: str) -> bool:
     """Whether a framework takes a file as a page; a folder `pages` further down in a package is one like any other."""
     inside = path.removeprefix(f"{package}/")
-    is_nested = "pages" in inside.split("/")[:-1] and _PAGES.match(inside) is None
+    is_nested = "pages" in inside.split("/")[:-1] and _PAGES.match(inside) is None and not _APP_ROUTE.search(inside)
     return ROUTE.fullmatch(path) is not None and not is_nested
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from itertools import accumulate
@@ -160,6 +161,9 @@ class Scan(Struct):
     has_errors: bool = False  # the grammar could not parse all of it
 
 
+_MOST_BEFORE = 8  # characters before a string that say what it holds
+
+
 def scan(root: Node, language: str, source: Source) -> Scan:
     from tree_sitter import QueryCursor
 
@@ -205,7 +209,19 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             spans[:] = [(start // source.unit_bytes, end // source.unit_bytes) for start, end in spans]
     if found.quoted:
         found.strings = [span for span in found.strings if span[0] not in found.quoted]
+    if GRAMMARS[language].in_strings is not None:
+        found.strings = [part for span in found.strings for part in _outside_code(source.text, span, language)]
     return found
+
+
+def _outside_code(text: str, span: tuple[int, int], language: str) -> Iterator[tuple[int, int]]:
+    """The parts of a string that are no code: `s"… ${code} …"`."""
+    (start, end), syntax = span, GRAMMARS[language]
+    if syntax.in_strings is not None and syntax.holding.search(text[max(0, start - _MOST_BEFORE) : start]):
+        for code in syntax.in_strings.finditer(text, start, end):
+            yield start, code.start()
+            start = code.end()
+    yield start, end
 
 
 # --- what names are bound to ----------------------------------------------------------------------------------------

@@ -61,6 +61,8 @@ class Syntax(Struct, frozen=True, kw_only=True):
     doc_attribute: bool = False  # documentation is an attribute above the definition
     hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
+    in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before
+    holding: re.Pattern[str] = re.compile("")
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot parse completely
 
     @property
@@ -214,13 +216,12 @@ class NameRules(Struct, frozen=True, kw_only=True):
     extensions: bool = False  # methods may be written at the top level of any file
     attribute_classes: bool = False  # a class `XAttribute` is used as `X`
     called_by_name: Callable[[Definition], bool] = lambda definition: False  # a member that needs no name of its type
-    type_scans: frozenset[str] = frozenset()  # functions from outside that list types: code takes those of a kind
     called_as: str = ""  # the method that a call of a value runs
     called_by_platform: bool = False  # module functions, many of which no code calls
     main_mark: str = ""  # what marks a type as the program
     # how something is called without a bracket after its name (`_mark_invoked`): `halt 404`, `transaction { … }`,
     # `<Name>`, `warn!(…)`; macros need no import below their definition, or where an attribute says so
-    calls: Literal["", "bare", "block", "element", "macro"] = ""
+    calls: Literal["", "bare", "block", "element", "macro", "reference"] = ""
 
 
 class Language(Struct, frozen=True):

@@ -563,6 +563,9 @@ ELIXIR = model.Language(
         private_definers=frozenset("defp defmacrop defguardp typep".split()),
         clauses=True,
         doc_attribute=True,
+        # In `~H` expressions and components: `<.button disabled={busy?(@job)}>`, `<Layout.page>`, `<%= call() %>`.
+        in_strings=re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}|<%[^%]*%>|(?<=<\.)\w+|(?<=<)[A-Z][\w.]*"),
+        holding=re.compile(r"~H\W{1,3}\Z"),
     ),
     imports=model.ImportRules(
         calls=(

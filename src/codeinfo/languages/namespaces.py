@@ -125,7 +125,7 @@ _JVM = (
         syntax=model.Syntax(
             grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
-        names=model.NameRules(implicit_self=True, imports_show=True, outside="types"),
+        names=model.NameRules(implicit_self=True, imports_show=True, outside="types", calls="reference"),
     ),
     _language(
         "kotlin",
@@ -150,7 +150,13 @@ _JVM = (
     _language(
         "scala",
         ".scala .sc .sbt .mill",
-        syntax=model.Syntax(grammar="scala", exported=model.not_private, bases=model.bases_behind_words),
+        syntax=model.Syntax(
+            grammar="scala",
+            exported=model.not_private,
+            bases=model.bases_behind_words,
+            in_strings=re.compile(r"\$(?:\w+|\{(?:[^{}]|\{[^{}]*\})*\})"),
+            holding=re.compile(r"\w\Z"),
+        ),
         imports=replace(_IMPORTS, resolver=ScalaImports, owned=False, types_only=True, nested_packages=True),
         names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, calls="bare"),
     ),
@@ -266,10 +272,6 @@ CSHARP = model.Language(
         inherited=frozenset({"base"}),
         attribute_classes=True,
         called_by_name=is_csharp_extension,
-        type_scans=frozenset(
-            "AddClasses DefinedTypes ExportedTypes FromAssemblyOf GetExportedTypes GetTypes RegisterAssemblyTypes "
-            "RegisterServicesFromAssembly".split()
-        ),
     ),
 )
 

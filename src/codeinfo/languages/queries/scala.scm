@@ -1,6 +1,7 @@
 (comment) @comment
 (block_comment) @comment
 (string) @string
+(interpolated_string) @string
 (character_literal) @string
 
 (package_clause name: (_) @name) @package
@@ -27,8 +28,12 @@
 (parameter name: (identifier) @bind type: (_) @bind.type)
 (class_parameter name: (identifier) @bind type: (_) @bind.type)
 (class_definition (class_parameters (class_parameter name: (identifier) @bind type: (_) @bind.type))) @bind.in
-(val_definition pattern: (identifier) @bind type: (_) @bind.type)
-(val_definition pattern: (identifier) @bind !type value: (_) @bind.value)
+(_ (val_definition pattern: (identifier) @bind type: (_) @bind.type)) @bind.in
+(_ (val_definition pattern: (identifier) @bind !type value: (_) @bind.value)) @bind.in
 (enumerator . (identifier) @bind)
 (lambda_expression parameters: (identifier) @bind) @bind.in
+((case_clause pattern: (identifier) @bind) @bind.in (#match? @bind "^[a-z]"))
+((case_clause pattern: (_ pattern: (identifier) @bind)) @bind.in (#match? @bind "^[a-z]"))
+((case_clause pattern: (tuple_pattern (identifier) @bind)) @bind.in (#match? @bind "^[a-z]"))
+(case_clause pattern: (capture_pattern name: (identifier) @bind)) @bind.in
 (function_definition return_type: (_) @returns)
