@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
@@ -52,7 +53,13 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("search/SearchUiState.kt", ("view model", "presentation")),
         ("domain/GetQueriesUseCase.kt", ("service", "application")),
         ("lib/shop/cart.ex", ("", "")),  # all of it is there
-        ("src/lib/dates.ts", ("helper", "shared")),
+        ("src/lib/dates.ts", ("", "")),  # anything lies there
+        ("services/repository/branch.go", ("service", "application")),  # about repositories
+        ("modules/setting/repository.go", ("", "")),
+        ("lib/cli/email_domain_blocks.rb", ("command", "api")),
+        ("src/components/CommandPalette.tsx", ("component", "presentation")),
+        ("app/models/fasp/provider.rb", ("model", "domain")),
+        ("blog/views.py", ("view", "presentation")),
         ("priv/repo/migrations/20200204093801_add_domain.exs", ("migration", "data")),
     ],
 )
@@ -63,6 +70,7 @@ def test_a_path_tells_type_and_layer(path: str, expected: tuple[str, str]) -> No
 def test_what_nothing_tells_is_its_kind_of_definition() -> None:
     assert role(hit("src/order.py")) == ("function", "")
     assert role(hit("x/test_a.py", FileKind.TEST)) == ("test", "tests")
+    assert role(replace(hit("components/toast.scss"), language="scss")) == ("style sheet", "presentation")
 
 
 def test_callers_consumers_and_tests_stop_at_three() -> None:

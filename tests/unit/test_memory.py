@@ -178,8 +178,8 @@ def test_conventional_commits_become_memories(tmp_path: Path) -> None:
     assert seen == [
         # 2^(-10/90), 2^(-30/90), 2^(-80/180)
         ("gotcha", "architecture", "Reverted: feat: reports by mail", "", 0.9259, "git"),
-        ("gotcha", "conventions", "shipping must bill first", "", 0.7937, "git"),
-        ("decision", "architecture", "shop: keep orders in a store", "Two places wrote the same file.", 0.7349, "git"),
+        ("gotcha", "architecture", "Fixed: shipping must bill first", "Unpaid parcels left the house.", 0.7937, "git"),
+        ("decision", "architecture", "Refactored: shop: keep orders in a store", "Two places wrote the same file.", 0.7349, "git"),
     ]
     assert all("Cem" in m.label or "Ben" in m.label for m in listed)
 
@@ -207,12 +207,11 @@ def test_a_subject_counts_once() -> None:
         ("Use apsw instead of sqlite3", ("decision", "architecture", "Use apsw instead of sqlite3")),
         ("store: switch from pickles to msgspec", ("decision", "architecture", "switch from pickles to msgspec")),
         ("Deprecate `BaseCommand`", ("decision", "architecture", "Deprecate `BaseCommand`")),
-        ("🐛 Fix headers of streamed answers", ("gotcha", "conventions", "Fix headers of streamed answers")),
-        ("[3.15] Do not close borrowed files (#7)", ("gotcha", "conventions", "Do not close borrowed files")),
         ('Revert "Cache templates (#5)"', ("gotcha", "architecture", "Reverted: Cache templates")),
         # nothing was decided, or not about what the code does
         ("Add a progress bar", None),
-        ("Do not mention UNSET", None),  # one step of a change, without a number of its own
+        ("Do not mention UNSET (#7)", None),  # a rule or a fix without a reason
+        ("fix: headers of streamed answers are lost", None),
         ("fix: typo in the readme", None),
         ("fix(deps): bump everything to its newest version", None),
         ("Fix the parser", None),  # says neither what nor why
@@ -224,6 +223,15 @@ def test_a_subject_counts_once() -> None:
 def test_plain_subjects_that_state_a_decision(subject: str, kind: tuple[str, str, str] | None) -> None:
     found = [(one.type, one.category, one.memory) for one in from_log(log_of((subject, "", "src/a.py")), NOW)]
     assert found == ([kind] if kind else [])
+
+
+def test_a_fix_says_that_it_is_one() -> None:
+    """Its subject often describes what was wrong: without the word it would state the opposite of what is true."""
+    reason = "The writer forgot them after the first chunk."
+    for subject in ("fix(http): headers are lost", "🐛 http: headers are lost", "[3.15] Do not lose headers (#7)"):
+        (memory,) = from_log(log_of((subject, reason, "src/a.py")), NOW)
+        assert (memory.type, memory.category, memory.reason) == ("gotcha", "architecture", reason)
+        assert memory.memory == "Do not lose headers" or memory.memory.startswith("Fixed: ")
 
 
 def test_a_commits_memory_has_reason_scope_author_and_date() -> None:

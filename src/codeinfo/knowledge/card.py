@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.patterns import FileHints, Key, advice_line, key_of
-from codeinfo.languages import is_migration
+from codeinfo.languages import STYLESHEETS, is_migration
 from codeinfo.model import (
     Card,
     CardImpact,
@@ -40,10 +40,10 @@ from codeinfo.tokens import identifiers, split_identifier, stem, terms
 MOST_LISTED = 3
 
 
-# The role of a file by a word in its name or folder, and the layer of such files.
+# The role of a file by the last word of its name or by a folder of such files, and their layer.
 _ROLES = (
-    ("controller controllers endpoint endpoints resource resources", "controller", "api"),
-    ("route routes router routing urls", "route", "api"),
+    ("controller controllers endpoint endpoints resource", "controller", "api"),
+    ("route routes router routers routing urls", "route", "api"),
     ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
     ("command commands cli cmd", "command", "api"),
     ("view views page pages screen screens", "view", "presentation"),
@@ -54,16 +54,17 @@ _ROLES = (
     ("hook hooks composable composables", "hook", "presentation"),
     ("handler handlers listener listeners subscriber subscribers", "handler", "application"),
     ("service services usecase usecases interactor interactors manager managers", "service", "application"),
-    ("store stores reducer reducers slice slices state", "store", "application"),
-    ("repository repositories dao daos queries migration migrations", "repository", "data"),
-    ("model models entity entities schema schemas domain dto dtos", "model", "domain"),
-    ("client clients gateway gateways adapter adapters provider providers", "adapter", "infrastructure"),
+    ("store stores reducer reducers slice slices", "store", "application"),
+    ("repository repositories dao daos", "repository", "data"),
+    ("model models entity entities schema schemas dto dtos", "model", "domain"),
+    ("client clients gateway gateways adapter adapters", "adapter", "infrastructure"),
     ("config configuration settings", "configuration", "configuration"),
-    ("util utils helper helpers common shared lib", "helper", "shared"),
+    ("util utils helper helpers", "helper", "shared"),
 )
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
+# A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
+_HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | set("cli cmd config configuration middleware util".split())
 _COMPOUNDS = re.compile(r"\b(view(?= model)|use(?= case)|ui(?= state)) ")  # mean something else
-_HELPERS = frozenset({"src", "app"})  # a `lib` below them holds helpers
 _KINDS = {
     FileKind.TEST: ("test", "tests"),
     FileKind.DOCS: ("document", "documents"),
@@ -100,6 +101,8 @@ def role(hit: Hit) -> tuple[str, str]:
     """Type and layer: by the purpose of the file, by the words of its path, otherwise by the kind of definition."""
     if hit.kind in _KINDS:
         return _KINDS[hit.kind]
+    if hit.language in STYLESHEETS:
+        return "style sheet", "presentation"
     type_, layer = path_role(hit.path)
     return type_ or hit.symbol_kind, layer
 
@@ -109,12 +112,12 @@ def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
     if is_migration(path):
         return "migration", "data"
+    *folders, name = path.split("/")
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
-    names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
-    if _HELPERS.isdisjoint(names):
-        names = [name for name in names if name != "lib"]  # the whole program
-    words = ((name, word) for name in names for token in identifiers(name)[::-1] for word in _words(token)[::-1])
-    roles = [_ROLE_OF[word] for name, word in words if word in _ROLE_OF and not _only_shown(name, word)]
+    own = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
+    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] != "settings")  # `UserSettings` are a user's
+    holding = [folder.lower() for folder in reversed(folders) if folder.lower() in _HOLDING]
+    roles = [_ROLE_OF[word] for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF]
     shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
     # `pages/settings/profile.vue` shows settings.
     return (shown if roles[0][0] == "configuration" and shown else roles[0]) if roles else ("", "")
@@ -122,11 +125,6 @@ def path_role(path: str) -> tuple[str, str]:
 
 def _words(token: str) -> list[str]:
     return _COMPOUNDS.sub(r"\1", " ".join(split_identifier(token))).split()
-
-
-def _only_shown(name: str, word: str) -> bool:
-    """Whether something is about a user's settings, not the program's: `UserSettings`, but not `settings`."""
-    return word == "settings" and name.lower() != word
 
 
 def add_context(

@@ -376,15 +376,7 @@ def _damage_error(name: str, line: int, column: int, why: str) -> MemoryFileDama
 COMMIT_DAYS = 90
 LOG_FORMAT = log_format("%H", "%at", "%an", "%s", "%b")
 MOST_FILES = 5  # in a scope; for more, their common folder
-# Type of a conventional commit → type and category of the memory.
-_COMMIT_KINDS = {
-    "refactor": ("decision", "architecture"),
-    "migrate": ("decision", "dependencies"),
-    "migration": ("decision", "dependencies"),
-    "fix": ("gotcha", "conventions"),
-    "hotfix": ("gotcha", "conventions"),
-    "revert": ("gotcha", "architecture"),
-}
+_FIXES = ("fix", "hotfix")  # types of conventional commits: their text often describes what was wrong
 _SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
 _REVERTED = re.compile(r'Revert(?:ed)?:? "?(?P<text>(?!"*(?:Revert|Merge)\b).+?)"?')
 _BACKPORT = re.compile(r"\A(?:\[[^\]]*\]\s*)+(?=\S)")  # "[PR #12/ab backport][3.15] Fix …"
@@ -415,8 +407,7 @@ _RESHAPING = re.compile(
     r"(?:extract|move|split|merge|inline|separate|introduce|unify|consolidate|remove|drop|rename|replace)(?:s|d|ed)?\s",
     re.IGNORECASE,
 )
-_SHORTEST_REASON = 25  # characters: required of other refactorings, and of fixes not marked as such
-_FEWEST_WORDS = 4
+_SHORTEST_REASON = 25  # characters: required of other refactorings, of fixes and of rules
 # Work on a project's text or documents rather than on its behaviour.
 _NOISE = re.compile(
     r"\b(?:typos?|spelling|grammar|wording|whitespaces?|formatting|indentation|changelog|release notes?|readme|docs?"
@@ -519,9 +510,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
     reason = _reason(body)
     if len(set(terms(reason)) - set(terms(subject))) <= _MOST_SAID_AGAIN:
         reason = ""
-    # A change gets a number when it enters the main branch; other commits may be steps within one.
-    whole = commit.subject.strip() != subject
-    said = _read_subject(subject, reason, whole=whole)
+    said = _read_subject(subject, reason)
     if said is None:
         return None
     type_, category, text = said
@@ -555,7 +544,7 @@ def _title(commit: Commit) -> tuple[str, str]:
     return _NUMBER.sub("", _BACKPORT.sub("", subject, count=1)).strip().rstrip("."), body
 
 
-def _read_subject(subject: str, reason: str, *, whole: bool) -> tuple[str, str, str] | None:
+def _read_subject(subject: str, reason: str) -> tuple[str, str, str] | None:
     """Type, category and text of a memory, or None if the subject states nothing worth keeping."""
     reverted = _REVERTED.fullmatch(subject)
     sign = _SIGN.match(subject)
@@ -569,17 +558,19 @@ def _read_subject(subject: str, reason: str, *, whole: bool) -> tuple[str, str, 
     if _NOISE.search(plain) or _NOISE.search(text) or part in _PARTS_OF_NOISE or (_TOOLS.search(text) and not decides):
         return None
     has_reason = len(reason) >= _SHORTEST_REASON
+    about = next((name for name, words in _ABOUT if words.search(text)), "architecture")
+    named = f"{part}: {text}" if part else text
     if reverted or kind == "revert":
-        return "gotcha", "architecture", f"Reverted: {_NUMBER.sub('', reverted['text']) if reverted else text}"
-    if kind in ("fix", "hotfix") and len(text.split()) < _FEWEST_WORDS:
-        return None
-    if kind in _COMMIT_KINDS and (kind != "refactor" or has_reason or _RESHAPING.match(text)):
-        return (*_COMMIT_KINDS[kind], f"{part}: {text}" if part else text)
+        return "gotcha", about, f"Reverted: {_NUMBER.sub('', reverted['text']) if reverted else text}"
+    if kind in _FIXES:
+        return ("gotcha", about, f"Fixed: {named}") if has_reason else None
+    if kind == "refactor" and (has_reason or _RESHAPING.match(text)):
+        return "decision", about, named if _RESHAPING.match(text) or decides else f"Refactored: {named}"
+    if kind in ("migrate", "migration"):
+        return "decision", "dependencies", named
     if decides:
-        return "decision", next((name for name, words in _ABOUT if words.search(text)), "architecture"), text
-    if (_RULE.match(text) and (whole or has_reason)) or (_FIX.match(text) and has_reason):
-        return "gotcha", "conventions", text
-    return None
+        return "decision", about, text
+    return ("gotcha", about, text) if has_reason and (_RULE.match(text) or _FIX.match(text)) else None
 
 
 def _reason(body: str) -> str:
