@@ -302,6 +302,35 @@ def test_a_test_shares_more_with_a_file_than_its_name(tmp_path: Path) -> None:
     assert found["web/src/search.ts"] == ()
 
 
+def test_what_only_lies_beside_a_file_or_is_called_alike_does_not_test_it(tmp_path: Path) -> None:
+    sources = {
+        "web/avatar.ts": "export const avatar = 1;\n",
+        "web/poll.ts": "export class PollOption {}\n",
+        "web/__tests__/avatar.test.ts": "import { avatar } from '../avatar';\n",
+        "web/__tests__/PollOption.test.ts": "test('a', () => {});\n",
+        "web/gallery.ts": "export const gallery = 1;\n",
+        "app/controllers/media_controller.rb": "class MediaController\nend\n",
+        "app/controllers/api/v1/media_controller.rb": "class Api::V1::MediaController\nend\n",
+        "app/controllers/redirect/media_controller.rb": "class Redirect::MediaController\nend\n",
+        "spec/requests/media_spec.rb": "RSpec.describe 'media'\n",
+        "spec/requests/api/v1/media_spec.rb": "RSpec.describe 'media'\n",
+        "go.mod": "module tea\n",
+        "models/tea/tea.go": "package tea\n\nfunc Brew() {}\n",
+        "models/milk/main_test.go": 'package milk\n\nimport _ "tea/models/tea"\n\nfunc TestMain() {}\n',
+        "models/cup/cup_test.go": 'package cup\n\nimport "tea/models/tea"\n\nfunc TestCup() { tea.Brew() }\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = {path: engine.code.imports(ImportsRequest(path, root=str(root))).tests for path in sources}
+    assert found["web/avatar.ts"] == ("web/__tests__/avatar.test.ts",)
+    assert found["web/poll.ts"] == ("web/__tests__/PollOption.test.ts",)
+    assert found["web/gallery.ts"] == ()
+    assert found["app/controllers/media_controller.rb"] == ("spec/requests/media_spec.rb",)
+    assert found["app/controllers/api/v1/media_controller.rb"] == ("spec/requests/api/v1/media_spec.rb",)
+    assert found["app/controllers/redirect/media_controller.rb"] == ()
+    assert found["models/tea/tea.go"] == ("models/cup/cup_test.go",)
+
+
 def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_path: Path) -> None:
     sources = {
         "src/lib.rs": "mod range;\nmod style;\n",

@@ -25,8 +25,8 @@ from codeinfo.model import Definition, Import, decode_stored
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # used by tests
 _CONTROLLER = re.compile(r"_?controller$")  # often tested from outside, by tests named after what it serves
+_CONTROLLERS = re.compile(r"(?i)^(?:.*/)?controllers?/|^[^/]*/$")
 _FROM_OUTSIDE = re.compile(r"(?i)(?:^|/)(?:features?|requests?|functional|integration|controllers?|acceptance|api)/")
-_MOST_BESIDE = 12  # tests shown for a file only because they lie beside it
 _PACKAGE_FILES = ("__init__", "index")  # re-export what lies in their folder
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
@@ -222,7 +222,7 @@ class Graph(Struct, frozen=True, dict=True):
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
-        return [*found, *(test for test in served if _FROM_OUTSIDE.search(test))]
+        return [*found, *(test for test in served if _is_request_for(folder, test))]
 
     def _may_test(self, test: str, path: str) -> bool:
         """Whether a test and a file share more than their name: their folder, or their language. A test in another
@@ -242,7 +242,7 @@ class Graph(Struct, frozen=True, dict=True):
         """Tests named after a file, and those behind the tests that import it, or that are given: tests named like it
         first, mere helpers last. If there are none, those of its package."""
         sources = importing if importing is not None else self._importers(path)
-        helping = [source for source in sources if source in self.tests]
+        helping = [source for source in sources if source in self.tests and self._uses(source, path)]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
         tests = tests or [one for one in helping if not self._is_helper(one)]
         tests.sort(
@@ -253,6 +253,12 @@ class Graph(Struct, frozen=True, dict=True):
             )
         )
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
+
+    def _uses(self, source: str, path: str) -> bool:
+        """Whether a file names something of another, instead of only importing it, as `_ "app/models"` of Go does."""
+        is_named = source in self.files and self.files[source].rules.imports.qualified
+        direct = [edge for edge in self.edges_from(source) if is_named and edge.target == path]
+        return not direct or any(edge.names for edge in direct)
 
     def _importers(self, path: str) -> Iterator[str]:
         """The files that import a file, and the tests that import its names from a package file: those that name
@@ -268,17 +274,24 @@ class Graph(Struct, frozen=True, dict=True):
             yield from (test for test in whole if not naming or _folder_name(path) in _stem(test))
 
     def _tests_beside(self, path: str) -> tuple[str, ...]:
-        """Tests in a test folder beside a file that are named after something in it; all if they are few."""
+        """Tests in a test folder beside a file that are named after something in it; all if it is alone there."""
         facts = self.files.get(path)
         if facts is None or facts.is_test or not facts.folder:  # tests at the top cover everything
             return ()
+        family, names = language_family(facts.language), {name.lower() for name in facts.exports}
         tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
-        beside = [
-            test for test in tests if language_family(self.files[test].language) == language_family(facts.language)
-        ]
-        names = {name.lower() for name in facts.exports}
+        beside = [test for test in tests if language_family(self.files[test].language) == family]
         named = [test for test in beside if _TEST_MARK.sub("", _stem(test)) in names]
-        return tuple(named or (beside if len(beside) <= _MOST_BESIDE else ()))
+        return tuple(named or (beside if beside and self._is_alone(facts) else ()))
+
+    def _is_alone(self, facts: FileFacts) -> bool:
+        """Whether no other code of its language, except for package files, lies in a file's folder or below."""
+        family = language_family(facts.language)
+        return not any(
+            language_family(other.language) == family and not other.is_test and lies_below(path, facts.folder)
+            for path, other in self.files.items()
+            if path != facts.path and _stem(path) not in _PACKAGE_FILES
+        )
 
     @cached_property
     def _tests_by_package(self) -> Mapping[str, list[str]]:
@@ -355,6 +368,12 @@ class Graph(Struct, frozen=True, dict=True):
         all_loose = [loose for links in self.links.values() for loose in links.loose]
         external = sum(loose.external for loose in all_loose)
         return external, len(all_loose) - external
+
+
+def _is_request_for(folder: str, test: str) -> bool:
+    """Whether a test calls a controller in a folder: `requests/api/v1/media_spec` one in `controllers/api/v1`."""
+    outside = _FROM_OUTSIDE.search(test)
+    return outside is not None and test[outside.end() :].rpartition("/")[0] == _CONTROLLERS.sub("", f"{folder}/")[:-1]
 
 
 def _count_shared(folder: str, other: str) -> int:
