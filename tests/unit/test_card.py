@@ -253,7 +253,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         before = engine.search(request)
         card = before.preflight
         assert card is not None
-        assert [memory.memory for memory in before.memories] == ["shop: keep orders in a store"]
+        assert [memory.memory for memory in before.memories] == ["Refactored: shop: keep orders in a store"]
         assert (card.ready, card.score) == (True, 93.4)
         assert card.impact is not None
         assert card.impact.coverage == "1/1 callers in results"  # of `Store.save`

@@ -755,13 +755,16 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "cmd/brew/main.go": "package main\n\nfunc main() {}\n",
                 "cmd/brew/main_test.go": "package main\n",
                 "internal/table/main.go": "package main\n\nfunc main() {}\n",
+                "leaf/leaf.go": "package leaf\n",
+                "leaf/generate/main.go": "package main\n\nfunc main() {}\n",
             },
             ["tea.go", "cmd/brew/main.go"],
         ),
         (
             {
                 "package.json": '{"private": true}',
-                "src/pages/tea.ts": "import { pot } from '../pot'\nexport const tea = pot\n",
+                "src/pages/tea.ts": "import main from '../pots/main'\nexport const tea = main\n",
+                "src/pots/main.ts": "import { pot } from '../pot'\nexport default function main() {}\n",
                 "src/app/landing-pages/page.ts": "import { pot } from '../../pot'\nexport const land = pot\n",
                 "src/app/shop/pages/page.ts": "import { pot } from '../../../pot'\nexport const all = pot\n",
                 "src/modules/shop/pages/list.ts": "import { pot } from '../../../pot'\nexport const list = pot\n",

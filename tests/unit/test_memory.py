@@ -175,11 +175,12 @@ def test_conventional_commits_become_memories(tmp_path: Path) -> None:
     with engine_of(build_team(tmp_path / "team")) as engine:
         listed = engine.knowledge.memory_list(MemoryListRequest(path=str(tmp_path / "team"))).memories
     seen = [(m.type, m.category, m.memory, m.reason, m.confidence, m.source) for m in listed]
+    refactored = "Refactored: shop: keep orders in a store"
     assert seen == [
         # 2^(-10/90), 2^(-30/90), 2^(-80/180)
         ("gotcha", "architecture", "Reverted: feat: reports by mail", "", 0.9259, "git"),
         ("gotcha", "architecture", "Fixed: shipping must bill first", "Unpaid parcels left the house.", 0.7937, "git"),
-        ("decision", "architecture", "Refactored: shop: keep orders in a store", "Two places wrote the same file.", 0.7349, "git"),
+        ("decision", "architecture", refactored, "Two places wrote the same file.", 0.7349, "git"),
     ]
     assert all("Cem" in m.label or "Ben" in m.label for m in listed)
 

@@ -261,6 +261,31 @@ def test_being_written_less_is_no_decline_where_both_ways_are_fine(tmp_path: Pat
     assert advice(root) == {"httpx": ("Rising", "prefer"), "requests": ("Stable", "")}
 
 
+def test_what_replaces_a_rare_way_is_not_preferred_to_the_usual_one(tmp_path: Path) -> None:
+    rare, usual, new = "new XMLHttpRequest()\n", "import axios from 'axios'\n", "await fetch(URL)\n"
+    root = build_history(
+        tmp_path / "r",
+        (300, "Ann", files("lib", rare, 1, ".js")),
+        (5, "Ann", files("lib", usual, 5, ".js") | files("lib", new, 3, ".js")),
+    )
+    found = advice(root)
+    assert [found[name] for name in ("XMLHttpRequest", "axios", "fetch")] == [
+        ("Declining", ""),
+        ("Rising", ""),  # fetch is newer and common, so axios is not advised either
+        ("Rising", ""),
+    ]
+
+
+def test_what_few_of_many_files_do_says_nothing_about_the_team(tmp_path: Path) -> None:
+    """The others have a way that no detector knows."""
+    call = 'package shop\n\nimport "database/sql"\n'
+    for count, expected in ((400, {}), (100, {"database/sql": ("", "use")})):
+        others = {f"shop/f{number}.go": f"package shop\n\nvar x{number} = 1\n" for number in range(count)}
+        made = {"go.mod": "module shop\n", **others, **files("lib", call, 3, ".go")}
+        found = advice(build_history(tmp_path / str(count), (5, "Ann", made)))
+        assert {name: told for name, told in found.items() if name == "database/sql"} == expected, count
+
+
 def test_a_young_history_has_no_trends(tmp_path: Path) -> None:
     young = build_history(tmp_path / "young", (50, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
     assert advice(young) == {"X | None": ("", "use")}

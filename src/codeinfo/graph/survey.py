@@ -276,9 +276,9 @@ def _starting_files(
             and does_something
             and (is_program or has_start_name or is_script or is_route)
             and (not has_named or (stem in ("__main__", "main") and not rules.qualified))  # Go's manifest has them all
-            # A program by name and content is one even if others import something from it.
+            # A program by name and content is one even if others import something from it; in JavaScript they start it.
             and (
-                (is_program and has_start_name)
+                (is_program and has_start_name and not (is_web and facts.exports))
                 or not any(is_source(graph.files[edge.source]) for edge in graph.edges_to(path))
             )
         ):
@@ -423,7 +423,7 @@ def _cargo(folder: _Folder, text: str) -> Iterator[str]:
 
 def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     """For the module's own package, the file with its name, otherwise the one with the most imports; then the
-    programs, those that import most first. One below `internal`, beside others, is a tool of the project."""
+    programs, those that import most first. One below `internal` or a library, beside others, is a tool."""
     graph = folder.index.graph
     sources = {path: facts for path, facts in folder.files() if path.endswith(".go") and is_source(facts)}
     imports = {path: len(graph.edges_from(facts.path)) for path, facts in sources.items()}
@@ -434,7 +434,9 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     if top:
         yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
     programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
-    installed = [path for path in programs if "internal" not in path.split("/")]
+    libraries = {facts.folder for path, facts in sources.items() if "/" in path and "main" not in facts.packages}
+    outside = [path for path in programs if posixpath.dirname(sources[path].folder) not in libraries]
+    installed = [path for path in outside if "internal" not in path.split("/")]
     yield from sorted(installed or programs, key=lambda path: (-imports[path], path))
 
 

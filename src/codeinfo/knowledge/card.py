@@ -63,7 +63,7 @@ _ROLES = (
 )
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 # A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
-_HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | set("cli cmd config configuration middleware util".split())
+_HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | {"cli", "cmd", "config", "configuration", "middleware"}
 _COMPOUNDS = re.compile(r"\b(view(?= model)|use(?= case)|ui(?= state)) ")  # mean something else
 _KINDS = {
     FileKind.TEST: ("test", "tests"),
@@ -115,7 +115,8 @@ def path_role(path: str) -> tuple[str, str]:
     *folders, name = path.split("/")
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     own = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
-    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] != "settings")  # `UserSettings` are a user's
+    # `UserSettings` are a user's, not the program's.
+    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] != "settings")
     holding = [folder.lower() for folder in reversed(folders) if folder.lower() in _HOLDING]
     roles = [_ROLE_OF[word] for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF]
     shown = next((one for one in roles if one[1] in ("api", "presentation")), None)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
-from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, detector_language
+from codeinfo.knowledge.detectors import PRODUCT, TEST, TESTING, Detector, detector_language
 from codeinfo.knowledge.history import (
     DECLINING,
     DECLINING_DAYS,
@@ -31,6 +31,7 @@ USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
 LEAST_FILES = 3  # files that use a pattern before anything is said about it
 LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: fewer are justified exceptions
+LEAST_ANSWERING = 1  # % of an area's files, or of its tests: what fewer do says nothing about how the team does it
 LEAST_AUTHORS = 2  # of those files, if more than one person works on the area
 GOLDEN_FILES = 3  # per area
 MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # shorter files show little, longer ones are no model to read
@@ -134,7 +135,8 @@ def analyse(
             for position, paths in uses_by_detector(inside).items()
             if _is_possible(detectors[position], declared if detectors[position].category == TESTING else shipped)
         }
-        own = _patterns(detectors, where, area, history)
+        roles = Counter(file.role for file in inside.values())
+        own = _patterns(detectors, where, area, history, roles)
         patterns += own
         product = {path: file for path, file in inside.items() if file.role == PRODUCT}
         sizes[area, language] = len(product)
@@ -185,16 +187,22 @@ def _question(item: Detector | PatternUse) -> tuple[str, str, str]:
 
 
 def _patterns(
-    detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: LineDates | None
+    detectors: Sequence[Detector],
+    where: Mapping[int, Lines],
+    area: str,
+    history: LineDates | None,
+    roles: Mapping[str, int],
 ) -> list[PatternUse]:
-    """The answers of an area, question by question."""
+    """The answers of an area, question by question; `roles` counts its files."""
     questions = group_by_key((_question(detectors[position]), position) for position in where)
     people = history.authors({path for paths in where.values() for path in paths}) if history else 0
     found: list[PatternUse] = []
     for positions in questions.values():
         answering = len({path for position in positions for path in where[position]})
-        if answering == 1 and not detectors[positions[0]].from_project:
-            continue  # what one file does is no habit of a team
+        asked = roles.get(TEST, 0) if detectors[positions[0]].category == TESTING else roles.get(PRODUCT, 0)
+        is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * asked
+        if is_rare and not detectors[positions[0]].from_project:
+            continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
         alone = len(positions) == 1
         counted = [_count_uses(detectors[at], where[at], answering, area, history, alone) for at in positions]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
@@ -232,7 +240,8 @@ def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> 
     """The answers to one question with advice for new code: what most files do, or what replaces it. What most files
     do is never to be avoided, nor is the only pattern."""
     better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}
-    taking = {successor.name for successor in better.values() if successor}
+    staying = max((one.files for _, one in answers if not better[one.name]), default=0)
+    taking = {successor.name for successor in better.values() if successor and successor.files == staying}
     advised = []
     for detector, one in answers:
         successor = better[one.name]

@@ -293,7 +293,7 @@ def test_setup(
     tools: dict[str, str] = {}
     for item in declared:
         starter = _SPRING_TEST.sub("spring-boot-starter-test", _GO_MAJOR.sub("", item.name.lower()))
-        if name := TEST_FRAMEWORKS.get(starter):
+        if (name := TEST_FRAMEWORKS.get(starter)) and item.group != "indirect":
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
@@ -324,9 +324,10 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     kinds = [kind for kind in _MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [_PYTEST, *(kind for kind in kinds if kind.family != _PYTEST.family)]
+    by_tool = [_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS]
     if named:  # the scripts cover their own language
-        return " and ".join((*named, *(kind.command for kind in kinds if kind.family)))
-    commands = (*(kind.command for kind in kinds[:1]), *(_TOOL_COMMANDS.get(name, "") for name in tools))
+        return " and ".join((*named, *(kind.command for kind in kinds if kind.family), *by_tool[:1]))
+    commands = (*(kind.command for kind in kinds[:1]), *by_tool)
     commands = tuple(_use_wrapper(command, at_top) for command in commands)
     return next(filter(None, commands), "")
 
