@@ -89,7 +89,7 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
     (without,) = add_context([one], files, {}, {})
     assert without.context is not None
     assert without.context.callers == ()  # to import is not to call
-    assert found.consumers == ("both.py:9", "one.py:7")  # what uses two callers comes first
+    assert found.consumers == ("caller1.py:1", "caller0.py:0", "caller2.py:2")  # important ones first, no tests
     assert found.tests == ("test_a.py",)
     assert (found.trend, found.pattern_warning) == ("Declining", "old")
 

@@ -346,6 +346,14 @@ def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
     ]
 
 
+def test_a_type_that_is_named_elsewhere_is_used_without_a_call(project: Path) -> None:
+    stamp = "class Stamp:\n    pass\n\n\ndef read(stamp: Stamp):\n    return stamp\n"
+    user = "from pkg.stamp import Stamp\n\n\ndef make():\n    return Stamp()\n"
+    commit(project, "Stamps", {"pkg/stamp.py": stamp, "pkg/user.py": user, "tests/test_s.py": "def test_s(): make()\n"})
+    (project / "pkg" / "user.py").write_text("def make():\n    return 1\n")
+    assert "unused" not in [kind for kind, _, _ in review(project)]
+
+
 def test_a_hook_that_a_decorator_registers_needs_no_call(project: Path) -> None:
     hook = "\n\n@route(\n    '/'\n)\ndef show():\n    return 1\n"
     commit(project, "hook", {"pkg/page.py": "from web import route\n" + hook + "\n\n_ROUTES = [show()]\n"})

@@ -333,8 +333,8 @@ class Change:
         found = []
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
             defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
-            called = any(use.edge == "CALLS" and not _is_test(use.file) for use in self._uses(name))
-            if len(defined) != 1 or not defined[0].exported or called:
+            is_used = any(not _is_test(use.file) for use in self._uses(name))
+            if len(defined) != 1 or not defined[0].exported or is_used:
                 continue
             with self._code.open(self._project.index, self._store) as index:
                 file = index.graph.files.get(defined[0].path)

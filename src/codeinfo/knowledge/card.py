@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from posixpath import commonprefix
@@ -77,24 +76,9 @@ def file_context(graph: Graph, path: str, tests: tuple[str, ...]) -> HitContext:
     return HitContext(
         imported_by_count=len({edge.source for edge in graph.edges_to(path)}),
         has_tests=bool(tests),
-        consumers=_consumers(graph, path),
+        consumers=tuple(f"{edge.source}:{edge.line}" for edge in graph.users(path)[:MOST_LISTED]),
         tests=tests[:MOST_LISTED],
     )
-
-
-def _consumers(graph: Graph, path: str) -> tuple[str, ...]:
-    """Files that reach a file through the first of its users, those that need most of these first."""
-    users = graph.users(path)
-    direct = {edge.source for edge in users} | {path}
-    counts: Counter[str] = Counter()
-    lines: dict[str, int] = {}
-    for user in users[:MOST_LISTED]:
-        for edge in graph.users(user.source):
-            if edge.source not in direct:
-                counts[edge.source] += 1
-                lines.setdefault(edge.source, edge.line)
-    best = sorted(counts, key=lambda consumer: (-counts[consumer], consumer))[:MOST_LISTED]
-    return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
 
 
 def role(hit: Hit) -> tuple[str, str]:
