@@ -354,6 +354,14 @@ class Quality(Struct, frozen=True):
     reranker_status: str = "off"  # or "applied: MODEL", "not needed: …", "failed: …", "timed out after N ms"
 
 
+TEAM = "//"  # prefix of a team's projects, which are not folders of this machine
+
+
+def shown_root(root: object) -> str:
+    """A project as people name it: a folder, or github.com/owner/name."""
+    return str(root).removeprefix(TEAM)
+
+
 class Step(Struct, frozen=True):
     """An operation to run: fields of its request that a command line takes by position, and others by name."""
 

@@ -246,6 +246,7 @@ def test_conversations_are_archived_and_restored(page: Page) -> None:
 def test_an_agent_answers(page: Page) -> None:
     page.goto("/ui/agents")
     page.locator(".agents a").first.click()
+    expect(page.locator(".welcome dt").first).to_have_text("risks")  # its commands, with what they do
     page.get_by_label("Instruction").fill("look at transfer")
     page.get_by_role("button", name="Run").click()
     expect(page.locator(".turn.assistant[data-status=ok]")).to_contain_text("InsufficientFunds")

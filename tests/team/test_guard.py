@@ -169,6 +169,7 @@ def test_a_project_that_is_being_indexed_queues_nothing_on_the_server(web: TestC
     with database.transaction() as db:
         db.execute("INSERT INTO trees(project, name, recipe) SELECT id, 'refs/heads/main', 'x' FROM projects")
     page = web.get("/", params={"q": "x", "project": SEEN}, headers=ann | {"HX-Request": "true"})
+    assert f">{SEEN} " in page.text.lower()
     assert "is not indexed yet" in page.text
     state = web.app._app.state.codeinfo  # type: ignore[attr-defined]
     assert state.ingest.status() == IngestStatus((), ())

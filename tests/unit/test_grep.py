@@ -293,7 +293,7 @@ def test_what_is_not_searched_is_said(engine: Engine, project: Path) -> None:
     result = engine.grep(GrepRequest("LIMIT_CENTS", (str(project),)))
     assert places(result) == [("src/bank.py", 7, 1)]
     (note,) = result.notes
-    assert "binary files (1), files of secrets (1), folders of installed packages (1)" in note
+    assert "binary files (1), files that hold secrets (1), folders of installed packages (1)" in note
 
 
 @pytest.mark.usefixtures("signed")

@@ -150,6 +150,16 @@ def test_how_a_query_was_read_and_what_a_trend_is_about_are_said_in_words() -> N
     assert "uses a rising pattern" in out.getvalue()
 
 
+def test_advice_leads_to_the_page_that_follows_it() -> None:
+    advice = NextStep("run ", to_run("refs", "a<b"), " or ", to_run("index"))
+    link = "/ui/name?project=%2Fr&amp;name=a%3Cb"
+    assert sentence_html(advice, "/r") == (
+        f'Run <a href="{link}" hx-get="{link}" hx-target="#panel"><code>codeinfo refs &#x27;a&lt;b&#x27;</code></a>'
+        " or <code>codeinfo index</code>"
+    )
+    assert "<a " not in sentence_html(advice)
+
+
 def test_administrators_see_why_jobs_fail() -> None:
     failure = TeamFailure("index_ref", "{}", 2, "2026-01-01T00:00:00Z", "the host does not answer")
     jobs = TeamJobs(1, 0, 1, (), (), (failure,))

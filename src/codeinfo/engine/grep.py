@@ -52,7 +52,7 @@ SEARCHED_RULES = frozenset(
 )
 LEFT_OUT = {
     "binary": "binary files",
-    "secret": "files of secrets",
+    "secret": "files that hold secrets",
     "vendor-folder": "folders of installed packages",
     "build-folder": "build folders",
     "cache-folder": "cache folders",

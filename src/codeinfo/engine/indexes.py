@@ -27,7 +27,7 @@ from codeinfo.errors import (
 )
 from codeinfo.files import refusal, resolve_existing, resolve_root
 from codeinfo.globs import lies_below
-from codeinfo.model import INDEXING, NextStep, Note, to_run
+from codeinfo.model import INDEXING, NextStep, Note, shown_root, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
@@ -465,14 +465,15 @@ class Indexes:
             store = index.live_store()
         if store is None:
             raise NotFound(
-                f"{index.root} is not indexed yet", next_step=NextStep("Run ", to_run("index"), " and search again")
+                f"{shown_root(index.root)} is not indexed yet",
+                next_step=NextStep("Run ", to_run("index"), " and search again"),
             )
         return store, (*notes, *index.standing_notes())
 
 
 def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
     """The first ones by name, each with its reason: there may be hundreds."""
-    named = [f"{index.root} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
+    named = [f"{shown_root(index.root)} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)
     return [*named, f"{more:,} more projects were left out, because they could not be opened"] if more else named
 

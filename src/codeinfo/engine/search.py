@@ -34,6 +34,7 @@ from codeinfo.model import (
     SearchResult,
     Signal,
     fill,
+    shown_root,
     to_run,
 )
 from codeinfo.operations.base import ProgressSink
@@ -133,7 +134,7 @@ class SearchOperations:
 def _by_project(found: SearchResult) -> list[str]:
     """The number of results per project."""
     counts = Counter(hit.root for hit in found.hits)
-    return [", ".join(f"{root} ({count})" for root, count in counts.most_common())] if counts else []
+    return [", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())] if counts else []
 
 
 # --- one or several folders ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill
+from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill, shown_root
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations import documents as docs
@@ -173,7 +173,9 @@ def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     if known.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
         return None
     if request_user() is not None:  # a team's workers index it
-        raise NotFound(f"{root} is not indexed yet", next_step="Look again when the workers are done with it")
+        raise NotFound(
+            f"{shown_root(root)} is not indexed yet", next_step="Look again when the workers are done with it"
+        )
     status = state.ingest.status()
     runs = [run for run in (*status.waiting, *status.finished) if run.root == root]
     latest = runs[0] if runs else None

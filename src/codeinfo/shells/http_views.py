@@ -33,7 +33,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import CONTROLS, CRUMB, Hit, Intent, Passage, fill, quantity
+from codeinfo.model import CONTROLS, CRUMB, Hit, Intent, NextStep, Passage, Step, fill, quantity, shown_root
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -46,10 +46,13 @@ from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
 from codeinfo.shells.render import query_words, window, word_spans
 from codeinfo.shells.render_answers import strip_site_markup
-from codeinfo.shells.terminal import byte_size, conversation_subject, shown_root
+from codeinfo.shells.terminal import byte_size, conversation_subject
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
+_NAME_PAGE = "/ui/name"
+_STEP_PAGES = dict.fromkeys(("refs", "defs", "calls"), _NAME_PAGE)
+_STEP_PAGES |= {"search": "/", "map": "/ui/map", "patterns": "/ui/patterns"}
 _PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
@@ -107,11 +110,24 @@ def mark_spans(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
 # --- messages ------------------------------------------------------------------------------------------------------
 
 
-def sentence_html(text: str) -> Markup:
-    """A message for people: capitalised, unless it begins with a name, and backticks as code."""
-    word = _PLAIN_WORD.match(text)
-    shown = text[0].upper() + text[1:] if word else text
-    return Markup(_TICKED.sub(r"<code>\1</code>", escape(shown)))
+def sentence_html(text: str, root: str = "") -> Markup:
+    """A message for people: capitalised, unless it begins with a name, and backticks as code. Steps that a page of the
+    project at `root` can do lead there."""
+    parts = list(text.parts) if isinstance(text, NextStep) and root else [text]
+    if isinstance(parts[0], str) and _PLAIN_WORD.match(parts[0]):
+        parts[0] = parts[0][0].upper() + parts[0][1:]
+    shown = (_step_html(one, root) if isinstance(one, Step) else escape(one) for one in parts)
+    return Markup(_TICKED.sub(r"<code>\1</code>", "".join(shown)))
+
+
+def _step_html(step: Step, root: str) -> str:
+    page, command = _STEP_PAGES.get(step.operation, ""), escape(step.command())
+    if not page:
+        return command
+    named = {"q" if page == "/" else "name": step.arguments[0]} if step.arguments and page in ("/", _NAME_PAGE) else {}
+    address = escape(f"{page}?{urlencode({'project': root, **named})}")
+    beside = f' hx-get="{address}" hx-target="#panel"' if page == _NAME_PAGE else ""
+    return f'<a href="{address}"{beside}>{command}</a>'
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------------

@@ -11,13 +11,24 @@ from itertools import chain, groupby
 from typing import Any
 
 from codeinfo.config import Config
-from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, Quality, RelatedMemory, SearchResult, quantity
+from codeinfo.model import (
+    Card,
+    Dropped,
+    FileKind,
+    Hit,
+    HitContext,
+    Quality,
+    RelatedMemory,
+    SearchResult,
+    quantity,
+    shown_root,
+)
 from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of, shown_root
+from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of
 
 FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once

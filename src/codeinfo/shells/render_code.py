@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from itertools import groupby
 
-from codeinfo.model import dumps, quantity
+from codeinfo.model import dumps, quantity, shown_root
 from codeinfo.operations import code, knowledge
 from codeinfo.shells.render import memories, memory, render, section
-from codeinfo.shells.terminal import Output, Span, shown_root
+from codeinfo.shells.terminal import Output, Span
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 8  # characters

@@ -19,7 +19,7 @@ import click
 
 from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error, error_json
-from codeinfo.model import CONTROLS, dumps
+from codeinfo.model import CONTROLS, TEAM, dumps, shown_root
 from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import DOCUMENTS
 
@@ -38,14 +38,6 @@ _CONTROLS[ord("\t")] = "    "
 def clean(text: str) -> str:
     """One line of untrusted text, safe to print."""
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
-
-
-TEAM = "//"  # prefix of a team's projects, which are not folders of this machine
-
-
-def shown_root(root: str) -> str:
-    """A project as people name it: a folder, or github.com/owner/name."""
-    return root.removeprefix(TEAM)
 
 
 def conversation_subject(paths: Sequence[str]) -> str:
