@@ -20,6 +20,7 @@ from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult
 from codeinfo.operations import search
 from codeinfo.operations.answers import AgentRunRequest
 from codeinfo.operations.base import EmptyRequest
+from codeinfo.operations.knowledge import MemoryList
 from codeinfo.shells import cli
 
 HIT = Hit(
@@ -244,6 +245,12 @@ def test_a_newcomer_sees_a_few_commands_that_exist(capsys: pytest.CaptureFixture
     assert [name for name in typed if not name.startswith('"')] == ["ask", "map", "explore", "install", "serve"]
     assert set(typed) - set(cli.cli.list_commands(None)) == {'"where'}  # type: ignore[arg-type]
     assert lines[-1] == "All commands: codeinfo --help"
+
+
+def test_a_project_without_memories_says_how_to_write_one(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    vars(engine)["knowledge"] = types.SimpleNamespace(memory_list=lambda request, progress=None: MemoryList((), 0))
+    assert cli.run(["memory", "list"]) == 0
+    assert capsys.readouterr().out == "No memories yet: `codeinfo remember` writes one down.\n"
 
 
 def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -232,6 +232,14 @@ def test_what_is_gone(project: Path) -> None:
     assert found[1][2] == "the test test_send is gone"
 
 
+def test_a_bundle_that_is_gone_was_no_api(project: Path) -> None:
+    packed = ";".join(f"export function f{number}(a){{return a+{number}}}" for number in range(400))
+    commit(project, "bundles", {"ui/dist/app.js": "export function run() {}\n", "ui/lib/packed.js": packed})
+    for name in ("ui/dist/app.js", "ui/lib/packed.js"):
+        (project / name).unlink()
+    assert review(project) == []
+
+
 def test_what_is_no_longer_expected(project: Path) -> None:
     test = project / "tests" / "test_adapter.py"
     test.write_text(test.read_text().replace("== 2", "== 3"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -23,7 +24,9 @@ from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.git import GitFailed, commit_of
+from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.masking import mask
+from codeinfo.sources.read import skip_by_content
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import split_identifier
 
@@ -106,7 +109,7 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     changes: list[diff.Difference] = []
     for path in changed[:MOST_FILES]:
         before, after = project.history.committed_text(base, path), project.text(path)
-        if path not in listed and (after is not None or "\0" in (before or "")):
+        if path not in listed and (after is not None or _was_left_out(path, before or "")):
             continue  # files left out of the index are not reviewed either, nor are those that are no text
         after = mask(after)[0] if after is not None else None  # like the committed text
         one = diff.compare(path, before, after)
@@ -128,6 +131,11 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
+
+
+def _was_left_out(path: str, text: str) -> bool:
+    """Whether an index would not have had a file that is gone, such as a bundle in a build folder."""
+    return "\0" in text or excluded_folder(os.path.dirname(path)) is not None or skip_by_content(path, text) is not None
 
 
 def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:

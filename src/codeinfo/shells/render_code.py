@@ -289,7 +289,8 @@ def _remembered(result: knowledge.Remembered, out: Output) -> None:
 def _list(result: knowledge.MemoryList, out: Output) -> None:
     for item in result.memories:
         memory(item, out)
-    out.line((f"{len(result.memories)} of {quantity(result.total, 'memory', 'memories')}", "dim"))
+    count = f"{len(result.memories)} of {quantity(result.total, 'memory', 'memories')}"
+    out.line((count if result.total else "No memories yet: `codeinfo remember` writes one down.", "dim"))
     out.notes(result.notes)
 
 
