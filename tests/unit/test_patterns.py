@@ -139,6 +139,11 @@ def test_every_language_speaks_of_every_category() -> None:
         ("csharp", "global using Ardalis.Result;\ncontext.Result = found;\n"),
         ("typescript", 'import { Request } from "express"\n'),  # a type of it declares no route
         ("rust", '/* println!("a") */'),
+        (
+            "java",
+            "import org.apache.logging.log4j.Level;\nimport java.util.logging.Handler;\n",
+        ),  # sets up another's log
+        ("java", 'String version = System.getProperty("java.version");\n'),  # a fact, not a setting
         ("ruby", "# puts name\nname = 'puts name' # rescue => e\nkind = found ? one : two\n"),
         ("php", "<?php declare(strict_types=0);\n# var_dump($a)\n// error_log('a')\n$a = 'two\nvar_dump($b)';\n"),
     ],
