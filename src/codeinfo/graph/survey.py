@@ -181,7 +181,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     packages, programs = _packages(index, graph), _programs(index)
     started = _starting_files(index, graph, programs, packages)
     home = {path: _nearest(packages, path) for path in graph.files}
-    found = {folder: [path for path in one.offered if _has_text(index, path)] for folder, one in packages.items()}
+    found = {folder: [path for path in one.offered if _has_code(index, path)] for folder, one in packages.items()}
     for path in started:
         found[home[path]] += [path] if path not in found[home[path]] else []
     sizes = Counter(home[path] for path, facts in graph.files.items() if is_source(facts))
@@ -238,9 +238,12 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
     return found
 
 
-def _has_text(index: CodeIndex, path: str) -> bool:
-    """An application's `main` is often an empty file, which the tools want to exist."""
-    return index.lines(index.graph.files[path].file_id).whole_text().strip() != ""
+def _has_code(index: CodeIndex, path: str) -> bool:
+    """Tools want an application's `main` to exist, and Python a package's file, even if there is nothing in them."""
+    file = index.graph.files[path]
+    if file.exports or index.graph.edges_from(path):
+        return True
+    return not path.endswith("/__init__.py") and index.lines(file.file_id).whole_text().strip() != ""
 
 
 def _starting_files(
@@ -484,11 +487,12 @@ def _android(folder: _Folder, text: str) -> Iterator[str]:
 
 
 _APPLICATIONS = frozenset({"manage.py", "Gemfile", "project.json", "composer.json", "mix.exs", "AndroidManifest.xml"})
+_SETUPTOOLS = re.compile(r"\b(?:setuptools|distutils)\b")  # elsewhere `setup.py` is a module like any other
 _MANIFESTS: Mapping[str, Callable[[_Folder, str], Iterable[str]]] = {
     "pyproject.toml": _pyproject,
     "manage.py": _django,
     "Gemfile": lambda folder, text: ("config.ru", "config/routes.rb"),
-    "setup.py": lambda folder, text: _python_packages(folder),
+    "setup.py": lambda folder, text: _python_packages(folder) if _SETUPTOOLS.search(text) else (),
     "setup.cfg": lambda folder, text: _python_packages(folder),
     "package.json": _package_json,
     "project.json": _project_json,
