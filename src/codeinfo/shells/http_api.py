@@ -554,15 +554,9 @@ def continuation(values: Values) -> dict[str, Any]:
     return {field: values.get(name, "") for field, name in names.items()}
 
 
-async def _chat(state: State, values: Values, request: Request) -> Response:
-    return await _reply(state, values, ask_request)
-
-
-async def _run_agent(state: State, values: Values, request: Request) -> Response:
-    return await _reply(state, values, agent_request)
-
-
-async def _reply(state: State, values: Values, question: Callable[[State, Values], AnyQuestion]) -> Response:
+async def _reply(
+    question: Callable[[State, Values], AnyQuestion], state: State, values: Values, request: Request
+) -> Response:
     """A failure before the first word is a status; later ones are events."""
     run = await state.dispatcher.run(lambda call: state.runs.start(question(state, values)))
     async for _, event in run.follow():
@@ -620,6 +614,7 @@ def _with_timing(found: Any) -> Any:
 _CHAT_NAMES = {"agent": ("agentName",), "id": ("identity",), "ids": ("conversationIds",)}
 _conversation_route = partial(_renamed_route, names=_CHAT_NAMES, tag="chat")
 _chat_route = partial(Api, tag="chat")
+_chat, _run_agent = partial(_reply, ask_request), partial(_reply, agent_request)
 CHAT = (
     _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", _chat, CHAT_INPUTS, team=WRITE),
     _chat_route("POST", "/agents/{name}/run", "Have an agent do something with a project.", _run_agent, AGENT_INPUTS),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -60,7 +60,6 @@ IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # how long a shared server waits for another client
 RETRY_S = 0.1
 MCP_PATH = "/mcp"
-MOST_CHOICES = 20  # combinations of sets that a server keeps ready
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +219,6 @@ class Service:
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
 
 
-@lru_cache(MOST_CHOICES)
 def network_tools(sets: str) -> dict[str, Tool]:
     """The tools of the sets named in an address."""
     return {tool.name: tool for tool in choose_tools(sets.split(",")) if is_offered_to_all(OPERATIONS[tool.operation])}

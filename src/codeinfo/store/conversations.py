@@ -7,7 +7,6 @@ never a question without one.
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -197,14 +196,16 @@ class ConversationStore:
             values.append(agent_name)
         if cursor:
             where.append("(last_message_at, id) < (?, ?)")
-            values += _cursor_parts(cursor)
+            values += cursor.split(",")
+            if cursor.count(",") != 1:
+                raise UsageError("the cursor is not valid", next_step="Start without a cursor")
         query = f"""SELECT {_CONVERSATION} FROM conversations WHERE {" AND ".join(where)}
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         with self._data.reading() as db:
             rows = db.execute(query, *values, limit + 1)
             found = tuple(_read_conversation(db, row) for row in rows[:limit])
         last = found[-1] if len(rows) > limit else None
-        return ops.ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
+        return ops.ConversationPage(found, f"{last.last_message_at},{last.id}" if last else "")
 
     def turns(self, identity: str) -> tuple[ops.Turn, ...]:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
@@ -294,19 +295,6 @@ def _read_conversation(db: Transaction, row: tuple[Any, ...]) -> ops.Conversatio
 
 def _json(value: object) -> str | None:
     return None if value is None else json.dumps(to_builtins(value, enc_hook=str), ensure_ascii=False)
-
-
-def _cursor(stamp: str, identity: str) -> str:
-    return base64.urlsafe_b64encode(f"{stamp} {identity}".encode()).decode().rstrip("=")
-
-
-def _cursor_parts(cursor: str) -> list[str]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        stamp, identity = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
-    except ValueError:
-        raise UsageError("the cursor is not valid", next_step="Start without a cursor") from None
-    return [stamp, identity]
 
 
 # --- rows as values ------------------------------------------------------------------------------------------------

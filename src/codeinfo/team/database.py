@@ -75,12 +75,11 @@ _FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
 
 
 Figure = tuple[str, str, dict[str, float]]  # a name, its description, its values by label
-_FIGURES = (  # the table it is about, then name, meaning and query
-    ("projects", "codeinfo_projects", "Projects of the team.", "SELECT '', count(*) FROM projects"),
-    ("trees", "codeinfo_trees", "Branches, tags and work trees with an index.", "SELECT '', count(*) FROM trees"),
-    ("trees", "codeinfo_database_bytes", "Size of the database.", "SELECT '', pg_database_size(current_database())"),
+_FIGURES = (  # name, meaning and query
+    ("codeinfo_projects", "Projects of the team.", "SELECT '', count(*) FROM projects"),
+    ("codeinfo_trees", "Branches, tags and work trees with an index.", "SELECT '', count(*) FROM trees"),
+    ("codeinfo_database_bytes", "Size of the database.", "SELECT '', pg_database_size(current_database())"),
     (
-        "trees",
         "codeinfo_index_age_seconds",
         "Time since branches and tags were last indexed: of the median and of the oldest.",
         """SELECT 'of=' || which, extract(epoch FROM now() - at) FROM (
@@ -89,7 +88,6 @@ _FIGURES = (  # the table it is about, then name, meaning and query
            LATERAL (VALUES ('median', median), ('oldest', oldest)) AS named(which, at) WHERE at IS NOT NULL""",
     ),
     (
-        "procrastinate_jobs",
         "codeinfo_jobs",
         "Jobs of the workers.",
         "SELECT 'status=' || status::text, count(*) FROM procrastinate_jobs GROUP BY 1",
@@ -331,8 +329,7 @@ class TeamDatabase:
         def ask(db: Connection) -> list[Figure]:
             return [
                 (name, about, {label: float(value) for label, value in db.execute(query.encode())})
-                for table, name, about, query in _FIGURES
-                if db.execute("SELECT to_regclass(%s)", (table,)).fetchall()[0][0] is not None
+                for name, about, query in _FIGURES
             ]
 
         return self.read(ask)
