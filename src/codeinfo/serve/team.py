@@ -14,6 +14,7 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
@@ -87,6 +88,7 @@ OPEN = frozenset(
 LOOK_S = 2.0  # between two checks whether the caller of a running response still has access
 UNCERTAIN_S = 30.0  # how long a response may continue while the database is unreachable
 REFUSALS_S = 60.0  # between two audit lines about one refused token
+_CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
 log = logging.getLogger(__name__)
 
@@ -238,6 +240,7 @@ class TeamGuard(auth.Guard):
         self._authenticator = authenticator
         self._scope_of = scope_of
         self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
+        self._checks = ThreadPoolExecutor(_CHECKS, "caller")
 
     async def enter(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, headers: dict[str, str]) -> None:
         scope.setdefault("state", {})["page_token"] = ""
@@ -247,7 +250,7 @@ class TeamGuard(auth.Guard):
         readable = "text/html" in headers.get("accept", "")
         try:
             look, name = await self._credential(headers)
-            caller = await asyncio.to_thread(look) if look is not None else None
+            caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
             await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return
@@ -272,9 +275,12 @@ class TeamGuard(auth.Guard):
             return (lambda: self._authenticator.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
         if "cookie" not in headers:
             return None, ""
-        sessions = await asyncio.to_thread(lambda: self._authenticator.sessions)
+        sessions = await asyncio.get_running_loop().run_in_executor(self._checks, lambda: self._authenticator.sessions)
         name = sessions.name_of(headers["cookie"])
         return (lambda: self._authenticator.by_session(name)) if name else None, name
+
+    async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
+        return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
     async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool, *, given: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
@@ -334,7 +340,7 @@ class TeamGuard(auth.Guard):
             await asyncio.sleep(LOOK_S)
             now = asyncio.get_running_loop().time()
             try:
-                if await asyncio.to_thread(look) is None:
+                if await self._find_caller(look) is None:
                     break
                 asked_at = now
             except StoreUnavailable:
