@@ -1208,6 +1208,8 @@ def test_a_function_of_c_plus_plus_is_one_with_its_declaration(tmp_path: Path) -
         "main.cpp": '#include "cart.h"\n#include "other.h"\nint main() {\n    shop::Cart::instance()->add(1);\n'
         "    Cart::Mode mode;\n    std::add(2);\n    return shop::rate(1);\n}\n",
         "bank.cpp": '#include "cart.h"\n#include "other.h"\nusing namespace bank;\nvoid pay() { Cart::instance(); }\n',
+        "form.h": "namespace Ui {\nclass Form;\n}\nclass Form {\npublic:\n    Form();\n};\n",
+        "form.cpp": '#include "form.h"\nForm::Form() : m_ui(new Ui::Form()) {}\nvoid open() { new Form(); }\n',
     }
     for name, text in sources.items():
         (tmp_path / name).write_text(text)
@@ -1220,15 +1222,24 @@ def test_a_function_of_c_plus_plus_is_one_with_its_declaration(tmp_path: Path) -
         assert uses(engine, tmp_path, "cart.cpp::rate") == {("main.cpp", 7, "resolved")}
         made = engine.code.calls(CallsRequest("cart.cpp::Cart.Cart", str(tmp_path))).callers
         assert [(edge.path, edge.line) for edge in made] == [("cart.cpp", 4)]  # and not `Cart::Mode`
+        made = engine.code.calls(CallsRequest("form.h::Form.Form", str(tmp_path))).callers
+        assert [(edge.path, edge.line) for edge in made] == [("form.cpp", 3)]
 
 
 def test_making_an_object_calls_its_constructor(tmp_path: Path) -> None:
-    (tmp_path / "cart.py").write_text(
-        "class Cart:\n    def __init__(self):\n        pass\n\n\ndef fill():\n    return Cart()\n"
-    )
-    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
-        made = engine.code.calls(CallsRequest("cart.py::Cart.__init__", str(tmp_path))).callers
-    assert [(edge.source, edge.line) for edge in made] == [("cart.py::fill", 7)]
+    sources = {
+        "cart.py": "class Cart:\n    def __init__(self): ...\n    def __call__(self): ...\n\ndef fill():\n    Cart()\n",
+        "Base.scala": "package shop\nobject Base {\n  def apply(): Int = 1\n}\n",
+        "Use.scala": "package shop\nobject Use {\n  def run() = Base()\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+
+        def callers(name: str) -> list[str]:
+            return [edge.source for edge in engine.code.calls(CallsRequest(name, str(tmp_path))).callers]
+
+        assert callers("cart.py::Cart.__init__") == ["cart.py::fill"]
+        assert callers("cart.py::Cart.__call__") == []
+        assert callers("Base.scala::Base.apply") == ["Use.scala::Use.run"]
 
 
 def test_a_method_of_an_object_in_a_function_needs_a_receiver(tmp_path: Path) -> None:
@@ -1305,7 +1316,12 @@ def test_a_reference_to_a_method_of_java_is_a_call(tmp_path: Path) -> None:
 
 
 def test_what_a_template_names_is_said_where_nothing_calls(tmp_path: Path) -> None:
-    sources = {"view.py": "def shown(): ...\n", "page.html": "{{ shown() }}\n", "README.md": "`shown`\n"}
+    sources = {
+        "view.py": "def shown(): ...\n",
+        "page.html": "{{ shown() }}\n",
+        "a.yml": "shown: 1\n",
+        "a.md": "`shown`\n",
+    }
     with indexed(tmp_path, sources) as engine:
         found = engine.code.calls(CallsRequest("shown", str(tmp_path)))
     assert found.notes == ("its name is in files without a syntax tree: page.html",)
@@ -1320,3 +1336,12 @@ def test_what_c_plus_plus_uses_without_a_name_is_not_unused(tmp_path: Path) -> N
     with indexed(tmp_path, sources) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
     assert [one.symbol.name for one in report.symbols] == ["LOST"]
+
+
+def test_a_call_of_c_means_no_function_of_another_language(tmp_path: Path) -> None:
+    sources = {
+        "print.lua": "function printf(text)\n  io.write(text)\nend\n",
+        "main.c": 'int main(void) { printf("x"); return 0; }\n',
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "print.lua::printf") == set()

@@ -31,6 +31,7 @@ from codeinfo.graph.scopes import (
     find_member,
     is_constant_from_outside,
     is_from_outside,
+    is_inside,
     is_namespace,
     is_scope_from_outside,
     lineage,
@@ -192,7 +193,7 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
         (file.facts.path, definition)
         for file in filter(None, map(index.unit, index.files_defining(use.name)))
         for definition in file.by_name.get(use.name, ())
-        if definition.kind != "prototype"
+        if definition.kind != "prototype" and file.facts.rules.imports.headers
     ]
     if len(found) != 1 or found[0][1].kind != "function" or not found[0][1].exported:
         return ()
@@ -218,8 +219,10 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     owners = _find_owners(index, unit, use, rows)
     if not owners and not rows:
         if is_namespace(index, unit, use.receiver):
-            inside = _symbols(resolve_in_namespace(index, unit, use.receiver, use.name))
-            return Resolution(inside) if inside else _resolve_bare(index, unit, use)
+            found = Resolution(_symbols(resolve_in_namespace(index, unit, use.receiver, use.name)))
+            found = found if found.symbols else _resolve_bare(index, unit, use)
+            is_other = found.symbols and not any(is_inside(index, one, use.receiver) for one in found.symbols)
+            return _OTHER if is_other else found  # `Ui::Form`, made by a tool, is not our `Form`
         # A caller asking about a name from outside wants its uses.
         is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
         if index.files_defining(use.name) and (is_outside or is_scope_from_outside(index, unit, first, use.line)):

@@ -648,10 +648,11 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
 
 
 def _templates_naming(index: CodeIndex, name: str) -> list[str]:
-    """Templates, pages and configurations with a name in their text."""
+    """Templates and pages with a name in their text, and code in languages that cannot be read."""
     files = (index.by_id[file_id] for file_id in _candidate_ids(index, name) if file_id in index.by_id)
-    unread = [one for one in files if one.language not in GRAMMARS and get_language(one.language).markup is None]
-    return [one.path for one in unread if one.language and index.lines(one.file_id).mention(name)]
+    unread = [one for one in files if one.language and one.language not in GRAMMARS and one.kind != "config"]
+    unread = [one for one in unread if get_language(one.language).markup is None and one.language not in STYLESHEETS]
+    return [one.path for one in unread if index.lines(one.file_id).mention(name)]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
@@ -714,10 +715,17 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
         if usage.edge == "CALLS":
             edge = _used_edge(usage, usage.definition or only, "CALLS")
             edges.setdefault((edge.source, edge.target), edge)
-    if lookup.name in CONSTRUCTORS and only != lookup.name and "." in only:  # `Cart()` runs `Cart.__init__`
+    if only != lookup.name and any(_is_run_by_type(index, symbol) for symbol in lookup.found):
         for edge in callers(index, look_up(index, only.rpartition(".")[0])):
             edges.setdefault((edge.source, only), replace(edge, target=only))
     return list(edges.values())
+
+
+def _is_run_by_type(index: CodeIndex, method: SymbolId) -> bool:
+    """Whether calling a type runs a method: `Cart()` runs `Cart.__init__`, or `apply` of an object in Scala."""
+    owner, name = index.definition(method.owner), method.qualified.rpartition(".")[2]
+    is_applied = name == index.graph.files[method.path].rules.names.called_as
+    return owner is not None and (name in CONSTRUCTORS or (is_applied and owner.kind == "object"))
 
 
 def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:

@@ -173,9 +173,14 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
     found = [one for path in sorted(headers) for one in resolve_export(index, path, name)]
     found = [one for declared in found for one in _find_body(index, declared)]
-    opened = {namespace} if namespace else {one.replace("::", ".") for one in _OPENED.findall(text)}
-    inside = [one for one in found if isinstance(one, SymbolId) and opened & {*index.graph.files[one.path].packages}]
-    return found if len(found) < 2 else inside or found
+    opened = [namespace] if namespace else [one.replace("::", ".") for one in _OPENED.findall(text)]
+    inside = [one for one in found if any(is_inside(index, one, space) for space in opened)]
+    return inside if namespace else found if len(found) < 2 else inside or found
+
+
+def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> bool:
+    definition = index.definition(symbol) if isinstance(symbol, SymbolId) else None
+    return definition is not None and f".{namespace}." in f".{definition.qualified}"
 
 
 def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
@@ -188,7 +193,7 @@ def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
         SymbolId(one.facts.path, one.without_namespace(body.qualified))
         for one in units
         for body in one.by_name.get(found.name, ())
-        if body.is_function and body.qualified == found.qualified
+        if body.is_function and body.qualified == found.qualified and one.facts.rules.imports.headers
     ]
     return bodies if len(set(bodies)) == 1 else []
 

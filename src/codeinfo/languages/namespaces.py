@@ -158,7 +158,9 @@ _JVM = (
             holding=re.compile(r"\w\Z"),
         ),
         imports=replace(_IMPORTS, resolver=ScalaImports, owned=False, types_only=True, nested_packages=True),
-        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package, calls="bare"),
+        names=model.NameRules(
+            implicit_self=True, outside="types", package=is_scala_package, calls="bare", called_as="apply"
+        ),
     ),
 )
 
