@@ -101,7 +101,7 @@ def test_shebang_of_a_whole_text() -> None:
         "src/__tests__/a.js", "src/test/java/A.java", "FooTest.java", "TestFoo.java", "FooTests.cs", "BarSpec.scala",
         "spec/a_spec.rb", "x/a_spec.lua", "Tests/VaporTests/A.swift", "a_test.exs", "UserTest.php", "x.bats",
         "Src/Newtonsoft.Json.Tests/A.cs", "tests/data/x.json", "core/src/androidTest/A.kt", "a_test.cc",
-        "regress/window.sh",
+        "regress/window.sh", "ShopUITests/App.swift",
     ],
 )  # fmt: skip
 def test_tests_by_convention(path: str) -> None:

@@ -202,7 +202,7 @@ _SOURCES = frozenset("app assets js resources source sources src".split())
 _APPLICATION_PARTS = frozenset("api backend client frontend server web".split())  # no packages
 _TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|regress|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest"
-    r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:Test|Tests|Specs)"
+    r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:UI)?(?:Test|Tests|Specs)"
 )
 
 
