@@ -184,8 +184,12 @@ CASES: dict[str, Any] = {
             "lib/cell.ex": "defmodule Shop.Cell do\nend\n",
             "lib/cell/code.ex": "defmodule Shop.Cell.Code do\nend\n",
             "lib/page.ex": "defmodule Page do\n  alias Shop.{Cell, Other}\n  def new(), do: %Cell.Code{}\nend\n",
+            "lib/shop.ex": "defmodule Shop do\n  alias __MODULE__.{\n    Cell\n  }\n  def a(), do: Cell.Code\nend\n",
         },
-        {"lib/page.ex": ({"lib/cell.ex", "lib/cell/code.ex"}, set())},
+        {
+            "lib/page.ex": ({"lib/cell.ex", "lib/cell/code.ex"}, set()),
+            "lib/shop.ex": ({"lib/cell.ex", "lib/cell/code.ex"}, set()),
+        },
     ),
     "extensions of swift": (
         {

@@ -38,6 +38,7 @@ from codeinfo.languages.model import (
     may_have_inline_tests,
     nearest_all,
 )
+from codeinfo.languages.modules import whole_module
 from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
@@ -137,7 +138,7 @@ class ImportResolver:
             for first, dot, rest in [name.partition(".")]
             for whole in [f"{aliases[first]}.{rest}" if dot and first in aliases else name]
             if name in names.open or whole != name
-            for path in resolver.whole(source, whole)
+            for path in resolver.whole(source, whole_module(source, whole))
         ]
 
     def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:

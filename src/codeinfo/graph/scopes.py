@@ -27,6 +27,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import enclosing_names, nearest_all
+from codeinfo.languages.modules import whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
@@ -664,7 +665,8 @@ def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
     def find() -> list[tuple[str, str]]:
         short: dict[str, str] = {}
         for written in _imports_with(index, unit, "alias"):
-            whole = [f"{written.module}.{name}" for name in written.names] or [written.module]
+            module = whole_module(unit.facts, written.module)
+            whole = [f"{module}.{name}" for name in written.names] or [module]
             short.update({written.alias or one.rpartition(".")[2]: one for one in whole})
         return list(short.items())
 

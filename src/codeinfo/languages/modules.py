@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Definition, Import
@@ -511,8 +513,14 @@ class HaskellImports(Resolver):
         return model.Outcome(tuple(model.Target(path, written.names if len(files) == 1 else ()) for path in files))
 
 
+def whole_module(source: model.FileFacts, written: str) -> str:
+    """The name of a module of Elixir: in a file, `__MODULE__.Price` is mostly one of the first module in it."""
+    return written.replace("__MODULE__", source.packages[0]) if source.packages else written
+
+
 class ElixirImports(HaskellImports):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        written = replace(written, module=whole_module(source, written.module))
         modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
         if found := self._of_modules(source, written, modules or [written.module]):
             return found
@@ -569,7 +577,7 @@ ELIXIR = model.Language(
     ),
     imports=model.ImportRules(
         calls=(
-            r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>[A-Z]\w*(?:\.\w+)*)"
+            r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>(?:[A-Z]|__MODULE__)\w*(?:\.\w+)*)"
             r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
         ),
         resolver=ElixirImports,
