@@ -91,6 +91,12 @@ def write_private(path: Path, data: bytes) -> None:
         sink.write(data)
 
 
+def read_private(path: str | Path) -> bytes:
+    """The content of a file; a pipe or a folder in its place is an OSError, as if it could not be read."""
+    with open(open_regular(path), "rb") as source:
+        return source.read()
+
+
 def read_secret(path: Path, next_step: str) -> str:
     """The text of a user's own file that nobody else may be able to read or change."""
     try:
@@ -259,7 +265,7 @@ def open_regular(path: str | Path) -> int:
     descriptor = os.open(path, _FILE_FLAGS)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotRegular(errno.EINVAL, "not a regular file")
+        raise NotRegular(errno.EINVAL, f"{path} is not a plain file")
     return descriptor
 
 

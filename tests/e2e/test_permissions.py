@@ -111,6 +111,12 @@ def test_something_else_in_the_place_of_a_file_is_named(
         assert (refused.returncode, f"{path}" in refused.stderr) == (2, True), refused.stderr
         os.rmdir(path) if path.is_dir() else path.unlink()
     assert codeinfo("conversations", "list", cwd=project).returncode == 0
+    (root,) = (tmp_path / "made").glob("cache/indexes/*/trees/*/root")
+    for path, code in ((root, 0), (root.with_name("current"), 7)):  # written again; named
+        path.unlink()
+        os.mkfifo(path)
+        searched = codeinfo("search", "ships", cwd=project)
+        assert (searched.returncode, f"{path} is not a plain file" in searched.stderr) == (code, bool(code))
     database.write_bytes(b"")
     empty = codeinfo("conversations", "list", cwd=project)
     assert (empty.returncode, "conversations.db is empty" in empty.stderr) == (5, True), empty.stderr

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexTooNew
-from codeinfo.files import open_private, private_folder, replace_file, try_lock
+from codeinfo.files import open_private, open_regular, private_folder, read_private, replace_file, try_lock
 from codeinfo.model import NextStep, to_run
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
@@ -84,7 +84,7 @@ class IndexFolder:
     def is_marked(self) -> bool:
         """Whether the folder of the tree says which tree it is: lists of projects go by that."""
         with suppress(OSError):
-            return (self.tree_path / self._marker[0]).read_bytes() == self._marker[1]
+            return read_private(self.tree_path / self._marker[0]) == self._marker[1]
         return False
 
     def current(self) -> Path | None:
@@ -142,7 +142,7 @@ class IndexFolder:
         for folder in sorted(self.path.glob("trees/*")):
             with suppress(OSError):
                 marker = folder / "root"
-                root = Path(os.fsdecode(marker.read_bytes())) if marker.exists() else None
+                root = Path(os.fsdecode(read_private(marker))) if marker.exists() else None
                 found.append(Tree(folder.name, root, folder.stat().st_mtime))
         return found
 
@@ -232,6 +232,8 @@ class IndexFolder:
             if not os.pread(handle, 1, 0):
                 return False
             return try_lock(handle, self.path / "lock", shared=True) and bool(os.pread(handle, 1, 0))
+        except OSError:  # a pipe: who takes the lock is told
+            return True
         finally:
             os.close(handle)
 
@@ -268,7 +270,7 @@ def _readable(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "replace").strip()
+    return read_private(path).decode("utf-8", "replace").strip()
 
 
 def indexed_roots(cache: Path) -> list[Path]:
@@ -276,7 +278,7 @@ def indexed_roots(cache: Path) -> list[Path]:
     found = []
     for marker in sorted(cache.glob("indexes/[!.]*/trees/*/root")):
         with suppress(OSError):
-            root = Path(os.fsdecode(marker.read_bytes()))
+            root = Path(os.fsdecode(read_private(marker)))
             if marker.parent.name == _readable(root):
                 found.append(root)
     return found
@@ -359,7 +361,7 @@ def load_commits(folder: Path) -> CommitIndex | None:
     from codeinfo.search.channels import CommitIndex
 
     try:
-        with (folder / COMMITS_FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
+        with open(open_regular(folder / COMMITS_FILE), "rb") as source, np.load(source, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
         count = len(columns["indexed"])
         ids = columns["ids"].reshape(count, -1) if count else ()

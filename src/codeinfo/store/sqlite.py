@@ -24,7 +24,7 @@ import apsw
 from msgspec import Struct
 
 from codeinfo.errors import OutOfSpace
-from codeinfo.files import private_folder, try_lock, write_private
+from codeinfo.files import open_regular, private_folder, read_private, try_lock, write_private
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import (
@@ -557,7 +557,7 @@ class SqliteCodeFacts:
 def read_beside(store: SqliteStore, name: str) -> bytes | None:
     """A derived file stored with the index, or None if there is none or it is damaged: it can be recreated."""
     try:
-        stored = (store.derived / name).read_bytes()
+        stored = read_private(store.derived / name)
     except OSError:
         return None
     digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
@@ -567,7 +567,7 @@ def read_beside(store: SqliteStore, name: str) -> bytes | None:
 def map_beside(store: SqliteStore, name: str) -> memoryview | None:
     """Like `read_beside`, reading only what is accessed: detecting damage is up to the caller."""
     try:
-        with open(store.derived / name, "rb") as file:
+        with open(open_regular(store.derived / name), "rb") as file:
             return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))[_DIGEST_BYTES:]
     except (OSError, ValueError):  # an empty file cannot be mapped
         return None
