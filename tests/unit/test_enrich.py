@@ -59,6 +59,8 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("lib/cli/email_domain_blocks.rb", ("command", "api")),
         ("src/components/CommandPalette.tsx", ("component", "presentation")),
         ("app/models/fasp/provider.rb", ("model", "domain")),
+        ("src/components/CommandBar/useSearchIndex.ts", ("", "")),  # no markup, so no component
+        ("server/commands/pinCreator.ts", ("command", "")),
         ("blog/views.py", ("view", "presentation")),
         ("priv/repo/migrations/20200204093801_add_domain.exs", ("migration", "data")),
     ],

@@ -65,6 +65,14 @@ def test_what_only_looks_like_a_pattern_is_none(language: str, text: str) -> Non
     assert [matcher.detectors[use[0]].name for use in matcher.uses(text, language, "a", PRODUCT)] == []
 
 
+def test_own_functions_called_like_those_of_a_library_are_none_of_it(tmp_path: Path) -> None:
+    own = "import useQuery from './useQuery'\nconst params = useQuery()\nconst c = createContext({ expression })\n"
+    routes = "import Router from 'koa-router'\nconst expression = 1\nconst router = new Router()\n"
+    made = {"package.json": '{"dependencies": {"react": "19"}}', **files("src", own + routes, 4, ".ts")}
+    found = advice(build_history(tmp_path / "r", (5, "Ann", made)))
+    assert not {"TanStack Query", "React context", "Express"}.intersection(found)
+
+
 def test_a_frameworks_words_count_only_where_it_is_used() -> None:
     text = "class Shop {\n  constructor(private stock: Stock) {}\n}\n"
     matcher = Matcher(BUILT_IN)

@@ -44,7 +44,8 @@ _ROLES = (
     ("controller controllers endpoint endpoints resource", "controller", "api"),
     ("route routes router routers routing urls", "route", "api"),
     ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
-    ("command commands cli cmd", "command", "api"),
+    ("cli cmd", "command", "api"),
+    ("command commands", "command", ""),  # of a shell, or a step of the application
     ("view views page pages screen screens", "view", "presentation"),
     ("viewmodel viewmodels uistate presenter presenters", "view model", "presentation"),
     ("component components widget widgets", "component", "presentation"),
@@ -63,6 +64,7 @@ _ROLES = (
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 # A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
 _HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | {"cli", "cmd", "config", "configuration", "middleware"}
+_MARKUP = frozenset("components widgets views pages screens templates layouts".split())
 _COMPOUNDS = re.compile(r"\b(view(?= model)|use(?= case)|ui(?= state)) ")  # mean something else
 _KINDS = {
     FileKind.TEST: ("test", "tests"),
@@ -101,7 +103,9 @@ def path_role(path: str) -> tuple[str, str]:
     own = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
     # `UserSettings` are a user's, not the program's.
     is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] != "settings")
-    holding = [folder.lower() for folder in reversed(folders) if folder.lower() in _HOLDING]
+    # A `.ts` beside components has no markup: it helps them.
+    held = _HOLDING - _MARKUP if name.endswith(".ts") else _HOLDING
+    holding = [folder.lower() for folder in reversed(folders) if folder.lower() in held]
     roles = [_ROLE_OF[word] for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF]
     shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
     # `pages/settings/profile.vue` shows settings.
