@@ -168,20 +168,21 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
     those that the file opens; any file for a type that it only declares."""
     if not unit.facts.rules.imports.headers or not defining:
         return []
-    text = index.lines(unit.facts.file_id).whole_text()
-    headers = defining & find_included(index, unit.facts.path)
+    headers, file_id = defining & find_included(index, unit.facts.path), unit.facts.file_id
     if not headers:
+        text = index.lines(file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
     found = [one for path in sorted(headers) for one in resolve_export(index, path, name)]
     found = [one for declared in found for one in _find_body(index, declared)]
-    opened = [namespace] if namespace else [one.replace("::", ".") for one in _OPENED.findall(text)]
-    inside = [one for one in found if any(is_inside(index, one, space) for space in opened)]
-    return inside if namespace else found if len(found) < 2 else inside or found
+    if namespace:
+        return [one for one in found if is_inside(index, one, namespace)]
+    opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(found) > 1 else ()
+    return [one for one in found if any(is_inside(index, one, space) for space in opened)] or found
 
 
 def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> bool:
     definition = index.definition(symbol) if isinstance(symbol, SymbolId) else None
-    return definition is not None and f".{namespace}." in f".{definition.qualified}"
+    return definition is not None and f".{namespace.replace('::', '.')}." in f".{definition.qualified}"
 
 
 def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
@@ -512,7 +513,10 @@ def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> M
 
 
 def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str) -> Meaning:
-    return _find_in_headers(index, unit, name, index.files_defining(name), namespace) if namespace else []
+    if not namespace:
+        return []
+    key = ("inside", unit.facts.path, namespace, name)
+    return index.memo.once(key, lambda: _find_in_headers(index, unit, name, index.files_defining(name), namespace))
 
 
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
