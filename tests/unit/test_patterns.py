@@ -595,3 +595,18 @@ def test_a_match_that_goes_on_to_another_line_is_found_near_its_word() -> None:
     text = "x = 1\n" * 400 + "try:\n    f()\nexcept OSError:\n    pass\n" + "y = 2\n" * 400
     detectors = [detector for detector in BUILT_IN if detector.name == "except: pass"]
     assert Matcher(detectors).uses(text, "python", "a.py", PRODUCT) == [(0, 403)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('_LOGGER.debug("a %s", b)\n', "logging module"),
+        ("from aiohttp import (\n    BasicAuth,\n    ClientError,\n)\n", "aiohttp"),
+        ("from requests.exceptions import HTTPError\n", "requests"),
+        ("import voluptuous as vol\n", "voluptuous"),
+    ],
+)
+def test_libraries_are_counted_however_a_file_uses_them(text: str, name: str) -> None:
+    """Otherwise the one whose usual form is known would seem to be the most common."""
+    matcher = Matcher(BUILT_IN)
+    assert name in {matcher.detectors[use[0]].name for use in matcher.uses(text, "python", "a.py", PRODUCT)}
