@@ -445,13 +445,15 @@ def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(te
     assert print_lines == PatternHistory("2025-05", (0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1), older=1)
 
 
+@pytest.mark.parametrize("budget", [{"MOST_BLAMES": 3}, {"BLAME_S": 0.0}])
 def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
-    team: Path, monkeypatch: pytest.MonkeyPatch
+    team: Path, monkeypatch: pytest.MonkeyPatch, budget: dict[str, float]
 ) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.history.MOST_BLAMES", 3)
+    for name, value in budget.items():
+        monkeypatch.setattr(f"codeinfo.knowledge.history.{name}", value)
     undated = []
     with engine_of(team) as engine:
-        for _ in range(5):
+        for _ in range(15):
             report = engine.knowledge.patterns(PatternsRequest(str(team), history=True))
             undated.append(sum(p.history.undated for p in report.patterns if p.history))
     assert undated == sorted(undated, reverse=True)

@@ -32,7 +32,8 @@ WINDOW_DAYS = 400  # of history that is read: anything older has been declining 
 MONTHS = 13  # this month and the twelve before it: the window covers them all
 EXACT_FILES = 8  # dated for a pattern's newest use, last changed first; beyond, knowing that it rises is enough
 FEW_FILES = 3  # dated where nothing depends on the date
-MOST_BLAMES = 60  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits
+MOST_BLAMES = 60  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits, …
+BLAME_S = 10.0  # … but 1.5 s in one of 110,000: no more begins after this long
 _DAY = 86_400
 
 Lines = Mapping[str, Sequence[int]]  # path → numbers of lines that use a pattern
@@ -68,7 +69,7 @@ class LastChange(Struct):
 
 
 class LineDates:
-    """Dates lines on demand, within a budget of MOST_BLAMES files.
+    """Dates lines on demand, within a budget of MOST_BLAMES files and BLAME_S seconds.
 
     `changed` are the files that changed within the window, `edited` those that differ from the commit. `known` is what
     earlier runs found; new dates are added. `blame` gives the lines as committed, `text_of` the text as indexed. Ages
@@ -93,7 +94,7 @@ class LineDates:
         self._last_commit = last_commit
         self.is_young = is_young
         self._by_path: dict[str, Sequence[float]] = {}
-        self._blames_left = MOST_BLAMES
+        self._blames_left, self._blame_s = MOST_BLAMES, 0.0
         self.complete = True  # until a file is left out for lack of budget
         # When each file last changed: none of its lines can be newer.
         self._bounds = {path: float(one.time) for path, one in changed.items()} | dict.fromkeys(edited, now)
@@ -101,7 +102,8 @@ class LineDates:
     @property
     def notes(self) -> tuple[str, ...]:
         young = f"the history is shorter than {RISING_DAYS} days: trends are not known"
-        left_out = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
+        dated = MOST_BLAMES - self._blames_left
+        left_out = f"only {dated} files were dated this time; the next run goes on from there"
         return (young,) * self.is_young + (left_out,) * (not self.complete)
 
     def is_recent(self, path: str) -> bool:
@@ -177,11 +179,13 @@ class LineDates:
         return self._known[path].lines()
 
     def _blame_lines(self, path: str) -> Sequence[BlameLine] | None:
-        if not self._blames_left:
+        if not self._blames_left or self._blame_s > BLAME_S:
             self.complete = False
             return None
-        self._blames_left -= 1
-        return self._blame(path)
+        started = time.monotonic()
+        lines = self._blame(path)
+        self._blames_left, self._blame_s = self._blames_left - 1, self._blame_s + time.monotonic() - started
+        return lines
 
 
 def trend(newest: float, now: float) -> str:
