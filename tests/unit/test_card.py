@@ -189,6 +189,7 @@ FILES = [
     *(f"libs/player/store/{name}.ts" for name in ("player.reducer", "player.effect")),
     *(f"apps/web/{name}.ts" for name in ("main", "shell.component", "routes", "environment")),
     *(f"libs/shared/{name}.ts" for name in ("a", "b", "c", "d", "e", "f", "g")),
+    *(f"web/{name}.tsx" for name in ("PinnedDocuments", "PlaceholderDocument")),
     *(f"src/{name}.cs" for name in ("TaskManager", "ITaskManager", "CartManager")),
 ]
 
@@ -201,6 +202,7 @@ FILES = [
         ([FILES[0], "libs/player/store/player.reducer.ts"], "libs/player/store/player.reducer.ts"),
         (["libs/shared/a.ts", "libs/shared/c.ts"], "libs/shared/c.ts"),  # no kind: the next result of the area
         (["libs/shared/a.ts", "apps/web/routes.ts"], ""),
+        (["web/PinnedDocuments.tsx"], ""),  # named after its subject: a placeholder of a document shows nothing
         (["src/TaskManager.cs", "src/ITaskManager.cs"], "src/CartManager.cs"),  # its interface shows nothing
         (
             [FILES[0], "libs/player/store/huge.reducer.ts"],

@@ -754,6 +754,7 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "pot.go": "package tea\n",
                 "cmd/brew/main.go": "package main\n\nfunc main() {}\n",
                 "cmd/brew/main_test.go": "package main\n",
+                "cmd/brew/docs.go": "//go:build generate\n\npackage main\n\nfunc main() {}\n",
                 "internal/table/main.go": "package main\n\nfunc main() {}\n",
                 "leaf/leaf.go": "package leaf\n",
                 "leaf/generate/main.go": "package main\n\nfunc main() {}\n",

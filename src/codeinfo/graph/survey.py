@@ -426,7 +426,8 @@ def _cargo(folder: _Folder, text: str) -> Iterator[str]:
 
 def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     """For the module's own package, the file with its name, otherwise the one with the most imports; then the
-    programs, those that import most first. One below `internal` or a library, beside others, is a tool."""
+    programs, those that import most first: one in a folder, since build tags exclude its others, and none below
+    `internal` or a library, where it is a tool, if there is another."""
     graph = folder.index.graph
     sources = {path: facts for path, facts in folder.files() if path.endswith(".go") and is_source(facts)}
     imports = {path: len(graph.edges_from(facts.path)) for path, facts in sources.items()}
@@ -440,7 +441,9 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     libraries = {facts.folder for path, facts in sources.items() if "/" in path and "main" not in facts.packages}
     outside = [path for path in programs if posixpath.dirname(sources[path].folder) not in libraries]
     installed = [path for path in outside if "internal" not in path.split("/")]
-    yield from sorted(installed or programs, key=lambda path: (-imports[path], path))
+    ranked = sorted(installed or programs, key=lambda path: (not path.endswith("main.go"), -imports[path], path))
+    alone = {sources[path].folder: path for path in reversed(ranked)}
+    yield from sorted(alone.values(), key=lambda path: (-imports[path], path))
 
 
 def _composer(folder: _Folder, text: str) -> Iterable[str]:

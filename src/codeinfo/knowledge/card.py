@@ -441,15 +441,17 @@ def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
 def best_example(
     code: Sequence[Hit], files: Collection[str], near: Collection[Hit], *, has_vectors: bool = False
 ) -> str:
-    """A file to model the change on: of the same kind as the first result, by name, and a result as well, or in its
-    area; otherwise the result of the area nearest to the task, among those that are `near`."""
+    """A file to model the change on: of the same kind as the first result, by name, and a result as well, or, if the
+    name says what it is, in its area; otherwise the result of the area nearest to the task, among those that are
+    `near`."""
     if not code:
         return ""
     target, offered = code[0].path, frozenset(files)
     others = {hit.path: hit for hit in reversed(code) if hit.path in offered and _shows_how(hit.path, target)}
     ranks = {path: rank for rank, path in enumerate(reversed(others))}
     own = set(files_of_area(target, files))
-    alike = [path for path in {*own, *others} if _same_kind(path, target) and _shows_how(path, target)]
+    siblings: set[str] = own if _names_kind(target) else set()
+    alike = [path for path in {*siblings, *others} if _same_kind(path, target) and _shows_how(path, target)]
     if alike:
         return min(alike, key=lambda path: (path not in ranks, path not in own, -_likeness(path, target), path))
 
@@ -485,6 +487,12 @@ def _same_kind(path: str, target: str) -> bool:
     """`albums.reducer.ts` and `playlist.reducer.ts`, `lines_codec.rs` and `bytes_codec.rs`."""
     words, own = _name_words(path), _name_words(target)
     return len(words) > 1 and len(own) > 1 and words[-1] == own[-1]
+
+
+def _names_kind(path: str) -> bool:
+    """Whether the last word of a name is what a file is: `media.effect`, `TaskManager`, but not `PinnedDocuments`."""
+    name = path.rpartition("/")[2].rpartition(".")[0]
+    return "." in name or any(word in _ROLE_OF for word in _words(name)[-1:])
 
 
 def _likeness(path: str, target: str) -> float:
