@@ -376,7 +376,6 @@ def _damage_error(name: str, line: int, column: int, why: str) -> MemoryFileDama
 COMMIT_DAYS = 90
 LOG_FORMAT = log_format("%H", "%at", "%an", "%s", "%b")
 MOST_FILES = 5  # in a scope; for more, their common folder
-_FIXES = ("fix", "hotfix")  # types of conventional commits: their text often describes what was wrong
 _SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
 _REVERTED = re.compile(r'Revert(?:ed)?:? "?(?P<text>(?!"*(?:Revert|Merge)\b).+?)"?')
 _BACKPORT = re.compile(r"\A(?:\[[^\]]*\]\s*)+(?=\S)")  # "[PR #12/ab backport][3.15] Fix …"
@@ -562,7 +561,7 @@ def _read_subject(subject: str, reason: str) -> tuple[str, str, str] | None:
     named = f"{part}: {text}" if part else text
     if reverted or kind == "revert":
         return "gotcha", about, f"Reverted: {_NUMBER.sub('', reverted['text']) if reverted else text}"
-    if kind in _FIXES:
+    if kind in ("fix", "hotfix"):  # the text often describes what was wrong
         return ("gotcha", about, f"Fixed: {named}") if has_reason else None
     if kind == "refactor" and (has_reason or _RESHAPING.match(text)):
         return "decision", about, named if _RESHAPING.match(text) or decides else f"Refactored: {named}"
