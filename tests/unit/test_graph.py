@@ -582,6 +582,21 @@ def test_files_of_one_package_and_types_alone_are_no_mutual_areas(tmp_path: Path
     assert {area.name for area in areas if area.needs} >= {"a/one.py", "queue/codec.go", "queue/queue.go"}
 
 
+def test_a_test_that_is_equally_near_to_several_files_belongs_to_none(tmp_path: Path) -> None:
+    sources = {
+        "nodes/a/v2/helpers.ts": "export const a = 1\n",
+        "nodes/b/v2/helpers.ts": "export const b = 1\n",
+        "nodes/b/v2/helpers.test.ts": "b()\n",
+        "nodes/c/test/v2/helpers.test.ts": "c()\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        engine.code.map(MapRequest(str(root)))  # indexes it
+        tests = engine.code.tests_of(engine.indexes.of(root), list(sources))
+    assert tests["nodes/a/v2/helpers.ts"] == ()
+    assert tests["nodes/b/v2/helpers.ts"] == ("nodes/b/v2/helpers.test.ts",)
+
+
 def test_small_folders_are_merged_by_height_and_close_no_cycle_together(tmp_path: Path) -> None:
     above, below = [f"p{number:02}" for number in range(0, 16, 2)], [f"p{number:02}" for number in range(1, 16, 2)]
     needed = "".join(f"import packages.{name}.b\n" for name in below)

@@ -214,7 +214,7 @@ class Graph(Struct, frozen=True, dict=True):
         for test in self._tests_by_stem.get(stem, ()):
             own = test.rpartition("/")[0]
             shared = _count_shared(own, folder)
-            is_nearest = shared > 0 and all(_count_shared(own, other) <= shared for other in subjects)
+            is_nearest = shared > 0 and all(_count_shared(own, one) < shared for one in subjects if one != folder)
             if _TEST_DATA.search(own):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
