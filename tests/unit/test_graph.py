@@ -1182,6 +1182,9 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
         kept.write_bytes(damaged)
         assert answers() == first
     assert computed == ["map", "hotspots", "log"] * 4
+    monkeypatch.setattr(code, "_installed_at", lambda: 1)  # another release
+    assert answers() == answers() == first
+    assert computed == ["map", "hotspots", "log"] * 5
     (root / "app/new.py").write_text("from app import db\n")
     assert answers()[0].files == first[0].files + 1
 

@@ -24,7 +24,7 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import FORMAT, dumps, loads, part_of
+from codeinfo.graph.model import dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map, public_files
@@ -45,6 +45,7 @@ MOST_ANSWERS = 32  # in that file; the oldest is dropped first
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 _DAY = 86_400
+_ANSWERING = ("engine", "graph", "knowledge", "languages")  # packages
 Answer = TypeVar("Answer")
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 
@@ -308,7 +309,14 @@ def derive(
 
 
 def _stamp(store: SqliteStore, root: Path) -> str:
-    return f"{FORMAT} {store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
+    return f"{_installed_at()} {store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
+
+
+def _installed_at() -> int:
+    """When the newest file that answers depend on was written: another release may answer differently."""
+    package = Path(__file__).parents[1]
+    kinds = (f"{folder}/**/*.{end}" for folder in _ANSWERING for end in ("py", "toml", "scm"))
+    return max(file.stat().st_mtime_ns for kind in kinds for file in package.glob(kind))
 
 
 def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
