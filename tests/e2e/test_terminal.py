@@ -84,7 +84,7 @@ def test_secrets_that_were_masked_are_one_line() -> None:
 
 
 def test_bars_differ_where_values_do() -> None:
-    spots = tuple(Hotspot(f"{n}.py", n, 0, 0, 9, 1, 1, score=n / 30) for n in (1, 2, 3, 30))
+    spots = tuple(Hotspot(f"{n}.py", n, 9, 1, 1, score=n / 30) for n in (1, 2, 3, 30))
     written = io.StringIO()
     render(HotspotReport(4, spots, 90, 9), Output(written))
     bars = [line.split()[0] for line in written.getvalue().splitlines()[:4]]

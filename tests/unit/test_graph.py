@@ -651,14 +651,17 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
         "GIT_COMMITTER_EMAIL": "a@b",
     }
 
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, env={**os.environ, **identity})
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, env=os.environ | identity)
+        return done.stdout.decode().strip()
 
     git("init", "-q")
     for number in range(3):
         (root / "hot.py").write_text("a = 1\n" * (50 + number))
         git("add", "-A")
         git("commit", "-qm", f"change {number}")
+    lost = git("rev-parse", "HEAD~1:hot.py")
+    (root / ".git" / "objects" / lost[:2] / lost[2:]).unlink()  # as in a partial clone
     with opened(root) as engine:
         report = engine.code.hotspots(HotspotsRequest(str(root)))
         assert engine.code.hotspots(HotspotsRequest(str(root), days=36_500)).commits == report.commits > 0

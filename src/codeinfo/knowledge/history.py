@@ -429,8 +429,6 @@ MOST_DAYS = 20_000  # of history: git knows no date before 1970, and finds nothi
 
 class _Churn(Struct):
     commits: int = 0
-    added: int = 0
-    removed: int = 0
     authors: set[str] = field(default_factory=set)
 
 
@@ -454,8 +452,6 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         code.Hotspot(
             path=path,
             commits=churn[path].commits,
-            added=churn[path].added,
-            removed=churn[path].removed,
             lines=lines,
             definitions=count,
             authors=len(churn[path].authors),
@@ -470,16 +466,14 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     """Commits, and churn by path relative to the root."""
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
-    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", git.log_format("%ae"))
-    commits = list(
-        git.read_log(os.fsdecode(git.run(root, ("log", *shape, f"--since={min(days, MOST_DAYS)} days ago"))), 1)
-    )
+    # Names alone: counting lines takes eight times as long, and fails where a partial clone lacks an old file.
+    shape = ("--no-merges", *_NAMES, git.log_format("%ae"))
+    log = os.fsdecode(git.run(root, ("log", *shape, f"--since={min(days, MOST_DAYS)} days ago")))
+    commits = list(git.read_log(log, 1))
     churn: dict[str, _Churn] = {}
-    for (author,), changes in commits:
-        for added, removed, path in (change.split("\t", 2) for change in changes):
+    for (author,), paths in commits:
+        for path in paths:
             entry = churn.setdefault(path, _Churn())
             entry.commits += 1
-            entry.added += int(added) if added.isdigit() else 0  # "-" for binary files
-            entry.removed += int(removed) if removed.isdigit() else 0
             entry.authors.add(author)
     return len(commits), churn

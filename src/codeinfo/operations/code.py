@@ -363,8 +363,6 @@ class Hotspot(Struct, frozen=True):
 
     path: str
     commits: int
-    added: int
-    removed: int
     lines: int
     definitions: int
     authors: int
