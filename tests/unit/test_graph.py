@@ -597,6 +597,23 @@ def test_a_test_that_is_equally_near_to_several_files_belongs_to_none(tmp_path: 
     assert tests["nodes/b/v2/helpers.ts"] == ("nodes/b/v2/helpers.test.ts",)
 
 
+def test_a_test_is_about_the_file_whose_whole_name_it_has(tmp_path: Path) -> None:
+    sources = {
+        "user/user.service.ts": "export class UserService {}\n",
+        "user/user.controller.ts": "export class UserController {}\n",
+        "user/user.service.spec.ts": "it()\n",
+        "user/user.service.roles.spec.ts": "it()\n",
+        "user/user.e2e-spec.ts": "it()\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        engine.code.map(MapRequest(str(root)))  # indexes it
+        tests = engine.code.tests_of(engine.indexes.of(root), list(sources))
+    own = ("user/user.service.roles.spec.ts", "user/user.service.spec.ts")
+    assert set(tests["user/user.service.ts"]) == {*own, "user/user.e2e-spec.ts"}
+    assert tests["user/user.controller.ts"] == ("user/user.e2e-spec.ts",)
+
+
 def test_small_folders_are_merged_by_height_and_close_no_cycle_together(tmp_path: Path) -> None:
     above, below = [f"p{number:02}" for number in range(0, 16, 2)], [f"p{number:02}" for number in range(1, 16, 2)]
     needed = "".join(f"import packages.{name}.b\n" for name in below)

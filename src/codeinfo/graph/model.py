@@ -206,10 +206,11 @@ class Graph(Struct, frozen=True, dict=True):
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
         tests that import it, lie beside it, or share more folder names with it than with the others. Examples and
         documents of that name count only if they are nearer to the test."""
-        stem, folder = _stem(path), path.rpartition("/")[0]
+        stem, folder, base = _stem(path), path.rpartition("/")[0], _base(path)
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
         subjects = [subject.folder for subject in self._subjects.get(stem, ())]
+        beside = [_base(one.path) for one in self._subjects.get(stem, ()) if one.folder == folder]
         found = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
             own = test.rpartition("/")[0]
@@ -219,6 +220,8 @@ class Graph(Struct, frozen=True, dict=True):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
             is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
+            # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
+            is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
@@ -388,6 +391,16 @@ def same_stem(path: str, other: str) -> bool:
 
 def _stem(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0].lower()
+
+
+def _base(path: str) -> str:
+    """A file's name without its last ending, in lower case."""
+    return path.rpartition("/")[2].rpartition(".")[0].lower()
+
+
+def _fit(test: str, base: str) -> int:
+    """How much of a test's name is that of a file: `user.service.roles.spec` begins with `user.service`."""
+    return len(base) if f"{_base(test)}.".startswith(f"{base}.") else 0
 
 
 def _folder_name(path: str) -> str:
