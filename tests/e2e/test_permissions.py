@@ -3,6 +3,7 @@ moment is gone after a kill."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -18,6 +19,8 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 from durability_tools import make_project
+
+from codeinfo.store.user_data import UserFile
 
 FIRST = {
     "index": ["index", "."],
@@ -191,3 +194,24 @@ def test_a_sync_that_finds_nothing_new_leaves_no_clone(temporary: Path, tmp_path
     assert codeinfo("docs", "add", f"git+file://{source}", cwd=tmp_path).returncode == 0
     assert codeinfo("docs", "sync", cwd=tmp_path).returncode == 0
     assert list(temporary.glob("codeinfo-git-*")) == []
+
+
+def test_creating_a_database_replaces_none_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a link nor on a file system that has none."""
+    path, migrations = tmp_path / "own" / "own.db", {"1": "CREATE TABLE said(text TEXT NOT NULL)"}
+    link = os.link
+
+    def come_first(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        other = UserFile(path, migrations)
+        with other.writing() as db:
+            db.execute("INSERT INTO said VALUES('first')")
+        other.close()
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", come_first)
+    file = UserFile(path, migrations)
+    with file.reading() as db:
+        assert db.execute("SELECT text FROM said") == [("first",)]
+    file.close()
+    assert path.stat().st_mode & 0o077 == 0

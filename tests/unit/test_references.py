@@ -904,6 +904,7 @@ def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> No
         "pub fn brew() {\n    say!(1);\n    hidden!(1);\n}\n",
         "src/words/mod.rs": "#[macro_use]\nmod loud;\n",
         "src/words/loud.rs": "macro_rules! say {\n    () => {};\n}\n",
+        "tools/Cargo.toml": '[package]\nname = "tools"\n',
         "tools/src/other.rs": "macro_rules! hidden {\n    () => {};\n}\n",
         "web/Button.tsx": "export type Props = { a: number };\nexport const Button = (props: Props) => <b />;\n"
         "export const Menu = { Item: Button };\n",
@@ -923,6 +924,25 @@ def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> No
         page = engine.code.calls(CallsRequest("Page", str(tmp_path)))
         assert "web/Button.tsx::Button" in [edge.target for edge in page.callees if edge.kind == "CALLS"]
         assert engine.code.references(RefsRequest("Button", str(tmp_path))).notes == ()  # a stylesheet uses no code
+
+
+def test_a_macro_without_an_import_is_one_of_its_crate_or_exported(tmp_path: Path) -> None:
+    macro = "macro_rules! {} {{\n    () => {{}};\n}}\n"
+    sources = {
+        "crates/tea/Cargo.toml": '[package]\nname = "tea"\n',
+        "crates/tea/src/lib.rs": "mod words;\n\npub fn brew() {\n    say!();\n    hidden!();\n    shown!();\n}\n",
+        "crates/tea/src/words.rs": macro.format("say"),
+        "crates/pot/Cargo.toml": '[package]\nname = "pot"\n',
+        "crates/pot/src/lib.rs": macro.format("hidden") + "#[macro_export]\n" + macro.format("shown"),
+    }
+    with indexed(tmp_path, sources) as engine:
+        calls = {
+            name: engine.code.calls(CallsRequest(name, str(tmp_path))).callers for name in ("say", "hidden", "shown")
+        }
+    called = [
+        name for name, edges in calls.items() if [edge.source for edge in edges] == ["crates/tea/src/lib.rs::brew"]
+    ]
+    assert called == ["say", "shown"]
 
 
 def test_tests_beside_the_code_are_tests(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
-from codeinfo.languages.model import enclosing_names, nearest_all
+from codeinfo.languages.model import ancestors, enclosing_names, nearest_all
 from codeinfo.languages.modules import whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
@@ -243,19 +243,25 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """A macro of Rust without an import: the nearest of those in the same crate or exported by an attribute."""
     if unit.facts.rules.names.calls != "macro":
         return []
-    path = unit.facts.path
+    path, crate = unit.facts.path, _crate_of(index, unit.facts.folder)
     found = {
         one.facts.path: SymbolId(one.facts.path, definition.qualified)
         for one in filter(None, map(index.unit, sorted(index.files_defining(name))))
         for definition in one.by_name[name]
         if definition.kind == "macro"
         and (
-            one.facts.path.partition("/")[0] == path.partition("/")[0]
+            _crate_of(index, one.facts.folder) == crate
             or _has_attribute(index.lines(one.facts.file_id), definition.start_line, "macro_export")
         )
     }
     near = [path] if path in found else nearest_all(list(found), unit.facts.folder)
     return [found[one] for one in near] if len(near) <= _MOST_MACROS else []
+
+
+def _crate_of(index: CodeIndex, folder: str) -> str:
+    """The folder of the crate that a folder of Rust belongs to."""
+    manifests = ((one, f"{one}/Cargo.toml".lstrip("/")) for one in ancestors(folder))
+    return next((one for one, manifest in manifests if manifest in index.graph.files), "")
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:

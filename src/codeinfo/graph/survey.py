@@ -573,7 +573,7 @@ def _group_files(paths: Sequence[str], limit: int, graph: Graph) -> tuple[dict[s
     merged: set[str] = set()
     whole: set[str] = set()
     while True:
-        splittable = [name for name in groups if name not in whole | merged and len(groups[name]) > 1]
+        splittable = [name for name in groups.keys() - whole - merged if len(groups[name]) > 1]
         if not splittable:
             break
         largest = max(splittable, key=lambda name: (len(groups[name]), name))

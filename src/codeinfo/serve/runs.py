@@ -320,9 +320,7 @@ class State(Struct):
     logs: LogLines
     allowed: tuple[Path, ...]
     late_s: float = 0.0
-    draining: bool = (
-        False  # the server is about to end: endless streams are closed, so that clients move to another one
-    )
+    draining: bool = False  # about to end: endless streams are closed, so that clients move to another server
 
     @property
     def projects(self) -> Projects:

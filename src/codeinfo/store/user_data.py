@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -199,8 +199,9 @@ def _create(path: Path) -> None:
             os.link(temporary, path)
         except FileExistsError:
             pass  # created by another process meanwhile
-        except OSError:  # a file system without links
-            os.rename(temporary, path)
+        except OSError:  # a file system without links: at least nobody else's database is replaced
+            with suppress(FileExistsError), open(open_private(path, os.O_WRONLY | os.O_EXCL), "wb") as target:
+                target.write(temporary.read_bytes())
     finally:
         temporary.unlink(missing_ok=True)
 
