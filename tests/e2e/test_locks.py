@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def held(path: Path, *, stopped: bool) -> Iterator[None]:
+def held(path: Path, *, stopped: bool) -> Iterator[subprocess.Popen[bytes]]:
     """Another process holds the lock, and may have been stopped as Ctrl-Z stops it."""
     command = [sys.executable, "-c", HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -36,7 +37,7 @@ def held(path: Path, *, stopped: bool) -> Iterator[None]:
         if stopped:
             os.kill(holder.pid, signal.SIGSTOP)
         try:
-            yield
+            yield holder
         finally:
             holder.kill()
 
@@ -104,3 +105,17 @@ def test_an_index_is_not_waited_for(
         check_busy(codeinfo, project, "index")
         check_busy(codeinfo, project, "clear", "--yes")
         assert codeinfo("search", "newcomer", cwd=project).returncode == 0
+
+
+def test_the_child_of_a_killed_process_is_waited_for(project: Path) -> None:
+    """A process that is killed while it starts a child leaves the lock open in the child until that runs."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    folder = index_folder(project)
+    with folder.lock():
+        pass
+    (folder.path / "lock").write_text(f"{gone.pid} {folder.tree}")
+    with held(folder.path / "lock", stopped=False) as holder:
+        threading.Timer(0.3, holder.kill).start()
+        with folder.lock() as died:
+            assert died

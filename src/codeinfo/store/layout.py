@@ -30,7 +30,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexTooNew
-from codeinfo.files import open_private, open_regular, private_folder, read_private, replace_file, try_lock
+from codeinfo.files import (
+    LOCK_PATIENCE_S,
+    open_private,
+    open_regular,
+    private_folder,
+    read_private,
+    replace_file,
+    try_lock,
+)
 from codeinfo.model import NextStep, to_run
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
@@ -238,6 +246,7 @@ class IndexFolder:
             os.close(handle)
 
     def _locked_file(self, until: float, waiting: Callable[[], None]) -> int:
+        patient_until = time.monotonic() + LOCK_PATIENCE_S
         while True:
             with translate_errors(self.path):
                 private_folder(self.path, self._cache)
@@ -253,7 +262,11 @@ class IndexFolder:
             os.close(handle)  # if it was cleared between opening and locking, the lock means nothing
             if locked:
                 continue
-            if tree == self.tree or time.monotonic() >= until:
+            if _was_killed(pid):  # a child that it was starting, or a look at the lock, holds it for a moment longer
+                is_busy = time.monotonic() >= max(until, patient_until)
+            else:
+                is_busy = tree == self.tree or time.monotonic() >= until
+            if is_busy:
                 what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
                     f"{what} is being indexed by process {pid or 'unknown'}",
@@ -261,6 +274,17 @@ class IndexFolder:
                 )
             waiting()
             time.sleep(_LOCK_RETRY_S)
+
+
+def _was_killed(pid: str) -> bool:
+    """Whether the process that wrote its number into a lock is gone."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OverflowError, OSError):  # not written yet, or another user's
+        return False
+    return False
 
 
 def _readable(path: Path) -> str:
