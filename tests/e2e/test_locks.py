@@ -99,6 +99,7 @@ def test_an_index_is_not_waited_for(
     project: Path, codeinfo: RunCli, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codeinfo.engine.index_manager.PATIENCE_S", 0.5)
+    monkeypatch.setattr("codeinfo.store.layout.LOCK_PATIENCE_S", 0.5)
     assert codeinfo("index", cwd=project).returncode == 0
     (project / "new.py").write_text("def newcomer():\n    return 1\n")
     with held(index_folder(project).path / "lock", stopped=stopped):
@@ -107,15 +108,16 @@ def test_an_index_is_not_waited_for(
         assert codeinfo("search", "newcomer", cwd=project).returncode == 0
 
 
-def test_the_child_of_a_killed_process_is_waited_for(project: Path) -> None:
-    """A process that is killed while it starts a child leaves the lock open in the child until that runs."""
+@pytest.mark.parametrize("killed", [True, False])
+def test_the_child_of_a_process_that_is_gone_is_waited_for(project: Path, killed: bool) -> None:
+    """A lock is also open in a child between its fork and its start, even when its parent was killed or released it."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     folder = index_folder(project)
     with folder.lock():
         pass
-    (folder.path / "lock").write_text(f"{gone.pid} {folder.tree}")
+    (folder.path / "lock").write_text(f"{gone.pid} {folder.tree}" if killed else "")
     with held(folder.path / "lock", stopped=False) as holder:
         threading.Timer(0.3, holder.kill).start()
         with folder.lock() as died:
-            assert died
+            assert died is killed

@@ -262,7 +262,7 @@ class IndexFolder:
             os.close(handle)  # if it was cleared between opening and locking, the lock means nothing
             if locked:
                 continue
-            if _was_killed(pid):  # a child that it was starting, or a look at the lock, holds it for a moment longer
+            if _is_gone(pid):  # a child that it was starting, or a look at the lock, holds it for a moment longer
                 is_busy = time.monotonic() >= max(until, patient_until)
             else:
                 is_busy = tree == self.tree or time.monotonic() >= until
@@ -276,14 +276,14 @@ class IndexFolder:
             time.sleep(_LOCK_RETRY_S)
 
 
-def _was_killed(pid: str) -> bool:
-    """Whether the process that wrote its number into a lock is gone."""
+def _is_gone(pid: str) -> bool:
+    """Whether the process that wrote its number into a lock was killed, or has erased it and released the lock."""
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except (ValueError, OverflowError, OSError):  # not written yet, or another user's
-        return False
+    except (ValueError, OverflowError, OSError):  # OSError: another user's
+        return not pid
     return False
 
 
