@@ -112,7 +112,7 @@ def called_by(user: int) -> Iterator[None]:
         current_user.reset(token)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, "it did not become true in time"

@@ -34,7 +34,7 @@ class Server:
         assert "served at" in line, line + self.log.read_text()
         self.address = line.split()[-1].removeprefix("http://").rstrip("/")
         self.headers: dict[str, str] = {"content-type": "application/json"}
-        wait_until(lambda: self.status("/ready") == 200, 30)
+        wait_until(lambda: self.status("/ready") == 200)
 
     def status(self, path: str, *, operators: bool = False) -> int:
         try:

@@ -143,6 +143,6 @@ def served(folder: Path, home: Path, *options: str, descriptors: int = 0, **envi
         yield address
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         assert process.stdout is not None
         process.stdout.close()

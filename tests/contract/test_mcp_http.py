@@ -67,7 +67,7 @@ def serving(endpoint: HttpEndpoint) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         listener.close()
 
 
@@ -222,7 +222,7 @@ def test_headers_of_the_stateless_revision_agree_with_the_message(project: Path)
 
 
 def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def work(exchange: Exchange) -> Result:
         assert exchange.report is not None
@@ -230,6 +230,7 @@ def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:
         return {"done": True}
 
     async def wait(exchange: Exchange) -> Result:
+        begun.set()
         try:
             await anyio.sleep(60)
         finally:
@@ -246,8 +247,9 @@ def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:
             body = json.dumps(request("wait"))
             head = "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: */*\r\n"
             gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert begun.wait(30)
             assert not ended.wait(0.3)
-        assert ended.wait(5)
+        assert ended.wait(30)
 
 
 # --- parity --------------------------------------------------------------------------------------------------------

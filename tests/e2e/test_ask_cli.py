@@ -64,7 +64,9 @@ def ask(tree: Path, url: str, heard: Any = None, **settings: Any) -> Answer:
 
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------
 
-QUICK = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
+# Silence is cut short only where a test is about silence: a busy machine may be slow to answer.
+QUICK = {"llm.timeout_s": "20", "answers.timeout_s": "60"}
+IMPATIENT = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +82,9 @@ QUICK = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
 def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
     tree: Path, trouble: Trouble, words: str
 ) -> None:
-    started = time.monotonic()
-    with ScriptedServer(script, troubles=[trouble] * 9) as server, engine_for(tree, server.url, **QUICK) as engine:
+    limits = IMPATIENT if words == "did not answer in time" else QUICK
+    with ScriptedServer(script, troubles=[trouble] * 9) as server, engine_for(tree, server.url, **limits) as engine:
+        started = time.monotonic()
         with pytest.raises(ProviderError, match=words) as caught:
             engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
         assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
@@ -127,7 +130,7 @@ def test_a_long_wait_named_by_the_endpoint_is_not_waited_for(tree: Path) -> None
 def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble: Trouble) -> None:
     heard: list[str] = []
     with ScriptedServer(script, troubles=[trouble]) as server:
-        answer = ask(tree, server.url, heard, **QUICK)
+        answer = ask(tree, server.url, heard, **(IMPATIENT if trouble is Trouble.STALL else QUICK))
     assert answer.status == "partial"
     assert any("incomplete" in note for note in answer.notes)
     assert ANSWER.startswith(answer.text.partition("\n\n")[0].split(" [")[0])
@@ -333,7 +336,7 @@ def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
         while part := os.read(leader, 4096):
             shown += part
     os.close(leader)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert shown.count(b"Ctrl-D ends the conversation") == 2
 
 

@@ -105,7 +105,10 @@ def is_worker(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    return is_worker(pid) and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    try:
+        return is_worker(pid) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_what_is_committed_before_a_kill_is_not_done_again(project: Path, tmp_path: Path) -> None:

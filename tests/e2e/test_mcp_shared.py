@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
+import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +34,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
         for server in servers(folder):
             os.kill(server, signal.SIGTERM)  # that it ends by itself, seconds later, is for some tests to wait for
-        assert not eventually(lambda: not servers(folder), 10), "a server did not end"
+        assert not eventually(lambda: not servers(folder)), "a server did not end"
 
 
 def servers(folder: str | Path) -> list[int]:
@@ -39,8 +42,8 @@ def servers(folder: str | Path) -> list[int]:
     found = []
     for lock in Path(folder, "codeinfo").glob("*.lock"):
         with lock.open("rb+") as file:
-            if not try_lock(file.fileno(), lock):
-                found.append(int(file.read() or 0))
+            if not try_lock(file.fileno(), lock) and (pid := file.read()):  # not while it starts
+                found.append(int(pid))
     return found
 
 
@@ -49,7 +52,7 @@ def started(folder: Path) -> int:
     return server
 
 
-def eventually(check: Callable[[], Any], seconds: float) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 60) -> Any:
     """Falsy once the check holds, else what it last said."""
     until = time.monotonic() + seconds
     while not check() and time.monotonic() < until:
@@ -61,6 +64,10 @@ def project(folder: Path, name: str) -> Path:
     folder.mkdir()
     (folder / f"{name}.py").write_text(f"def {name}_payment(order):\n    return order.total\n")
     return folder
+
+
+def unread_bytes(session: ProcessLines) -> int:
+    return int.from_bytes(fcntl.ioctl(session.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def first_file(session: Lines, query: str, **arguments: str) -> str:
@@ -75,7 +82,7 @@ def test_clients_in_different_folders_share_one_process(runtime: Path, tmp_path:
         assert first_file(second, "payment") == "settle.py"
         assert len(servers(runtime)) == 1
         assert first_file(second, "payment", project="../one") == "refund.py", "seen from the client's own folder"
-    assert not eventually(lambda: not servers(runtime), 5)
+    assert not eventually(lambda: not servers(runtime))
 
 
 def search(query: str, number: int) -> dict[str, Any]:
@@ -91,14 +98,13 @@ def test_another_server_answers_what_a_killed_one_had_not_read(runtime: Path, tm
     with lines(folder) as session:
         assert first_file(session, "payment") == "refund.py"
         (server,) = servers(runtime)
-        time.sleep(0.3)  # a reply is recorded after it was sent
         os.kill(server, signal.SIGSTOP)
         while not all("(stopped)" in status.read_text() for status in Path(f"/proc/{server}/task").glob("*/status")):
             time.sleep(0.01)
         session.send(search("payment", 77))
         os.kill(server, signal.SIGKILL)
-        answer = session.read()
-        assert answer["id"] == 77
+        while (answer := session.read()).get("id") != 77:  # that the first one was answered may not have been recorded
+            pass
         assert reply_of(answer["result"])["results"][0]["file"].startswith("refund.py")
         (other,) = servers(runtime)
         assert other != server
@@ -134,7 +140,7 @@ def test_half_a_reply_is_ended_before_the_next_one(runtime: Path, tmp_path: Path
         server = started(runtime)
         for number in range(70, 80):
             session.send({"id": number, "method": "tools/list"})
-        time.sleep(1)
+        assert not eventually(lambda: unread_bytes(session) > 60_000), "the pipe is not full"
         os.kill(server, signal.SIGKILL)
         while session.stdout.readline().endswith(b"]}}\n"):  # complete ones, before a part of one
             pass
@@ -158,7 +164,7 @@ def test_a_killed_relay_ends_its_session(runtime: Path, tmp_path: Path) -> None:
         relay.kill()
         assert relay.stdout is not None
         assert relay.stdout.read() == b""
-        assert not eventually(lambda: not servers(runtime), 5)
+        assert not eventually(lambda: not servers(runtime))
 
 
 def test_a_client_that_was_never_introduced_can_be_resumed(tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_a_call_says_so_when_no_other_server_can_be_started(runtime: Path, tmp_p
         assert first_file(session, "payment") == "refund.py"
         server = started(runtime)
         os.kill(server, signal.SIGKILL)
-        assert not eventually(lambda: not servers(runtime), 5)
+        assert not eventually(lambda: not servers(runtime))
         (runtime / "codeinfo").rename(runtime / "moved")
         (runtime / "codeinfo").write_text("")
         refused = session.request("tools/call", {"name": "search_codebase", "arguments": {"query": "payment"}})
@@ -214,7 +220,7 @@ def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) 
         doomed.communicate()
         assert first_file(session, "payment") == "refund.py"
         assert len(servers(runtime)) == 1
-    assert not eventually(lambda: not servers(runtime), 5)
+    assert not eventually(lambda: not servers(runtime))
 
 
 def test_other_settings_have_a_server_of_their_own(
@@ -260,9 +266,7 @@ def test_what_was_said_before_the_end_of_the_input_is_answered(runtime: Path, tm
     ]
     said += [{"id": number, "method": "tools/list"} for number in range(2, 42)]
     text = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said)
-    done = subprocess.run(
-        command(str(folder), "--tools", "all"), input=text, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command(str(folder), "--tools", "all"), input=text, capture_output=True, text=True)
     assert len(done.stdout) > 1 << 20
     assert sorted(json.loads(line).get("id", 0) for line in done.stdout.splitlines()) == list(range(1, 42))
 

@@ -177,7 +177,7 @@ def test_a_killed_fetch_leaves_no_clone(temporary: Path, tmp_path: Path, codeinf
             clone = wait_for_clone(temporary)
             time.sleep(0.3)
             process.send_signal(how)
-            _, err = process.communicate(timeout=10)
+            _, err = process.communicate(timeout=60)
             if how == signal.SIGKILL:
                 os.killpg(process.pid, signal.SIGKILL)  # git, which an unplugged machine would take with it as well
     assert b"Traceback" not in err

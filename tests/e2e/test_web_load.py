@@ -9,6 +9,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import resource
 import select
 import socket
@@ -99,12 +100,12 @@ for limits in ((4096, 4096), (256, 4096), (256, 1024), (64, 64)):
 
 def test_who_does_not_ask_in_time_is_sent_away(project: Path, tmp_path: Path) -> None:
     with served(project, tmp_path / "home") as address:
-        silent, slow = connect(address), connect(address)
         started = time.monotonic()
+        silent, slow = connect(address), connect(address)
         closed: dict[str, float] = {}
 
         def wait(name: str, one: socket.socket) -> None:
-            one.settimeout(HEADER_SECONDS + 10)
+            one.settimeout(60)
             reply = one.recv(1000)
             assert reply == b"" or b" 408 " in reply
             closed[name] = time.monotonic() - started
@@ -117,8 +118,9 @@ def test_who_does_not_ask_in_time_is_sent_away(project: Path, tmp_path: Path) ->
                 slow.sendall(bytes([char]))
                 time.sleep(0.1)
         for thread in waiting:
-            thread.join(HEADER_SECONDS + 10)
-        assert HEADER_SECONDS - 1 < min(closed.values()) <= max(closed.values()) < HEADER_SECONDS + 8
+            thread.join(60)
+        assert closed.keys() == {"silent", "slow"}
+        assert HEADER_SECONDS - 1 < min(closed.values()) <= max(closed.values()) < HEADER_SECONDS + 12
         # One that asks and then rests is not slow.
         host = address.removeprefix("http://")
         with contextlib.closing(http.client.HTTPConnection(host, timeout=10)) as fine:
@@ -244,7 +246,8 @@ def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) ->
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(stand_still())
-    assert "did not answer anybody for 1." in caplog.text
+    (late_s,) = re.findall(r"did not answer anybody for ([\d.]+) s", caplog.text)
+    assert float(late_s) > 1
 
 
 def test_a_map_is_drawn_once_until_something_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

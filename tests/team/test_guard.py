@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -367,7 +366,7 @@ def test_signing_in_leads_to_these_pages_only(given: str, taken: str) -> None:
 # --- while a response goes on ---
 
 
-def stream_app(seen: list[str]) -> Any:
+def stream_app(seen: list[str], streaming: threading.Event) -> Any:
     """An application that streams for long, and says who asks, on the loop and in a thread."""
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
@@ -376,8 +375,10 @@ def stream_app(seen: list[str]) -> Any:
         assert caller is not None
         seen.append(f"{caller.name} {in_thread is caller}")
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        for _ in range(600):
+        for sent in range(600):
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            if sent == 3:
+                streaming.set()
             await anyio.sleep(0.05)
         await send({"type": "http.response.body", "body": b"end"})
 
@@ -385,14 +386,19 @@ def stream_app(seen: list[str]) -> Any:
 
 
 def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
-    headers, seen = person(database, "ann"), list[str]()
-    guard = TeamGuard(
-        stream_app(seen), Access(hosts_for("127.0.0.1", PORT), "unused"), Authenticator(database), lambda scope: "read"
-    )
-    threading.Timer(0.5, access.revoke_token, (database, 1)).start()
-    started = time.monotonic()
+    headers, seen, streaming = person(database, "ann"), list[str](), threading.Event()
+    allowed = Access(hosts_for("127.0.0.1", PORT), "unused")
+    guard = TeamGuard(stream_app(seen, streaming), allowed, Authenticator(database), lambda scope: "read")
+
+    def revoke() -> None:
+        streaming.wait(60)
+        access.revoke_token(database, 1)
+
+    revoking = threading.Thread(target=revoke)
+    revoking.start()
     reply = TestClient(guard, base_url=ADDRESS).get("/", headers=headers)
-    assert time.monotonic() - started < 6
+    revoking.join()
+    assert len(reply.text) < 200, "ten seconds"
     assert reply.text.startswith("xxx")
     assert not reply.text.endswith("end")
     assert seen == ["ann True"]
@@ -401,7 +407,10 @@ def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
 def test_a_database_that_is_gone_is_said_so() -> None:
     authenticator = Authenticator(TeamDatabase("postgresql://codeinfo@127.0.0.1:1/team"))
     guard = TeamGuard(
-        stream_app([]), Access(hosts_for("127.0.0.1", PORT), "unused"), authenticator, lambda scope: "read"
+        stream_app([], threading.Event()),
+        Access(hosts_for("127.0.0.1", PORT), "unused"),
+        authenticator,
+        lambda scope: "read",
     )
     reply = TestClient(guard, base_url=ADDRESS).get("/", headers=bearer("cit_" + "A" * 43))
     assert reply.status_code == 503

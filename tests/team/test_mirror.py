@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from git_server import GitServer, serving
+from postgres_tools import wait_until
 from repository_tools import Repository
 
 from codeinfo.collections import AddressRefused, HostPolicy
@@ -144,24 +144,20 @@ def test_the_lock_of_a_killed_worker_lasts_as_long_as_its_git(tmp_path: Path) ->
         "import os, sys, subprocess; from pathlib import Path\n"
         "from codeinfo.collections import HostPolicy; from codeinfo.team.mirror import Mirrors\n"
         "from codeinfo.sources import git\n"
-        "def slow(folder, remote, lock): git._execute(['sleep', '3'], folder, {}, b'', (0,), 9, (lock,))\n"
+        "wait = ['sh', '-c', 'touch started; exec sleep 3']\n"
+        "def slow(folder, remote, lock): git._execute(wait, folder, {}, b'', (0,), 9, (lock,))\n"
         "git.fetch_mirror = slow\n"
         "Mirrors(Path(sys.argv[1]), HostPolicy(frozenset({'127.0.0.1'}))).of('http://127.0.0.1:9/x/y').fetch()\n"
     )
     worker = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], start_new_session=True)
     folder = Mirrors(tmp_path, HERE).of("http://127.0.0.1:9/x/y").folder
-    until = time.monotonic() + 10
-    while not (folder / "lock").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(0.5)
+    wait_until((folder / "started").exists)
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     handle = os.open(folder / "lock", os.O_RDWR)
     try:
         assert not try_lock(handle, folder)
-        while not try_lock(handle, folder):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: try_lock(handle, folder))
     finally:
         os.close(handle)
 

@@ -43,7 +43,7 @@ def server(folder: Path, home: Path, *options: str, **environment: str) -> Itera
         if started.process.poll() is None:
             started.process.terminate()
             try:
-                started.process.wait(20)
+                started.process.wait(60)
             except subprocess.TimeoutExpired:
                 started.process.kill()
                 started.process.wait()
@@ -77,7 +77,7 @@ def test_what_was_begun_is_finished_before_the_server_ends(project: Path, tmp_pa
             assert started.process.poll() is None
             connection.sendall(body[5:])
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        assert started.process.wait(10) == 0
+        assert started.process.wait(60) == 0
         assert "Traceback" not in started.log.read_text()
 
 
@@ -86,7 +86,7 @@ def test_what_takes_longer_than_it_may_is_cut_off(project: Path, tmp_path: Path)
         with half_sent(started.address, b'{"query": "x"}'):
             before = time.monotonic()
             assert started.end() == 0
-            assert time.monotonic() - before < 4
+            assert time.monotonic() - before < 8
         assert "Traceback" not in started.log.read_text()
 
 
@@ -109,7 +109,7 @@ def test_several_processes_serve_one_address(project: Path, tmp_path: Path, post
     environment = {"CODEINFO_STORE_URL": postgres, "CODEINFO_SERVE_DRAIN_S": "5"}
     with server(project, tmp_path / "home", "--workers", "2", **environment) as started:
         started.headers["authorization"] = f"Bearer {token}"
-        wait_until(lambda: started.status("/ready", operators=True) == 200, 30)
+        wait_until(lambda: started.status("/ready", operators=True) == 200)
         children = children_of(started.process.pid)
         assert len(children) == 2
         for _ in range(20):
@@ -121,7 +121,7 @@ def test_several_processes_serve_one_address(project: Path, tmp_path: Path, post
         wait_until(lambda: started.status("/ready", operators=True) == 503)
         for _ in range(5):
             assert started.post("/api/v1/search", {"query": "x"}).status == 400
-        wait_until(lambda: started.status("/ready", operators=True) == 200 and len(alive(started)) == 2, 30)
+        wait_until(lambda: started.status("/ready", operators=True) == 200 and len(alive(started)) == 2)
         assert started.count("search") == 25
         assert started.end() == 0
         assert alive(started) == []
@@ -130,11 +130,11 @@ def test_several_processes_serve_one_address(project: Path, tmp_path: Path, post
 def test_the_processes_of_a_killed_server_end(postgres: str, project: Path, tmp_path: Path) -> None:
     environment = {"CODEINFO_STORE_URL": postgres, "CODEINFO_SERVE_DRAIN_S": "1"}
     with server(project, tmp_path / "home", "--workers", "2", **environment) as started:
-        wait_until(lambda: started.status("/ready", operators=True) == 200, 30)
+        wait_until(lambda: started.status("/ready", operators=True) == 200)
         children = children_of(started.process.pid)
         assert len(children) == 2
         started.end(signal.SIGKILL)
-        wait_until(lambda: not any(Path(f"/proc/{child}/exe").exists() for child in children), 20)
+        wait_until(lambda: not any(Path(f"/proc/{child}/exe").exists() for child in children))
 
 
 def alive(started: Server) -> list[int]:
@@ -162,7 +162,7 @@ def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp
     with server(project, tmp_path / "home", CODEINFO_STORE_URL=url) as started:
         assert started.status("/health") == 200
         drop_database(url)
-        wait_until(lambda: started.status("/ready") == 503, 20)
+        wait_until(lambda: started.status("/ready") == 503)
         assert (started.status("/health"), started.status("/health", operators=True)) == (200, 200)
 
 
@@ -206,16 +206,16 @@ def test_several_processes_without_a_shared_store_are_refused_at_once(codeinfo: 
 
 
 def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path, tmp_path: Path, postgres: str) -> None:
-    with server(project, tmp_path / "home", CODEINFO_STORE_URL=postgres, CODEINFO_SERVE_DRAIN_S="1") as started:
+    with server(project, tmp_path / "home", CODEINFO_STORE_URL=postgres, CODEINFO_SERVE_DRAIN_S="2") as started:
         host, _, port = started.address.partition(":")
         place = host, int(port)
         started.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        wait_until(lambda: started.status("/ready") == 503)
         with socket.create_connection(place, timeout=10) as client:
-            wait_until(lambda: is_refused(place), 10)
+            wait_until(lambda: is_refused(place))
             client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        assert started.process.wait(20) == 0
+        assert started.process.wait(60) == 0
 
 
 def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monke
             asyncio.get_running_loop().call_later(1.0, setattr, state.runs, "busy", False)
             monkeypatch.setattr("codeinfo.serve.dispatch.end_by_deadline", lambda code: None)  # of this process
             await server.shutdown([listener])
-            assert 1.0 <= time.monotonic() - began < 4.0, "what was begun at the last moment is finished"
+            assert 1.0 <= time.monotonic() - began < 5.0, "what was begun at the last moment is finished"
             return client.recv(1000)
 
     assert asyncio.run(ask()).startswith(b"HTTP/1.1 200")

@@ -49,9 +49,9 @@ def test_one_command_leads_to_a_search(tmp_path: Path, home: Path) -> None:
         command += ["--set", "trust.private_hosts=127.0.0.1"]
         started = subprocess.Popen(command, env=environment_of(home), stdout=sink, stderr=sink, cwd=tmp_path)
         try:
-            wait_until(lambda: "cit_" in log.read_text() or started.poll() is not None, 60)
+            wait_until(lambda: "cit_" in log.read_text() or started.poll() is not None)
             (token,) = re.findall(r"cit_[\w-]+", log.read_text())
-            wait_until(lambda: search(port, token, "sell apples") == ["shop.py"], 60)
+            wait_until(lambda: search(port, token, "sell apples") == ["shop.py"])
         finally:
             started.send_signal(signal.SIGTERM)
             code = started.wait(90)

@@ -211,14 +211,13 @@ class SlowLlm(ScriptedLlm):
 
 
 def test_the_time_budget_keeps_the_partial_answer() -> None:
-    scenario = Scenario([FIVE[:2]], replies=["word " * 200], timeout_s=0.4)
+    scenario = Scenario([FIVE[:2]], replies=["word " * 200], timeout_s=1)
     scenario.llm = SlowLlm(scenario._play)
-    started = time.monotonic()
     reply = scenario.ask()
-    assert time.monotonic() - started < 2
     assert reply.status == "partial"
-    assert "the time for one answer (0.4 s) is used up" in reply.notes[0]
+    assert "the time for one answer (1 s) is used up" in reply.notes[0]
     assert reply.text.startswith("word word")
+    assert reply.text.count("word") < 100, "five seconds"
 
 
 class SilentLlm(ScriptedLlm):
@@ -232,7 +231,7 @@ class SilentLlm(ScriptedLlm):
         return self
 
     def __next__(self) -> Delta:
-        assert self.closed.wait(10)
+        assert self.closed.wait(60)
         raise StopIteration
 
     def close(self) -> None:

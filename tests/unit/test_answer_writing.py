@@ -215,9 +215,9 @@ def test_text_about_statistics_stays() -> None:
 
 def test_stripping_takes_linear_time() -> None:
     hostile = "---\n📊 **LLM Usage Stats:**\n" * 20_000 + "- **API Calls:** " * 20_000
-    started = time.monotonic()
+    started = time.process_time()
     strip_stats(hostile)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_prompts_take_values_with_braces() -> None:

@@ -99,6 +99,6 @@ def test_code_fences_stay_open_over_pieces() -> None:
 
 @pytest.mark.parametrize("hostile", ["a" * 200_000, "[1" * 60_000, "`" * 100_000, "a.a/" * 50_000, '"' * 100_000])
 def test_hostile_text_takes_little_time(hostile: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     checked(hostile + " [1]")
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5

@@ -161,11 +161,11 @@ def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
 
 
 def test_hostile_text_is_read_once() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for family in ("python", "javascript", "go", "java", "csharp", "rust", "php", "ruby"):
         for text in ("/*" * 50_000, '"""' + "\\" * 99_999, "`" + "\\" * 100_001, '@"' * 50_000, '"\\' * 50_000):
             CodeText(text, family).is_code(5)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize(

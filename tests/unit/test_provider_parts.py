@@ -28,7 +28,7 @@ from codeinfo.models.endpoints import (
 from codeinfo.ports import Message, ToolCall
 
 ASK = [Message("user", "hi")]
-QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=2)
+QUICK = Limits(connect_seconds=20, read_seconds=20, total_seconds=20)
 SECRET = "sk-verysecret-0123456789abcdef"
 
 
@@ -184,8 +184,8 @@ def test_discovery_reports_every_port_quickly_and_sends_no_key() -> None:
         gone.__exit__()
         ports = {"LM Studio": server.port, "vLLM": locked.port, "Ollama": gone.port}
         started = time.monotonic()
-        found = discover(ports, seconds=0.5)
-        assert time.monotonic() - started < 2
+        found = discover(ports, seconds=20)
+        assert time.monotonic() - started < 15, "no port is waited for"
         assert [each.state for each in found] == ["ok", "LLM_UNAUTHORIZED", "LLM_UNAVAILABLE"]
         assert found[0].models == (CHAT_MODEL, EMBEDDING_MODEL)
         assert chat_models(found[0].models) == (CHAT_MODEL,)

@@ -16,7 +16,9 @@ from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import Key, Limits, RerankEndpoint
 from codeinfo.models.retrieval import EndpointReranker, LocalReranker, sigmoid
 
-QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=1, retry_seconds=1, backoff_seconds=0.01)
+# Silence is cut short only where a test is about silence: a busy machine may be slow to answer.
+QUICK = Limits(total_seconds=20, read_seconds=10, retry_seconds=10, backoff_seconds=0.01)
+IMPATIENT = Limits(total_seconds=1, read_seconds=1, backoff_seconds=0.01)
 TEXTS = ["tides", "tides and harbours", "neither"]
 
 
@@ -101,7 +103,8 @@ def test_what_another_try_may_fix_is_retried(trouble: Trouble) -> None:
 )
 def test_a_failure_has_a_code_and_a_next_step(trouble: Trouble, code: str) -> None:
     with ScriptedServer(troubles=[trouble] * 4) as server:
-        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
+        limits = IMPATIENT if code == "RERANK_TIMEOUT" else QUICK
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, limits=limits))
         with pytest.raises(ProviderError) as caught:
             reranker.score("tides", TEXTS)
     assert caught.value.code == code
@@ -168,7 +171,7 @@ def test_a_folder_that_is_no_cross_encoder_says_so(tmp_path: Path) -> None:
 
 
 def test_a_local_model_stops_when_its_time_is_over(tmp_path: Path) -> None:
-    reranker = local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=0.2)
+    reranker = local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=1)
     with pytest.raises(ProviderError) as caught:
         reranker.score("tides", ["filler " * 600] * 100_000)
     assert caught.value.code == "RERANK_TIMEOUT"
@@ -188,8 +191,6 @@ def test_closing_ends_a_call_that_is_running(tmp_path: Path) -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     time.sleep(0.3)
-    started = time.monotonic()
     reranker.close()
-    thread.join()
+    thread.join(30)  # it has a minute
     assert ended == ["RERANK_CANCELLED"]
-    assert time.monotonic() - started < 10
