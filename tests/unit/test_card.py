@@ -190,7 +190,9 @@ FILES = [
     *(f"apps/web/{name}.ts" for name in ("main", "shell.component", "routes", "environment")),
     *(f"libs/shared/{name}.ts" for name in ("a", "b", "c", "d", "e", "f", "g")),
     *(f"web/{name}.tsx" for name in ("PinnedDocuments", "PlaceholderDocument")),
-    *(f"src/{name}.cs" for name in ("TaskManager", "ITaskManager", "CartManager")),
+    *(f"src/{name}.cs" for name in ("TaskManager", "ITaskManager", "CartManager", "MockManager")),
+    *(f"app/{name}.py" for name in ("views/user_topics", "lib/user_topics", "lib/tcp_helpers", "lib/cookie_helpers")),
+    *(f"app/lib/{name}_client.py" for name in ("till", "order", "deep/inside/cart")),
 ]
 
 
@@ -200,31 +202,33 @@ FILES = [
         (["libs/album/store/albums.reducer.ts"], "libs/album/store/genres.reducer.ts"),  # same kind, same area
         # one that is a result too is about the same thing
         ([FILES[0], "libs/player/store/player.reducer.ts"], "libs/player/store/player.reducer.ts"),
-        (["libs/shared/a.ts", "libs/shared/c.ts"], "libs/shared/c.ts"),  # no kind: the next result of the area
-        (["libs/shared/a.ts", "apps/web/routes.ts"], ""),
+        (["libs/shared/a.ts", "libs/shared/c.ts"], ""),  # no kind: that it is a result too makes it no example
+        (["app/views/user_topics.py", "app/lib/user_topics.py"], ""),  # the counterpart in another layer
+        (["app/lib/tcp_helpers.py", "app/lib/cookie_helpers.py"], ""),  # what helps has no form of its own
+        (["app/lib/till_client.py", "app/lib/deep/inside/cart_client.py"], "app/lib/order_client.py"),
         (["web/PinnedDocuments.tsx"], ""),  # named after its subject: a placeholder of a document shows nothing
         (["src/TaskManager.cs", "src/ITaskManager.cs"], "src/CartManager.cs"),  # its interface shows nothing
         (
             [FILES[0], "libs/player/store/huge.reducer.ts"],
             "libs/album/store/genres.reducer.ts",
         ),  # not offered: too long
-        (["libs/album/store/albums.effect.ts", "libs/album/store/index.ts"], ""),  # a list of exports shows nothing
+        ([FILES[1], "libs/album/store/index.ts"], ""),  # a list of exports shows nothing
         ([], ""),
     ],
 )
 def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: str) -> None:
-    hits = [hit(path) for path in results]
-    assert best_example(hits, FILES, hits) == example
+    assert best_example("save", [hit(path) for path in results], dict.fromkeys(FILES, 900)) == example
 
 
-def test_an_example_without_a_name_of_its_kind_is_about_the_task() -> None:
-    files = dict.fromkeys([*FILES, "shop/till.py", "shop/cart.py"], 900)
-    task = [hit("shop/till.py", "def save order"), hit("shop/cart.py", "def sum prices")]
-    assert decide(replace(GOOD, hits=task, files=files)).best_example == ""
-    task[1] = hit("shop/cart.py", "def save order later")
-    assert decide(replace(GOOD, hits=task, files=files)).best_example == "shop/cart.py"
-    files["shop/cart.py"] = LONGEST_EXAMPLE + 1
-    assert decide(replace(GOOD, hits=task, files=files)).best_example == ""
+def test_an_example_is_named_after_the_task_or_of_the_usual_size() -> None:
+    names = ("album", "asset", "map", "person", "tag")
+    files = {f"api/{name}.controller.ts": size for name, size in zip(names, (90, 500, 600, 700, 29_000), strict=True)}
+    target = [hit("api/map.controller.ts")]
+    assert best_example("cache the map tiles", target, files) == "api/person.controller.ts"
+    assert best_example("show tags on the map", target, files) == "api/tag.controller.ts"
+    assert best_example("show tags on the map", target, {**files, "api/tag.controller.ts": LONGEST_EXAMPLE + 1}) == (
+        "api/asset.controller.ts"
+    )
 
 
 def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:

@@ -170,6 +170,7 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("setupTests.ts", False),
         ("db/migrate/20250818182728_add_fts.rb", False),
         ("shop/migrations/0001_initial.py", False),
+        ("server/schema/migrations/1744910873969-InitialMigration.ts", False),
         ("django/db/migrations/writer.py", True),
         ("db/schema.rb", False),
         ("app/alembic/versions/2021_ab12.py", False),

@@ -100,9 +100,11 @@ def test_only_what_leaves_a_choice_is_an_answer(text: str, answer: str, counts: 
 @pytest.mark.parametrize(
     ("text", "answers"),
     [
-        ("public Users(IStore store)", ["constructor injection"]),
+        ("public Users(IStore store) { _store = store; }", ["constructor injection"]),
+        ("public Users(IStore store) : base(store)", ["constructor injection"]),
+        ("public Users(IUser user) { Id = user.Id; }", []),  # a copy of its values
         ("public Users(IDictionary<string, int> all, IEqualityComparer<int> by)", []),  # values, no services
-        ("public Users(IList<int> all, IClock clock)", ["constructor injection"]),
+        ("public Users(IList<int> all, IClock clock) => _clock = clock;", ["constructor injection"]),
         ("ValidationUtils.ArgumentNotNull(value, nameof(value));", ["a guard of the project"]),
         ("Guard.Against.Null(value, nameof(value));", ["a guard of the project"]),
         ("Assert.NotNull(value);", []),
@@ -207,7 +209,7 @@ def test_the_teams_figures(team: Path) -> None:
     assert report.golden_files == ()  # every file is shorter than 20 lines
     (logging,) = (p for p in report.patterns if p.name == "logging module")
     assert advice_line(logging) == (
-        "logging module (how messages are written): 3 of 5 files, 2 authors, newest 2025-12-02, shop/billing.py:7"
+        "logging module (how messages are written): 3 of 5 files, 2 authors, newest 2025-12-02, shop/store.py:8"
     )
 
 
@@ -612,3 +614,41 @@ def test_libraries_are_counted_however_a_file_uses_them(text: str, name: str) ->
     """Otherwise the one whose usual form is known would seem to be the most common."""
     matcher = Matcher(BUILT_IN)
     assert name in {matcher.detectors[use[0]].name for use in matcher.uses(text, "python", "a.py", PRODUCT)}
+
+
+def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) -> None:
+    def uses(count: int, lines: int) -> str:
+        return "".join(f"def f{at}(a: int | None):\n    return a\n" for at in range(count)) + "x = 1\n" * lines
+
+    others = {
+        "lib/huge.py": uses(100, 500),
+        "lib/tiny.py": uses(4, 0),
+        "lib/once.py": uses(1, 90),
+        "lib/poor.py": uses(3, 90) + "print(x)\n",
+        "lib/mock_store.py": uses(3, 90),
+        "lib/store.py": uses(3, 90),
+        "lib/ledger.py": uses(9, 300),
+    }
+    root = build_history(tmp_path / "r", (500, "Ann", {"lib/old.py": uses(3, 90)}), (5, "Ann", others))
+    with engine_of(root) as engine:
+        (pattern,) = (one for one in report_of(engine, root).patterns if one.name == "X | None")
+    assert pattern.examples == ("lib/store.py:1", "lib/ledger.py:1", "lib/once.py:1")
+
+
+def test_examples_of_tests_are_tests_and_none_is_better_than_a_bad_one(tmp_path: Path) -> None:
+    test = "import { it } from 'vitest';\n" * 3 + "const x = 1;\n" * 30
+    sources = {
+        "package.json": '{"name": "shop", "devDependencies": {"vitest": "1"}}',
+        **{f"src/tests/{name}.ts": test for name in ("a-helper", "vitest.setup", "api-mock", "store.spec")},
+        **{f"src/{name}.ts": "export const f = async () => await g();\n" * 900 for name in ("store", "till")},
+    }
+    root = build_history(tmp_path / "r", (5, "Ann", sources))
+    with engine_of(root) as engine:
+        examples = {one.name: one.examples for one in report_of(engine, root).patterns}
+    assert examples == {"Vitest": ("src/tests/store.spec.ts:1",), "async/await": ()}
+
+
+def test_an_import_of_types_alone_is_no_use_of_a_package() -> None:
+    matcher, types = Matcher(BUILT_IN), 'import type { FC } from "react";\n'
+    assert matcher.packages(types, "typescript") == []
+    assert matcher.packages(types.replace(" type", ""), "typescript") == ["react"]

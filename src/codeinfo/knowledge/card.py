@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
-from codeinfo.knowledge.patterns import FileHints, Key, advice_line, key_of
+from codeinfo.knowledge.patterns import FileHints, Key, advice_line, can_be_example, key_of
 from codeinfo.languages import STYLESHEETS, is_migration
 from codeinfo.model import (
     Card,
@@ -207,7 +207,7 @@ def decide(evidence: Evidence) -> Card:
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=tuple(failures[:MOST_LISTED]),
         patterns=_advice(patterns, evidence.near),
-        best_example=_example(evidence, code) if share >= RELEVANT else "",
+        best_example=best_example(evidence.query, code, evidence.files) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
         what_would_help=helps,
         reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
@@ -425,41 +425,35 @@ def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatter
 
 # --- the example -----------------------------------------------------------------------------------------------------
 
-# Files that aggregate others or stand for their folder are no examples.
-_GATHERING = frozenset("index __init__ mod lib main types constants public api".split())
 LARGEST_AREA = 0.25  # of the files: a larger folder is split into its subfolders
 LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
 
 
-def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
-    """A file that is only near is an example if it is about the task itself."""
-    near = [hit for hit in code if relevance(evidence.query, [hit], has_vectors=evidence.has_vectors)[0] >= RELEVANT]
-    short = [path for path, size in evidence.files.items() if size <= LONGEST_EXAMPLE]
-    return best_example(code, short, near, has_vectors=evidence.has_vectors)
-
-
-def best_example(
-    code: Sequence[Hit], files: Collection[str], near: Collection[Hit], *, has_vectors: bool = False
-) -> str:
-    """A file to model the change on: of the same kind as the first result, by name, and a result as well, or, if the
-    name says what it is, in its area; otherwise the result of the area nearest to the task, among those that are
-    `near`."""
+def best_example(query: str, code: Sequence[Hit], files: Mapping[str, int]) -> str:
+    """A file to model the change on, of the same kind as the first result by its name: the first result beside it or in
+    a parallel folder; otherwise, if the name says what the file is, one beside it: named after the task, then like the
+    first result, then of the usual size. `files` maps paths to bytes."""
     if not code:
         return ""
-    target, offered = code[0].path, frozenset(files)
-    others = {hit.path: hit for hit in reversed(code) if hit.path in offered and _shows_how(hit.path, target)}
-    ranks = {path: rank for rank, path in enumerate(reversed(others))}
-    own = set(files_of_area(target, files))
-    siblings: set[str] = own if _names_kind(target) else set()
-    alike = [path for path in {*siblings, *others} if _same_kind(path, target) and _shows_how(path, target)]
-    if alike:
-        return min(alike, key=lambda path: (path not in ranks, path not in own, -_likeness(path, target), path))
+    target = code[0].path
+    ranks = {hit.path: rank for rank, hit in reversed(list(enumerate(code)))}
+    alike = [
+        path
+        for path, size in files.items()
+        if size <= LONGEST_EXAMPLE
+        and _same_kind(path, target)
+        and _differing_folders(path, target) <= (path in ranks)
+        and (path in ranks or _names_kind(target))
+        and can_be_example(path)
+    ]
+    task = {stem(word) for word in _subject(query)}.difference(_name_words(target)[-1:])
+    usual = sorted(files[path] for path in alike)[len(alike) // 2] if alike else 0
 
-    def distance_of(path: str) -> float:
-        distance = others[path].distance
-        return (distance.value if distance else math.inf) if has_vectors else ranks[path]
+    def rank(path: str) -> tuple[float, int, float, int, str]:
+        named = len(task.intersection(_name_words(path)))
+        return ranks.get(path, math.inf), -named, -_likeness(path, target), abs(files[path] - usual), path
 
-    return min((hit.path for hit in near if hit.path in others and hit.path in own), key=distance_of, default="")
+    return min(alike, key=rank, default="")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:
@@ -475,18 +469,20 @@ def files_of_area(path: str, files: Collection[str]) -> list[str]:
     return [one for one in inside if one.rpartition("/")[0] == "/".join(folders)]
 
 
-def _shows_how(path: str, target: str) -> bool:
-    """Whether a file has the same language and is more than a list of others, or the interface of the target."""
-    same_language = path.rpartition(".")[2] == target.rpartition(".")[2]
-    name, own = (one.rpartition("/")[2].partition(".")[0] for one in (path, target))
-    is_paired = name == f"I{own}" or own == f"I{name}"  # C# names an interface so
-    return path != target and same_language and name not in _GATHERING and not is_paired
+def _differing_folders(path: str, target: str) -> float:
+    """Parallel folders differ in one name: `libs/album/store` and `libs/player/store`."""
+    folders, own = path.split("/")[:-1], target.split("/")[:-1]
+    return sum(map(str.__ne__, folders, own)) if len(folders) == len(own) else math.inf
 
 
 def _same_kind(path: str, target: str) -> bool:
-    """`albums.reducer.ts` and `playlist.reducer.ts`, `lines_codec.rs` and `bytes_codec.rs`."""
+    """`albums.reducer.ts` and `playlist.reducer.ts`, `lines_codec.rs` and `bytes_codec.rs`, but no two helpers. A file
+    of the same name is the counterpart of the target in another layer, as is its interface in C#."""
     words, own = _name_words(path), _name_words(target)
-    return len(words) > 1 and len(own) > 1 and words[-1] == own[-1]
+    if len(words) < 2 or len(own) < 2 or words[-1] != own[-1] or own[-1] in ("help", "util"):  # stems
+        return False
+    is_pair = words == own or ("i", *words) == own or ("i", *own) == words
+    return path.rpartition(".")[2] == target.rpartition(".")[2] and not is_pair
 
 
 def _names_kind(path: str) -> bool:

@@ -22,10 +22,11 @@ from codeinfo.knowledge.history import (
     Lines,
 )
 from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
-from codeinfo.languages import is_shipped_folder
+from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import ancestors
 from codeinfo.model import decode_stored, iso_time
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.tokens import identifiers, split_identifier
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
@@ -34,7 +35,8 @@ LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: fewer are j
 LEAST_ANSWERING = 1  # % of an area's files, or of its tests: what fewer do says nothing about how the team does it
 LEAST_AUTHORS = 2  # of those files, if more than one person works on the area
 GOLDEN_FILES = 3  # per area
-MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # shorter files show little, longer ones are no model to read
+SHORTEST_EXAMPLE, LONGEST_EXAMPLE = 20, 600  # lines: shorter files show little, longer ones are no model to read
+SEVERAL = 3  # uses of a pattern: more make no better example
 MIN_GOLDEN_PATTERNS = 3
 EXAMPLES = 3
 TOP = "."  # the area of the project's root folder
@@ -135,8 +137,7 @@ def analyse(
             for position, paths in uses_by_detector(inside).items()
             if _is_possible(detectors[position], declared if detectors[position].category == TESTING else shipped)
         }
-        roles = Counter(file.role for file in inside.values())
-        own = _patterns(detectors, where, area, history, roles)
+        own = _patterns(detectors, where, area, history, inside)
         patterns += own
         product = {path: file for path, file in inside.items() if file.role == PRODUCT}
         sizes[area, language] = len(product)
@@ -191,9 +192,10 @@ def _patterns(
     where: Mapping[int, Lines],
     area: str,
     history: LineDates | None,
-    roles: Mapping[str, int],
+    files: Mapping[str, FileUses],
 ) -> list[PatternUse]:
-    """The answers of an area, question by question; `roles` counts its files."""
+    """The answers of an area with these files, question by question."""
+    roles = Counter(file.role for file in files.values())
     questions = group_by_key((_question(detectors[position]), position) for position in where)
     people = history.authors({path for paths in where.values() for path in paths}) if history else 0
     found: list[PatternUse] = []
@@ -204,7 +206,13 @@ def _patterns(
         if is_rare and not detectors[positions[0]].from_project:
             continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
         alone = len(positions) == 1
-        counted = [_count_uses(detectors[at], where[at], answering, area, history, alone) for at in positions]
+        counted = [
+            replace(
+                _count_uses(detectors[at], where[at], answering, area, history, alone),
+                examples=_choose_examples(detectors, where[at], files, history),
+            )
+            for at in positions
+        ]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
         found += _add_advice(competing, people) if detectors[positions[0]].advice else counted
     return found
@@ -216,7 +224,6 @@ def _count_uses(
     """Dates decide between answers: for a single answer a few files are dated, for answers that do not compete none."""
     newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
     momentum = history.trend(newest) if history and not history.is_young and newest is not None else ""
-    most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
     return PatternUse(
         name=detector.name,
         category=detector.category,
@@ -229,11 +236,47 @@ def _count_uses(
         trend=STABLE if momentum == DECLINING else momentum,
         newest=iso_time(newest)[:10] if newest else "",
         guidance="",
-        examples=tuple(f"{path}:{paths[path][0]}" for path in most_used),
         area=area,
         of_files=answering,
         authors=history.authors(paths) if history else 0,
     )
+
+
+def _choose_examples(
+    detectors: Sequence[Detector], paths: Lines, files: Mapping[str, FileUses], history: LineDates | None
+) -> tuple[str, ...]:
+    """Where to see a pattern: in files that can be read as a whole and are no stand-ins, first those of today without a
+    poor pattern, then those with several uses, then those of the usual length."""
+    fit = [path for path in paths if files[path].lines <= LONGEST_EXAMPLE and can_be_example(path, files[path].role)]
+    usual = sorted(files[path].lines for path in fit)[len(fit) // 2] if fit else 0
+
+    def rank(path: str) -> tuple[bool, bool, int, float, str]:
+        file = files[path]
+        is_weak = any(detectors[at].poor for at in file.uses) or (file.role == TEST and not is_test_name(path))
+        is_old = history is not None and not history.is_recent(path)
+        enough = 0 if file.lines < SHORTEST_EXAMPLE else min(len(paths[path]), SEVERAL)
+        return is_weak, is_old, -enough, abs(file.lines - usual), path
+
+    return tuple(f"{path}:{paths[path][0]}" for path in sorted(fit, key=rank)[:EXAMPLES])
+
+
+_STAND_INS = frozenset(
+    """
+    deprecated demo dev dummy example examples fake fakes fixture fixtures fuzz generated legacy migration migrations
+    mock mocks sample samples seed seeder seeds stub stubs usings
+    """.split()
+)
+_GATHERING = frozenset("index __init__ __main__ mod lib main types constants public api".split())
+_AROUND_TESTS = frozenset("config helper helpers setup support util utils".split())
+
+
+def can_be_example(path: str, role: str = PRODUCT) -> bool:
+    """Whether a file, by its name, is itself what others are modelled on: nothing that gathers other files, stands in
+    for something or, among tests, serves them."""
+    name = path.rpartition("/")[2]
+    words = {word for token in identifiers(name) for word in split_identifier(token)}
+    unfit = _STAND_INS | (_AROUND_TESTS if role == TEST else {"test", "tests", "testing"})
+    return name.partition(".")[0] not in _GATHERING and words.isdisjoint(unfit) and not is_test_helper(path)
 
 
 def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
@@ -347,7 +390,8 @@ def _golden_files(
     known = {key_of(pattern): pattern for pattern in patterns}
     ranked = []
     for path, file in files.items():
-        if not MIN_GOLDEN_LINES <= file.lines <= MAX_GOLDEN_LINES or (history and not history.is_recent(path)):
+        can_show = SHORTEST_EXAMPLE <= file.lines <= LONGEST_EXAMPLE and can_be_example(path)
+        if not can_show or (history and not history.is_recent(path)):
             continue
         used = {at: known[key_of(detectors[at])] for at in sorted(file.uses) if key_of(detectors[at]) in known}
         good = [at for at, pattern in used.items() if pattern.guidance in ("use", "prefer")]

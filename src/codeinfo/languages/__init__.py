@@ -291,8 +291,8 @@ _AROUND_TOP_FOLDER = (
 )
 _AROUND_NAME = (
     # A source of C with a hyphen is called after a program: `redis-benchmark.c` is shipped.
-    r".*[_.]bench(?:mark)?s?\.\w+|.*-bench(?:mark)?s?\.(?!(?:c|cc|cpp)$)\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel)[.-].*"
-    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|noxfile\.py|fabfile\.py|build\.(?:rs|zig)|\..*"
+    r".*[_.]bench(?:mark)?s?\.\w+|.*-bench(?:mark)?s?\.(?!(?:c|cc|cpp)$)\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel|esbuild)[.-].*"
+    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|(?:nox|fab|locust)file\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts"
     r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
     r"|(?:Gem|Pod|Guard|Vagrant|Fast|Brew|Cap)file|Package(?:@swift-.*)?\.swift"
@@ -316,7 +316,7 @@ def _is_around(folder: str) -> bool:
 
 # A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(
-    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}_.*|(?:.*/)?db/\w*schema\.rb"
+    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}[_-].*|(?:.*/)?db/\w*schema\.rb"
     r"|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs"
     r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
 )

@@ -349,7 +349,7 @@ def _pattern_row(pattern: knowledge.PatternUse) -> tuple[Span, ...]:
         (pattern.trend or "-", TRENDS.get(pattern.trend, "dim")),
         f"avoid: {pattern.instead}" if pattern.guidance == "avoid" else pattern.guidance or "-",
         *((_sparkline(pattern.history),) if pattern.history else ()),
-        (", ".join((*evidence, pattern.examples[0])), "dim"),
+        (", ".join((*evidence, *pattern.examples[:1])), "dim"),
     )
 
 

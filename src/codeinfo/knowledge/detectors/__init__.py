@@ -40,7 +40,7 @@ _FILES = tuple("python javascript angular go java kotlin csharp rust php ruby".s
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
-    "javascript": r"""(?:from\s+|require\(\s*|import\s*\(?\s*)["'](?:{})["'/]""",
+    "javascript": r"""^(?!\s*(?:im|ex)port type\b)[^\n]*?\b(?:from\s+|require\(\s*|import\s*\(?\s*)["'](?:{})["'/]""",
     "go": r'^(?:import )?\s*(?:[\w.]+ )?(?=")"{}["/]',
     "python": r"^\s*(?:from|import)\s+{}\b",
     "rust": r"^\s*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
