@@ -181,10 +181,6 @@ class FileList(Protocol):
     languages: Sequence[str]
     kinds: Sequence[str]
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` computes from these files alone: computed once, kept as long as they are."""
-        ...
-
 
 class PostingList(Struct, frozen=True, gc=False):
     """A stored posting list, and where its rows are: renumbered by a map, if there is one, then shifted."""
@@ -208,6 +204,10 @@ class Snapshot(FileList, Protocol):
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
     part_count: int  # 1, or the number of indexes it is made of
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` computes from these files alone: computed once, kept as long as they are."""
+        ...
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
         """Of the terms that occur: everywhere, or in the parts that have one of these files."""

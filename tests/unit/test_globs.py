@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from pathspec import GitIgnoreSpec
 from web_tools import environment_of, first_search, make_project, served
 
@@ -147,23 +146,6 @@ def test_the_last_line_that_matches_decides_however_it_is_looked_up() -> None:
             matching = [at for at, pattern in enumerate(patterns, 1) if pattern.regex and pattern.regex.match(path)]
             found = file.match(path)
             assert (found and found.source) == (f".gitignore:{matching[-1]}" if matching else None), (lines, path)
-
-
-def test_expressions_are_tried_once_a_name_or_once_a_folder() -> None:
-    tried: list[str] = []
-
-    def counted(pattern: ignore.Pattern) -> ignore.Pattern:
-        def matches(text: str) -> object:
-            tried.append(text)
-            return pattern.matches(text)
-
-        return replace(pattern, matches=matches)
-
-    file = ignore.parse("", ".gitignore", "*~\n/out*/\n/docs/*.tmp\n")
-    by_name, by_path = (tuple(map(counted, patterns)) for patterns in (file.by_name, file.by_path))
-    file = replace(file, by_name=by_name, by_path=by_path)
-    assert not any(file.match(f"src/{folder}/{name}.py") for folder in range(30) for name in range(30))
-    assert len(tried) == 30 + 30 + 1 + 30  # names of files and of folders, and each folder once for `/out*/`
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct, field
@@ -204,7 +203,6 @@ def _measure_overlap(wanted: frozenset[str], source: Passage) -> float:
     return len(wanted & _terms_of(source)) / len(wanted)
 
 
-@lru_cache(maxsize=256)
 def _terms_of(source: Passage) -> frozenset[str]:
     return _content(f"{source.path} {source.symbol} {source.text}")
 
@@ -236,7 +234,6 @@ def _contains_number(source: Passage, number: float) -> bool:
     return any(number * unit in known or number / unit in known for unit in _UNITS)
 
 
-@lru_cache(maxsize=256)
 def _numbers_of(source: Passage) -> frozenset[float]:
     text = f"{source.path} {source.symbol} {source.text}"
     return frozenset((*_numbers_in(text), *_numbers_in(text.replace(",", " "))))  # f(100,200) has two of them

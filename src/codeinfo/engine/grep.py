@@ -12,11 +12,11 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,9 +66,6 @@ LEFT_OUT = {
     "not-stored": "files that the index left out, whose content the team store does not have",
 }
 
-Made = TypeVar("Made")
-
-
 # --- the files of a root ---------------------------------------------------------------------------------------------
 
 
@@ -92,12 +89,6 @@ class Corpus:
         self.kinds: Sequence[str] = [file.kind for file in files]
         self.notes = notes
         self.signatures = literal.signatures_of(())
-        self._derived: dict[Hashable, object] = {}
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        if key not in self._derived:
-            self._derived[key] = make()
-        return cast(Made, self._derived[key])
 
     def sign(self, signatures: literal.Signatures) -> None:
         self.signatures = signatures
@@ -339,22 +330,11 @@ class Scan:
         self._signatures = signatures
         self._pattern = pattern
         self._clean = clean
-        self._known: dict[str, list[literal.Line]] = {}  # by content hash, since many files are copies
         self.unread = 0  # files that are there and could not be read
 
     def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
         """The matching lines of a file and the text they are from, with secrets blanked. Whether the file is still what
-        the index knows is checked only where lines are `shown`; otherwise the text of a copy is not read again."""
-        if not shown and file.key in self._known:
-            return b"", self._known[file.key]
-        data, lines = self._read_lines(file, pages, shown=shown)
-        if file.key:
-            self._known[file.key] = lines
-        return data, lines
-
-    def _read_lines(
-        self, file: File, pages: list[literal.Page] | None, *, shown: bool
-    ) -> tuple[bytes, list[literal.Line]]:
+        the index knows is checked only where lines are `shown`."""
         try:
             raw = self._reader.read(file.path, MAX_BYTES)
         except FileNotFoundError:

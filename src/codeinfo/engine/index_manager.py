@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -252,7 +252,7 @@ class IndexManager:
     def embedder(self) -> Embedder | None:
         """The embedder for queries: None while the open index holds another model's vectors."""
         store = self.open_store
-        same = store is None or _model_in(store.recipe) == _model(self.own_embedder)
+        same = store is None or json.loads(store.recipe)[-1] == _model(self.own_embedder)
         return self.own_embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
@@ -641,11 +641,6 @@ def recipe_of(config: Config, embedder: Embedder | None, versions: Iterable[int]
     """Everything that makes an index incompatible; a changed recipe means a rebuild."""
     numbers = [*versions, TOKENS_VERSION, MASKING_VERSION]
     return json.dumps([*numbers, chunk_settings(config.index).fingerprint(), _model(embedder)])
-
-
-@lru_cache(maxsize=64)
-def _model_in(recipe: str) -> str:
-    return str(json.loads(recipe)[-1])
 
 
 def _model(embedder: Embedder | None) -> str:

@@ -275,11 +275,9 @@ def allowed_files(
     if folders:
         tests.append(np.array([any(lies_below(path, folder) for folder in folders) for path in view.paths], bool))
     if request.languages:
-        wanted = frozenset(map(language_named, request.languages))
-        tests.append(view.once(("languages", wanted), lambda: _among(view.languages, wanted)))
+        tests.append(_among(view.languages, frozenset(map(language_named, request.languages))))
     if request.kinds:
-        kinds = frozenset(request.kinds)
-        tests.append(view.once(("kinds", kinds), lambda: _among(view.kinds, kinds)))
+        tests.append(_among(view.kinds, frozenset(request.kinds)))
     if request.globs:
         tests.append(np.array(match_globs(view.paths, request.globs), bool))
     if request.changed_since:

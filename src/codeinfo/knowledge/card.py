@@ -93,7 +93,6 @@ def role(hit: Hit) -> tuple[str, str]:
     return type_ or hit.symbol_kind, layer
 
 
-@lru_cache(maxsize=4096)
 def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
     if is_migration(path):

@@ -143,7 +143,6 @@ _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in la
 _INTERPRETER = r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)"
 
 
-@lru_cache(maxsize=4096)
 def _by_extension(name: str) -> Language | None:
     """The longest known extension wins: `a.d.ts` is TypeScript, `Dockerfile.prod` a Dockerfile."""
     dot = name.rfind(".")

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import attrgetter
-from typing import TypeVar
 
 from msgspec import Struct
 
 from codeinfo.cache import group_by_key
 from codeinfo.files import read_regular
 
-Value = TypeVar("Value")
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000
 # Each star of a segment multiplies the work of a failing match; a hostile line with twenty would stall for years.
 _MAX_STARS_IN_SEGMENT = 3
 _MAX_CHARS = 4096  # of a line: no path is longer
 _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[ ]*")
-_LITERAL = re.compile(r"[\w.-]+")
-_ANY_DEPTH = _MAX_CHARS
 _STARS = re.compile(r"\*\*(?!\*)|\*")
 
 
@@ -31,8 +27,6 @@ class Pattern(Struct, frozen=True):
     negated: bool
     folders_only: bool = False
     matches: Callable[[str], object] = bool  # not called for plain names, which are looked up instead
-    first: str = ""  # literal prefix of matching paths, if the line has one
-    depth: int = 0  # of the paths that decide for everything below them
 
 
 class Match(Struct, frozen=True):
@@ -43,24 +37,22 @@ class Match(Struct, frozen=True):
     text: str
 
 
-class IgnoreFile(Struct, frozen=True, dict=True):
+class IgnoreFile(Struct, frozen=True):
     """One ignore file; `folder` is relative to the root, "" or ending with a slash.
 
     Most lines are `name`, `name/` or `*.extension`: a lookup each, which avoids compiling and trying hundreds of
-    expressions for every path. The others are expressions by pathspec: those without a slash are tried once per name,
-    those that begin with a folder's name only below it.
+    expressions for every path. The others are expressions by pathspec, tried one by one.
     """
 
     folder: str
     name: str
     plain: dict[str, list[Pattern]]
-    by_name: tuple[Pattern, ...]
-    by_path: tuple[Pattern, ...]
+    expressions: tuple[Pattern, ...]  # the last line first
     refused_lines: tuple[int, ...] = ()
 
-    @cached_property
+    @property
     def has_negation(self) -> bool:
-        patterns = [*self.by_name, *self.by_path, *(pattern for same in self.plain.values() for pattern in same)]
+        patterns = [*self.expressions, *(pattern for same in self.plain.values() for pattern in same)]
         return any(pattern.negated for pattern in patterns)
 
     def match(self, path: str) -> Match | None:
@@ -68,12 +60,8 @@ class IgnoreFile(Struct, frozen=True, dict=True):
         if not path.startswith(self.folder):
             return None
         below = path[len(self.folder) :]
-        folder, _, name = below.rpartition("/")
-        last, lines = self._folders[folder]
-        found = self._names[name] if name else None
-        if found and (last is None or found.line > last.line):
-            last = found
-        for line in lines if folder else self._starting_with(name):
+        last = self._last_plain(below)
+        for line in self.expressions:
             if last and last.line > line.line:
                 break
             if line.matches(below):
@@ -81,53 +69,22 @@ class IgnoreFile(Struct, frozen=True, dict=True):
                 break
         return Match(last.negated, f"{self.folder}{self.name}:{last.line}", last.text) if last else None
 
-    @cached_property
-    def _names(self) -> _Known[Pattern | None]:
-        return _Known(self._last_by_name)
+    def _last_plain(self, path: str) -> Pattern | None:
+        """The last plain line that names the path or a folder above it."""
+        *folders, name = path.split("/")
+        lines = [line for part in folders for line in self._named(part)]
+        lines += (line for line in self._named(name) if not line.folders_only)
+        return max(lines, key=attrgetter("line"), default=None)
 
-    @cached_property
-    def _folders(self) -> _Known[tuple[Pattern | None, list[Pattern]]]:
-        """The last line that matches a part of a folder's path, and those that a file's path in it may match."""
-
-        def find_out(folder: str) -> tuple[Pattern | None, list[Pattern]]:
-            parts = folder.split("/") if folder else []
-            lines = self._starting_with(parts[0]) if parts else []
-            matched = [line for part in parts if (line := self._names[f"{part}/"])]
-            matched += [line for line in lines if line.depth <= len(parts) and line.matches(f"{folder}/")]
-            undecided = [line for line in lines if line.depth > len(parts)]
-            return max(matched, key=attrgetter("line"), default=None), undecided
-
-        return _Known(find_out)
-
-    def _starting_with(self, first: str) -> list[Pattern]:
-        """The lines that a path with this prefix may match, the last one first."""
-        return [line for line in reversed(self.by_path) if line.first in ("", first)]
-
-    def _last_by_name(self, part: str) -> Pattern | None:
-        """The last line that matches a part of a path, ignoring all others; a folder's ends with a slash."""
-        name = part.rstrip("/")
-        dot = name.rfind(".")
-        keys = (name, f"*{name[dot:]}") if dot >= 0 else (name,)
-        plain = (line for key in keys for line in self.plain.get(key, ()) if part != name or not line.folders_only)
-        found = [*plain, *(line for line in self.by_name if line.matches(part))]
-        return max(found, key=attrgetter("line"), default=None)
-
-
-class _Known(dict[str, Value]):
-    """What is known about names, each examined once."""
-
-    def __init__(self, find_out: Callable[[str], Value]) -> None:
-        self._find_out = find_out
-
-    def __missing__(self, name: str) -> Value:
-        self[name] = found = self._find_out(name)
-        return found
+    def _named(self, part: str) -> Sequence[Pattern]:
+        dot = part.rfind(".")
+        same = self.plain.get(part, ())
+        return same if dot < 0 else [*same, *self.plain.get(f"*{part[dot:]}", ())]
 
 
 def parse(folder: str, name: str, content: str) -> IgnoreFile:
     plain: dict[str, list[Pattern]] = {}
-    by_name: list[Pattern] = []
-    by_path: list[Pattern] = []
+    expressions: list[Pattern] = []
     refused: list[int] = []
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -136,15 +93,10 @@ def parse(folder: str, name: str, content: str) -> IgnoreFile:
             pattern = Pattern(number, line.strip(), bool(simple["not"]), bool(simple["folder"]))
             plain.setdefault(simple["key"], []).append(pattern)
         elif expression := _expression(line, number):
-            (by_path if "/" in _strip_anchors(line) else by_name).append(expression)
+            expressions.append(expression)
         else:
             refused.append(number)
-    return IgnoreFile(folder, name, plain, tuple(by_name), tuple(by_path), tuple(refused))
-
-
-def _strip_anchors(line: str) -> str:
-    """A line without its anchoring-free prefix: if no slash is left, it matches by name alone."""
-    return line.rstrip(" ").removeprefix("!").removeprefix("**/").removesuffix("/") or "/"
+    return IgnoreFile(folder, name, plain, tuple(reversed(expressions)), tuple(refused))
 
 
 def _expression(line: str, number: int) -> Pattern | None:
@@ -164,15 +116,7 @@ def _expression(line: str, number: int) -> Pattern | None:
         matches = regex.match if line.split("/").count("**") < 2 else _several_depths(line)
     except (ValueError, re.error):
         return None
-    parts = line.rstrip(" ").removeprefix("!").strip("/").split("/")
-    return Pattern(
-        number,
-        line.strip(),
-        not parsed.include,
-        matches=matches,
-        first=parts[0] if len(parts) > 1 and _LITERAL.fullmatch(parts[0]) else "",
-        depth=_ANY_DEPTH if "**" in line else len(parts),
-    )
+    return Pattern(number, line.strip(), not parsed.include, matches=matches)
 
 
 def _several_depths(line: str) -> Callable[[str], bool]:
