@@ -1,9 +1,5 @@
-"""Questions about code: each operation reads one generation of an index, refreshed first.
-
-Answers derived from a whole index are cached in one checksummed file beside it for the next process. They are valid for
-one stamp: a generation of the index, a state of the git history and a day, since "newest" and "in the last year" move
-with time. A file with another stamp, or one that cannot be read, counts as empty.
-"""
+"""Questions about code: each operation reads one generation of an index, refreshed first. A server keeps what it
+computed from a whole index until the next generation."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.engine.index_manager import IndexManager
@@ -31,7 +25,7 @@ from codeinfo.graph.survey import area_files, code_map, public_files
 from codeinfo.knowledge.card import file_context
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
-from codeinfo.model import FileKind, Hit, HitContext, NextStep, decode_stored, to_run
+from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
@@ -40,13 +34,9 @@ from codeinfo.sources.read import Files
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not have to build the graph
-ANSWERS_FILE = "answers.json"
-MOST_ANSWERS = 32  # in that file; the oldest is dropped first
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 _DAY = 86_400
-_ANSWERING = ("engine", "graph", "knowledge", "languages")  # packages
-Answer = TypeVar("Answer")
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 
 
@@ -222,106 +212,27 @@ class CodeOperations:
             return impact_report(index, path, request)
 
     def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink = None) -> ops.HotspotReport:
-        def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
-            return hotspots(index.facts, index.root, request.days, below)
-
-        def lasts(report: ops.HotspotReport) -> bool:
-            """Notes say why there is no history; one that could not be read may be readable next time."""
-            return not report.notes or not History(self._indexes.find(request.path).index.root).known
-
-        key = f"hotspots {request.days}"
-        found = self._compute_once(request, key, ops.HotspotReport, measure, progress, lasts)
+        with self._open(request, progress) as (index, below):
+            # "In the last year" moves with time.
+            key = ("hotspots", request.days, below, History(index.root).key(), int(time.time() // _DAY))
+            found: ops.HotspotReport = index.answers.get(key) or hotspots(index.facts, index.root, request.days, below)
+            if not found.notes:  # a history that could not be read may be readable next time
+                index.answers.add(key, found)
         return replace(found, hotspots=found.hotspots[: request.limit])
 
     def map(self, request: ops.MapRequest, progress: ProgressSink = None) -> ops.CodeMap:
-        def draw(index: CodeIndex, below: str) -> ops.CodeMap:
-            return code_map(index, request, below)
-
-        found = self._compute_once(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
+        with self._open(request, progress) as (index, below):
+            key = ("map", request.format, request.limit, below)
+            found: ops.CodeMap = index.answers.once(key, lambda: code_map(index, request, below))
+            files = area_files(part_of(index.graph, below), request) if request.area else ()
         history = self.hotspots(ops.HotspotsRequest(request.path, limit=MOST_HOTSPOTS, refresh=False), progress)
         shipped = [one for one in history.hotspots if is_product(one.path, FileKind.CODE)][: request.limit]
         most = max((one.score for one in shipped), default=0.0) or 1.0
         scaled = tuple(replace(one, score=round(one.score / most, 4)) for one in shipped)
-        found = replace(found, hotspots=scaled, notes=(*found.notes, *history.notes))
-        if not request.area:
-            return found
-        with self._open(replace(request, refresh=False), progress) as (index, below):
-            # An area needs only the graph, not the history.
-            return replace(found, area_files=area_files(part_of(index.graph, below), request))
-
-    def _compute_once(
-        self,
-        request: ops.HotspotsRequest | ops.MapRequest,
-        key: str,
-        kind: type[Answer],
-        make: Callable[[CodeIndex, str], Answer],
-        progress: ProgressSink,
-        lasts: Callable[[Answer], bool] = lambda answer: True,
-    ) -> Answer:
-        """Results that need every file or the whole history: computed once for each state of both, if they last."""
-        place = self._indexes.find(request.path)
-        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
-
-        def compute() -> Answer:
-            with self.open(place.index, store) as index:
-                return make(index, place.below)
-
-        return derive(store, place.index.root, f"{key} {place.below}".rstrip(), kind, compute, lasts)
+        return replace(found, hotspots=scaled, area_files=files, notes=(*found.notes, *history.notes))
 
 
-# --- answers that are kept -----------------------------------------------------------------------------------------
-
-
-class _Answers(Struct):
-    stamp: str
-    answers: dict[str, msgspec.Raw] = field(default_factory=dict)
-
-
-def derive(
-    store: SqliteStore,
-    root: Path,
-    key: str,
-    kind: type[Answer],
-    make: Callable[[], Answer],
-    lasts: Callable[[Answer], bool] = lambda answer: True,
-) -> Answer:
-    """The cached answer for `key`, or a new one, which is cached if it `lasts`."""
-    stamp = _stamp(store, root)
-    kept = _kept_answers(store, stamp)
-    if key in kept.answers:
-        known = decode_stored(kept.answers[key], kind)
-        if known is not None:
-            return known
-    answer = make()
-    if not lasts(answer):
-        return answer
-    try:
-        encoded = msgspec.Raw(msgspec.json.encode(answer))
-    except UnicodeEncodeError:  # a path that is not UTF-8
-        return answer
-    if stamp == _stamp(store, root):  # otherwise it may be for a newer generation
-        kept = _kept_answers(store, stamp)  # other processes may have added answers meanwhile
-        kept.answers[key] = encoded
-        for old in list(kept.answers)[:-MOST_ANSWERS]:
-            del kept.answers[old]
-        write_beside(store, ANSWERS_FILE, msgspec.json.encode(kept))
-    return answer
-
-
-def _stamp(store: SqliteStore, root: Path) -> str:
-    return f"{_installed_at()} {store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
-
-
-def _installed_at() -> int:
-    """When the newest file that answers depend on was written: another release may answer differently."""
-    package = Path(__file__).parents[1]
-    kinds = (f"{folder}/**/*.{end}" for folder in _ANSWERING for end in ("py", "toml", "scm"))
-    return max(file.stat().st_mtime_ns for kind in kinds for file in package.glob(kind))
-
-
-def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
-    kept = decode_stored(read_beside(store, ANSWERS_FILE), _Answers)
-    return kept if kept and kept.stamp == stamp else _Answers(stamp)
+# --- one generation ------------------------------------------------------------------------------------------------
 
 
 def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
