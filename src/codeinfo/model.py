@@ -223,8 +223,12 @@ class CardPatterns(Struct, frozen=True):
 
 
 class CardImpact(Struct, frozen=True):
-    coverage: str  # "X/Y callers in results"
+    coverage: str  # "X/Y callers in results", as other tools write it
     files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown, _, total = self.coverage.partition(" ")[0].partition("/")
+        return f"the first results are called in {total} file{'s' * (total != '1')}, {shown} of them among the results"
 
 
 class CardPoint(Struct, frozen=True):

@@ -151,6 +151,7 @@ def test_what_goes_along() -> None:
     assert card.patterns.do == (f"logging module ({QUESTION}): 5 of 6 files, newest 2025-12-02, a.py:7",)
     assert card.impact is not None
     assert card.impact.coverage == "1/3 callers in results"
+    assert str(card.impact) == "the first results are called in 3 files, 1 of them among the results"
     assert card.impact.files == ("x.py:4", "y.py:5", "b.py:3")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,22 @@ def commit(folder: Path, subject: str, files: dict[str, str]) -> None:
         path.write_text(text)
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", subject)
+
+
+def test_the_reviewed_commits_are_no_memories_of_the_review(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(tmp_path, "Start", {"store.py": "def save_order():\n    return 1\n"})
+    fix = "Fix a crash of save_order\n\nThe file was locked since the last save had failed."
+    commit(tmp_path, fix, {"store.py": "def save_order():\n    return 0\n"})
+    commit(tmp_path, "Replace save_item by save_order", {"store.py": "def save_order():\n    return 2\n"})
+    commit(tmp_path, "Use save_order instead of save_all", {"store.py": "def save_order():\n    return 3\n"})
+    with engine_of(tmp_path) as engine:
+        engine.knowledge.clock = time.time
+        packet = engine.knowledge.review(ReviewRequest("HEAD~1", path=str(tmp_path)))
+        report = engine.knowledge.patterns(PatternsRequest(str(tmp_path)))
+    decisions = ["Replace save_item by save_order", "Use save_order instead of save_all"]
+    assert {memory.memory for memory in packet.memories} == {"Fix a crash of save_order", decisions[0]}
+    assert sorted(memory.memory for memory in report.memories) == decisions  # a fix says nothing about patterns
 
 
 ADAPTER = """class Adapter:

@@ -140,11 +140,11 @@ class ProjectKnowledge:
         return (note,) if note else ()
 
     def related_memories(
-        self, query: str, paths: Collection[str], symbols: Collection[str], now: float
+        self, query: str, paths: Collection[str], symbols: Collection[str], now: float, without: Collection[str] = ()
     ) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
-        """At most three, and a note if the file cannot be read: a search continues without them."""
+        """At most three, `without` these ids, and a note if the file cannot be read: a search does without them."""
         try:
-            memories = self.memories(now)
+            memories = [memory for memory in self.memories(now) if memory.id not in without]
         except UsageError as error:
             return (), (f"memories are left out: {error}",)
         # An endpoint would delay the search.
@@ -153,11 +153,15 @@ class ProjectKnowledge:
         return related, self.memory_notes()
 
     def guiding_memories(self, about: str, now: float) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
-        """Memories to show with patterns: those about the same, then conventions, decisions and the most important
-        others."""
+        """Memories to show with patterns: those about the same, then conventions, decisions and what the team
+        remembered besides, but no fix that a commit made."""
         related, notes = self.related_memories(about, (), (), now)
         try:
-            known = [describe(memory, now) for memory in self.memories(now)]
+            known = [
+                describe(memory, now)
+                for memory in self.memories(now)
+                if memory.source != "git" or memory.type == "decision"
+            ]
         except UsageError:
             return related, notes
         known.sort(key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id))

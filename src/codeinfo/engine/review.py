@@ -16,6 +16,7 @@ from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.history import History
+from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
 from codeinfo.languages import is_product, kind_of, language_of, language_of_text
@@ -49,7 +50,8 @@ def review_change(
     change = Change(project, store, code, base, revisions)
     symbols = change.symbols()
     names = {symbol.name for symbol in symbols}
-    memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now)
+    reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
+    memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
     has_tests = _has_tests(store)
     found = (one for one in change.findings(now) if has_tests or one.kind != "untested")
     findings, left_out = diff.most_severe_first(found)

@@ -307,6 +307,10 @@ class History:
         """The newest commits below the root, newest first."""
         return self._text(("rev-list", "--no-merges", *self._newest)).split()
 
+    def commits_since(self, revision: str) -> list[str]:
+        """What the current branch has and a revision has not."""
+        return self._text(("rev-list", f"{revision}..HEAD")).split()
+
     def commits(self, only: Sequence[str] | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Id, message and paths of the commits in `only`, or of the newest ones below the root, newest first."""
         if only is None:

@@ -29,6 +29,7 @@ CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions
 # Days after which a memory of each type counts half; None never ages. A decision outlives the trouble behind a fix.
 HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0, "gotcha": 90.0, "failure": 90.0}
 STALE_BELOW = 0.3
+ID_LENGTH = 12  # characters of a digest, or of a commit's
 MAX_TEXT = 2000  # characters: a memory is a sentence or two, not a document
 DAY_SECONDS = 86_400
 
@@ -57,7 +58,7 @@ def make_memory(
     texts |= {"scope": scope.strip(), "author": author.strip()}
     _check(type, category, texts, date)
     said = "\0".join((type, category, texts["memory"], texts["scope"], source))
-    digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
     return Memory(id=digest, type=type, category=category, date=date, source=source, **texts)
 
 
@@ -149,7 +150,7 @@ MOST_RELATED = 3
 # The built-in model gives short texts about the same thing .2 to .5, and others less than .2.
 WORDS_AT_LEAST = 0.34
 MEANING_AT_LEAST = 0.35
-COMMIT_MEANING = 0.5  # for a commit that shares no word with the question: there are many, about everything
+COMMIT_WORDS = 0.5  # shared with a commit that did not change the results: there are many commits, about everything
 ASKED_AT_LEAST = 0.18  # of meaning, when somebody asks for memories: the best come first anyway…
 ASKED_SHARE = 0.6  # …and they must be this close relative to the closest
 _STEM_LETTERS = 4  # minimum stem of a word that others may derive from
@@ -157,8 +158,8 @@ _SCOPED = 1.0  # being about a current file or symbol counts like sharing every 
 # Words of a question that say nothing about its subject, as index terms.
 _EMPTY = frozenset(
     terms(
-        "a an and are as at be by can do does for from has have how i in is it its must not of on or should that the "
-        "their there this to was we what when where which who why will with you"
+        "a an and are as at be by can do does for from has have how i in is it its must not of on or per should that "
+        "the their there this to was we what when where which who why will with you"
     )
 )
 
@@ -173,8 +174,13 @@ def find_related(
     now: float,
 ) -> tuple[RelatedMemory, ...]:
     """The memories about the question or the results, best first. `meaning` maps ids to a cosine with the query."""
-    scored = score_relevance(query, memories, meaning or {}, MEANING_AT_LEAST, COMMIT_MEANING, paths, symbols)
-    seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
+    meaning = meaning or {}
+    scored = score_relevance(query, memories, meaning, MEANING_AT_LEAST, paths, symbols)
+    seen = [
+        (found.score, describe(memory, now))
+        for memory, found in scored
+        if found.score > 0 and (memory.source != "git" or _concerns(found, has_meaning=bool(meaning)))
+    ]
     # Age breaks ties and demotes, but an old memory about the subject still beats a fresh one about another.
     seen.sort(key=lambda pair: (-pair[0] * (0.5 + pair[1].confidence / 2), pair[1].id))
     return tuple(memory for _, memory in seen[:MOST_RELATED])
@@ -184,8 +190,28 @@ def search(query: str, memories: Sequence[Memory], meaning: Mapping[str, float])
     """The memories for an explicit query, best first."""
     nearest = max(meaning.values(), default=0.0)
     enough = max(ASKED_AT_LEAST, ASKED_SHARE * nearest)
-    scored = score_relevance(query, memories, meaning, enough, enough)
-    return [memory for memory, score in sorted(scored, key=lambda pair: (-pair[1], pair[0].id)) if score > 0]
+    scored = score_relevance(query, memories, meaning, enough)
+    return [m for m, found in sorted(scored, key=lambda pair: (-pair[1].score, pair[0].id)) if found.score > 0]
+
+
+class _Found(Struct, frozen=True):
+    """How a memory is related to a question: the share of its words, the cosine, and whether it is about a result."""
+
+    score: float
+    words: float
+    several: bool  # words are shared, if the question has several
+    close: bool
+    scoped: bool
+
+
+def _concerns(found: _Found, *, has_meaning: bool) -> bool:
+    """Whether a commit is about the question. A busy file has dozens of commits, a project thousands: most that share a
+    word with the question, or are near it in meaning, are about something else."""
+    if not found.several:
+        return False
+    if found.scoped:
+        return found.words >= WORDS_AT_LEAST
+    return found.words >= COMMIT_WORDS and (found.close or not has_meaning)
 
 
 def score_relevance(
@@ -193,12 +219,10 @@ def score_relevance(
     memories: Sequence[Memory],
     meaning: Mapping[str, float],
     at_least: float,
-    of_commits: float,
     paths: Collection[str] = (),
     symbols: Collection[str] = (),
-) -> list[tuple[Memory, float]]:
-    """Each memory with its score: shared words, meaning (of `at_least`, or `of_commits` for a commit that shares no
-    word) and scope; 0 if it is not related."""
+) -> list[tuple[Memory, _Found]]:
+    """Each memory with its score: shared words, meaning (of `at_least`) and scope; 0 if it is not related."""
     bags = {memory.id: frozenset(terms(f"{memory.memory} {memory.reason} {memory.scope}")) for memory in memories}
     frequency = Counter(term for bag in bags.values() for term in bag)
     wanted = frozenset(terms(query)) - _EMPTY
@@ -206,14 +230,12 @@ def score_relevance(
     total = sum(weight.values()) or 1.0
     result = []
     for memory in memories:
-        shared = sum(weight[term] for term in wanted if _has(bags[memory.id], term)) / total
-        close = meaning.get(memory.id, 0.0)
-        enough = at_least if shared or memory.source != "git" else of_commits
-        score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= enough else 0.0)
-        # A busy file has dozens of commits: those about something else do not matter.
-        concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
-        scoped = concerns and is_in_scope(memory.scope, paths, symbols)
-        result.append((memory, score + (_SCOPED if scoped else 0.0)))
+        shared = [term for term in wanted if _has(bags[memory.id], term)]
+        words, close = sum(weight[term] for term in shared) / total, meaning.get(memory.id, 0.0)
+        scoped = is_in_scope(memory.scope, paths, symbols)
+        score = words * (words >= WORDS_AT_LEAST) + close * (close >= at_least) + _SCOPED * scoped
+        several = len(shared) >= min(2, len(wanted))
+        result.append((memory, _Found(score, words, several, close >= at_least, scoped)))
     return result
 
 
@@ -516,7 +538,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
     if tests and not code and not settings:
         category = "testing"
     return Memory(
-        id=commit.id[:12],
+        id=commit.id[:ID_LENGTH],
         type=type_,
         category=category,
         memory=text[:MAX_TEXT],

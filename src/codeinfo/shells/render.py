@@ -285,7 +285,7 @@ def _card(item: Card, out: Output) -> None:
     if item.best_example:
         out.line(("Best example  ", "bold"), item.best_example)
     if item.impact:
-        out.line(("Impact  ", "bold"), item.impact.coverage)
+        out.line(("Impact  ", "bold"), str(item.impact))
         for file in item.impact.files:
             out.line("  ", file)
     section("Warnings", item.warnings, out)
