@@ -361,6 +361,7 @@ def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> Non
     beside = ("docs/en/a.md", "docs/es/a.md")
     assert "translation" in factors("how are dependencies resolved", "docs/pt/a.md", "docs", beside)
     assert "translation" not in factors("how are dependencies resolved", "docs/en/a.md", "docs", beside)
+    assert "translation" in factors("how are dependencies resolved", "docs/qq/a.md", "docs", (*beside, "docs/pt/a.md"))
     assert "translation" not in factors("как разрешаются зависимости", "docs/ru/a.md", "docs", beside)
     assert "translation" not in factors("retry", "src/it/a.py"), "a folder alone is no translation"
     assert "translation" in factors("install", "README.zh-CN.md", "docs", ("README.md",))
@@ -371,6 +372,15 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
     assert "docs" not in factors("guide to the retry policy", "guide.md", "docs")
     assert factors("retry policy", "a.yaml", "config")["config"] == W.config
     assert "config" not in factors("retry settings", "a.yaml", "config")
+
+
+def test_who_asks_how_to_do_something_is_shown_the_guide() -> None:
+    assert factors("how do I retry a request?", "guide.md", "docs")["guide"] == W.guide > 1
+    assert factors("how are requests retried?", "guide.md", "docs")["docs"] == W.docs
+    assert factors("how do I retry a request?", "CHANGELOG.md", "docs")["docs"] == W.docs, "it explains nothing"
+    assert "guide" not in factors("how do I retry a request?", "retry.py")
+    tests = factors("how do I replace the clock in tests?", "tests/test_clock.py", "tests")
+    assert tests["test_topic"] == W.test_topic, "a test is no guide"
 
 
 @pytest.mark.parametrize(
@@ -592,6 +602,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 28, "15 signals and 13 factors"
+    assert len(rows) == 29, "15 signals and 14 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

@@ -162,6 +162,37 @@ def test_only_the_title_says_that_a_report_is_about_tests_or_docs() -> None:
     assert read_query(f"Tests of the pool leak\n\n{details}").about_tests
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How do I upload a file?",
+        "how to stream a large download",
+        "Can I use fake timers?",
+        "Is it possible to run without a server?",
+        "Which option do I have to set for a proxy?",
+        "When should I use a pool?",
+        "Do I need to close the session?",
+    ],
+)
+def test_a_question_about_use_is_recognised(text: str) -> None:
+    assert read_query(text).asks_usage
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do requests end",
+        "How do we retry failed jobs?",
+        "Where do I find the retry loop?",
+        "can a request be cancelled",
+        "show how to do lists",
+        "Add a way to upload files",
+    ],
+)
+def test_a_question_about_the_code_is_none_about_its_use(text: str) -> None:
+    assert not read_query(text).asks_usage
+
+
 def test_what_templates_and_tools_write_into_a_report_is_dropped() -> None:
     report = """Parser drops the last row
 

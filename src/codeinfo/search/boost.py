@@ -44,6 +44,7 @@ _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
+_CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|release[-_]?notes)|CHANGES|HISTORY|NEWS)(?:[-_.]|\Z)")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, "": 3}
 _LANGUAGE = re.compile(r"[a-z]{2}(?:[-_](?:[A-Za-z]{2}|[Hh]ans|[Hh]ant))?\Z")
@@ -62,6 +63,7 @@ class Facts(NamedTuple):
     header: bool  # a C header beside the file that does what it declares
     older: bool  # a newer edition lies beside it
     translated: bool  # a page in a language other than English, beside others
+    changelog: bool  # lists changes: it mentions everything and explains nothing
     tiny: bool  # contains next to nothing
 
 
@@ -117,6 +119,7 @@ class Layout:
             header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
+            changelog=_CHANGELOG.match(name) is not None,
             tiny=tiny,
         )
 
@@ -146,11 +149,12 @@ class Layout:
         return self._older_folders[folder]
 
     def _is_translated(self, folder: str) -> bool:
-        """`docs/pt` beside `docs/en` and `docs/es`."""
+        """`docs/pt` beside `docs/en` and `docs/es`; beside `en`, any other code is taken for a language."""
         if folder not in self._translated_folders:
             parent, _, own = folder.rpartition("/")
-            foreign = _is_language(own) and not own.lower().startswith("en")
-            beside = sum(map(_is_language, self._folders[parent])) >= 3 if foreign else False
+            others = self._folders[parent]
+            foreign = _is_language(own) or ("en" in others and _LANGUAGE.match(own) is not None)
+            beside = foreign and not own.lower().startswith("en") and sum(map(_is_language, others)) >= 3
             self._translated_folders[folder] = beside or self._is_translated(parent)
         return self._translated_folders[folder]
 
@@ -360,7 +364,9 @@ def _compare_tails(own: Sequence[str], mentioned: Sequence[str]) -> float:
 def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:
     """Named factors from a file's location and kind; each is bounded."""
     factors = {"depth": math.exp(-w.depth * facts.depth)}
-    if kind == FileKind.DOCS and not query.about_docs:
+    if kind == FileKind.DOCS and query.asks_usage and not facts.changelog:
+        factors["guide"] = w.guide
+    elif kind == FileKind.DOCS and not query.about_docs:
         factors["docs"] = w.docs
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
         factors["config"] = w.config
@@ -405,7 +411,7 @@ class Factors:
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
         is_config = query.intent is Intent.CONFIG
         tests = query.about_tests, query.wants_tests
-        return (w, query.about_docs, *tests, is_config, query.names_version, query.is_english)
+        return (w, query.about_docs, query.asks_usage, *tests, is_config, query.names_version, query.is_english)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]

@@ -82,6 +82,7 @@ class Query(Struct, frozen=True):
     about_tests: bool
     wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
+    asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
     names_version: bool  # it names a version or an older edition
     quotation: Quotation | None
     is_english: bool  # as far as its letters tell
@@ -118,6 +119,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     title = _TOKEN.findall(_first_line(prose))
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
+    asks_usage = _USAGE.match(_first_line(prose)) is not None
     scope = _scope(_first_line(prose))
     shape = _shape(words, title, scope, bare)
     weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
@@ -132,8 +134,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
         scope=frozenset(terms(scope)),
         about_tests=about_tests,
-        wants_tests=about_tests and (bare or _WANTED_TESTS.search(_first_line(prose)) is not None),
+        wants_tests=about_tests and not asks_usage and (bare or _WANTED_TESTS.search(_first_line(prose)) is not None),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
+        asks_usage=asks_usage,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
         quotation=_quotation(prose),
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
@@ -239,6 +242,13 @@ _WANTED_TESTS = re.compile(
     re.IGNORECASE,
 )
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
+# "How do requests end", "how do we retry" and "where do I find …" ask for the code instead.
+_USAGE = re.compile(
+    r"(?:how to|is it possible|is there (?:a|any) way"
+    r"|(?:can|could|may|should) (?:i|you|one)|do (?:i|you) (?:need|have) to"
+    r"|(?:how|what|when|why|which)(?: \w+){0,2} (?:do|can|could|should|would|must) (?:i|you|one))\b",
+    re.IGNORECASE,
+)
 _VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
 _CONFIG_WORDS = frozenset(
     "config configuration configure settings setting env environment option options flags".split()

@@ -45,7 +45,8 @@ class Weights(NamedTuple):
     test_topic: float = 0.5  # where it speaks of testing but asks for no tests, as "test client" does
     no_test: float = 0.6  # other files where it asks for tests
     docs: float = 0.2  # documents, where the query does not ask for them
-    config: float = 0.25  # data and settings, likewise
+    guide: float = 1.4  # documents, where it asks how to do something
+    config: float = 0.25  # data and settings, where the query does not ask for them
     vendored: float = 0.3
     type_stub: float = 0.6
     header: float = 0.9  # a C header beside the file that does what it declares
@@ -141,6 +142,7 @@ DOCUMENTS = Weights(
     test_topic=1.0,
     no_test=1.0,
     docs=1.0,
+    guide=1.0,
     config=1.0,
     vendored=1.0,
     type_stub=1.0,
