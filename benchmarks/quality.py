@@ -1,7 +1,7 @@
 """Judges search on every kind of question at once, and fails when one kind got worse.
 
     python benchmarks/quality.py --cache DIR --roots BENCH TREES --whole BENCH TREES \\
-        --history HISTORY TREES --history-git HISTORY WORKTREES --bugs BUGS TREES \\
+        --history HISTORY TREES --history-git HISTORY WORKTREES --bugs BUGS TREES --usage benchmarks/usage TREES \\
         --fixtures FOLDER --fixture-trees DIR --semble roots=FILE --semble history=FILE --out today.json
     python benchmarks/quality.py … --compare yesterday.json
 
@@ -10,7 +10,7 @@ repos.tsv, TREES hold each repository in a folder of its name (docs/evaluation.m
 
 - roots: only the folder that repos.tsv names, only code files
 - whole: whole trees and every kind of file, as users have them
-- history, bugs: whole trees; the categories of a history apart as well
+- history, bugs, usage: whole trees; the categories of a history and of usage apart as well
 - history-git, bugs-git: the same with commits: TREES are work trees of the clones
 - fixtures: codebase-context's eval-*.json, each with its gate; a fixture's tree is DIR/NAME or FOLDER/codebases/NAME
 
@@ -81,6 +81,7 @@ KINDS = (
     Kind("whole", "whole"),
     Kind("history", "history", apart=True),
     Kind("history-git", "history (git)", apart=True, history=True),
+    Kind("usage", "usage", apart=True, watched=("top3",)),
     Kind("bugs", "bugs", watched=BUG_FIGURES),
     Kind("bugs-git", "bugs (git)", history=True, watched=BUG_FIGURES),
 )

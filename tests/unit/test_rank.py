@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from codeinfo.ports import IN_STEM, Posting, StoredSymbol
 from codeinfo.search import boost, channels
-from codeinfo.search.boost import Layout
+from codeinfo.search.boost import Layout, project_files
 from codeinfo.search.channels import (
     ANYWHERE,
     DEFINED,
@@ -384,6 +384,40 @@ def test_who_asks_how_to_do_something_is_shown_the_guide() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("where is the CI configured", ".github/workflows/test.yml"),
+        ("which compilers run in CI?", ".gitlab-ci.yml"),
+        ("how is the docker image built", "docker/Dockerfile"),
+        ("how is a release published", ".github/workflows/publish.yml"),
+        ("which linters run before a commit", ".pre-commit-config.yaml"),
+        ("what is the license", "LICENSE"),
+        ("which python versions are supported", "pyproject.toml"),
+        ("minimum node version", "package.json"),
+    ],
+)
+def test_questions_about_the_project_find_the_files_that_set_it_up(text: str, path: str) -> None:
+    query = read_query(text)
+    top, nested, other = project_files(query, [path, f"packages/api/{path}", "src/retry.py"])
+    assert top > nested > other == 0
+    assert factors(text, path, "config") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how the pool acquires and releases connections",
+        "how are messages published to the queue",
+        "how is a license key validated",
+        "python version of the retry loop",
+        "ci: run the tests twice",
+    ],
+)
+def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
+    assert not read_query(text).project_files
+
+
+@pytest.mark.parametrize(
     ("path", "factor"),
     [
         ("tests/a.py", "secondary"),
@@ -602,6 +636,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 29, "15 signals and 14 factors"
+    assert len(rows) == 30, "16 signals and 14 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

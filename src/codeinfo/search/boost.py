@@ -56,6 +56,7 @@ _NAMED_LANGUAGE = re.compile(r"[._-]([a-z]{2}(?:[-_][A-Za-z]{2,4})?)\Z")
 
 
 class Facts(NamedTuple):
+    path: str
     depth: int  # folders between the file and its package, at most DEEPEST
     secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty if none does
     vendored: bool  # third-party code, or built from sources elsewhere
@@ -112,6 +113,7 @@ class Layout:
         own_folder, slash, _ = path.rpartition("/")
         secondary, vendored = _folder_facts(own_folder + slash)  # shared by many files
         return Facts(
+            path,
             depth=min(self._depth(folder), DEEPEST),
             secondary=secondary or _secondary_terms(slash + name),
             vendored=vendored or is_generated(path),
@@ -204,6 +206,7 @@ def _is_language(name: str) -> bool:
 
 LATER_FRAME = 0.3  # how much the first path of a text loses relative to the last
 ASKED_MEMBER = 2.0  # `Session.send` itself, where a type of any name is 1
+NESTED = 0.25  # how much less a set-up file counts per folder: that of the project before those of its packages
 IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 
@@ -330,6 +333,16 @@ def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
+def project_files(query: Query, paths: Sequence[str]) -> Floats:
+    """1 for a file at the top that sets up what is asked about, less for one in folders below."""
+    result = np.zeros(len(paths), np.float32)
+    if query.project_files:
+        for file, path in enumerate(paths):
+            if query.is_set_up_by(path):
+                result[file] = 1 / (1 + NESTED * path.count("/"))
+    return result
+
+
 def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequence[int]]) -> Floats:
     """Files that the text names: by file name, by path, by a longer path that ends in theirs, or by one of their
     folders.
@@ -363,6 +376,8 @@ def _compare_tails(own: Sequence[str], mentioned: Sequence[str]) -> float:
 
 def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:
     """Named factors from a file's location and kind; each is bounded."""
+    if query.is_set_up_by(facts.path):
+        return {}
     factors = {"depth": math.exp(-w.depth * facts.depth)}
     if kind == FileKind.DOCS and query.asks_usage and not facts.changelog:
         factors["guide"] = w.guide
@@ -411,7 +426,8 @@ class Factors:
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
         is_config = query.intent is Intent.CONFIG
         tests = query.about_tests, query.wants_tests
-        return (w, query.about_docs, query.asks_usage, *tests, is_config, query.names_version, query.is_english)
+        usage = query.asks_usage, query.project_files
+        return (w, query.about_docs, *usage, *tests, is_config, query.names_version, query.is_english)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]

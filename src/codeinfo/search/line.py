@@ -200,6 +200,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "exact_definition": relative(exact),
         "named_definition": relative(named),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
+        "project_file": boost.project_files(query, view.paths),
         **signals_of_words(query, keyword, view, w, options),
     }
     if w.exact_text and (rows := quoting_rows(query, keyword, view)):

@@ -83,6 +83,7 @@ class Query(Struct, frozen=True):
     wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
     asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
+    project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
     names_version: bool  # it names a version or an older edition
     quotation: Quotation | None
     is_english: bool  # as far as its letters tell
@@ -102,6 +103,10 @@ class Query(Struct, frozen=True):
         owner = f".{self.names[-1]}" if self.names_owner else ""
         return f".{qualified}".lower().endswith(f"{owner}.{self.names[0]}".lower())
 
+    def is_set_up_by(self, path: str) -> bool:
+        """Whether it asks about the project, as in "where is the CI configured", and this file says so."""
+        return bool(self.project_files) and re.search(self.project_files, path, re.IGNORECASE) is not None
+
     def heaviest(self, most: int) -> dict[str, float]:
         """Of its terms."""
         return _heaviest(self.terms, most)
@@ -119,9 +124,10 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     title = _TOKEN.findall(_first_line(prose))
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
-    asks_usage = _USAGE.match(_first_line(prose)) is not None
     scope = _scope(_first_line(prose))
     shape = _shape(words, title, scope, bare)
+    project_files = _project_files(_first_line(prose)) if shape is Shape.QUESTION else ""
+    asks_usage = bool(project_files) or _USAGE.match(_first_line(prose)) is not None
     weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
     return Query(
         text=prose,
@@ -137,6 +143,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         wants_tests=about_tests and not asks_usage and (bare or _WANTED_TESTS.search(_first_line(prose)) is not None),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
         asks_usage=asks_usage,
+        project_files=project_files,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
         quotation=_quotation(prose),
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
@@ -249,6 +256,44 @@ _USAGE = re.compile(
     r"|(?:how|what|when|why|which)(?: \w+){0,2} (?:do|can|could|should|would|must) (?:i|you|one))\b",
     re.IGNORECASE,
 )
+# What people ask about a project rather than its code, and the files that say it.
+_PLATFORMS = r"(?:python|node(?:\.js)?|rust|java|jdk|go(?:lang)?|ruby|php|elixir|kotlin|scala|swift|dotnet|\.net)"
+_PROJECT_FILES = (
+    (
+        r"\bci\b|continuous integration|github actions",
+        r"\.(?:github/workflows|circleci|buildkite|woodpecker)/|\b(?:gitlab-ci|travis|azure-pipelines|appveyor)\b|(?:\A|/)ci/",
+    ),
+    (
+        r"dockerfile|docker (?:image|build|compose)|container image",
+        r"(?:docker|container)file|compose[^/]*\.ya?ml\Z",
+    ),
+    (
+        r"\b(?:is|are|make|cut|publish|do|prepare) (?:an? |the |new )?releases?\b|release process"
+        r"|\bpublished (?:to|on) (?:pypi|npm|maven|nuget|crates|hex|rubygems)",
+        r"/workflows/[^/]*(?:release|publish|deploy)|(?:release|publish)[^/]*\.(?:sh|py|[cm]?js|ts|md)\Z|goreleaser",
+    ),
+    (
+        r"\b(?:which|what) (?:linter|code style|formatter|static analysis)|\blinters? (?:run|are|is)\b",
+        r"pre-commit|eslint|biome|prettier|golangci|ruff|flake8|rubocop|phpstan|rustfmt|clippy|checkstyle|detekt|swiftlint"
+        r"|clang-(?:format|tidy)|editorconfig|(?:\A|[/_-])lint",
+    ),
+    (
+        r"\b(?:what|which) (?:is the )?licen[sc]e\b|\bhow is (?:it|this|the (?:project|code)) licensed",
+        r"(?:\A|/)(?:un)?licen[sc]e|(?:\A|/)copying",
+    ),
+    (
+        rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b",
+        r"pyproject\.toml|setup\.(?:cfg|py)\Z|package\.json|\.nvmrc|cargo\.toml|rust-toolchain|go\.mod|pom\.xml|build\.gradle"
+        r"|gemspec|composer\.json|mix\.exs|package\.swift|global\.json|directory\.build\.props|\.(?:tool|python|ruby)-version",
+    ),
+)
+
+
+def _project_files(line: str) -> str:
+    asked = (files for question, files in _PROJECT_FILES if re.search(question, line, re.IGNORECASE))
+    return "|".join(asked)
+
+
 _VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
 _CONFIG_WORDS = frozenset(
     "config configuration configure settings setting env environment option options flags".split()
