@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from codeinfo.errors import IndexDamaged
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.ports import Posting, PostingList, Snapshot
 from codeinfo.store import database, segments, snapshot
@@ -64,13 +63,12 @@ def test_quantized_vectors_are_close_and_stored_again_as_the_same_bytes(numbers:
     assert segments.quantize(found).tobytes() == rows.tobytes()
 
 
-@pytest.mark.parametrize("signs_from", [1, 15, 1000], ids=["all with signs", "one segment with signs", "none"])
+@pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("numbers", [8, 64, 100, 256])
 def test_signs_and_some_rows_are_those_of_all(
-    numbers: int, signs_from: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    numbers: int, is_old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In segments of which one has rows that are gone, with signs in their files and, as older ones, without."""
-    monkeypatch.setattr(segments, "SIGNS_FROM", signs_from)
+    """In segments of which one has rows that are gone, and in older files, which end with signs."""
     chance = np.random.default_rng(numbers)
     vectors, query = chance.normal(size=(50, numbers)).astype(np.float32), chance.normal(size=numbers)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -80,6 +78,9 @@ def test_signs_and_some_rows_are_those_of_all(
     for name, own in (("b.txt", vectors[20:30]), ("c.txt", vectors[30:])):
         store.apply([text_file(name, own)], (), ())
     store.apply((), ("b.txt",), ())
+    for file in store.folder.glob("vectors-*") if is_old else ():
+        rows = file.stat().st_size // (numbers + 4)
+        file.write_bytes(file.read_bytes() + bytes(rows * -(-numbers // 64) * 8))
     asked, wanted = query.astype(np.float32), np.array([35, 3, 21, 0])
     with store.snapshot() as view:
         kept = view.vectors(range(len(view.row_file)))
@@ -144,19 +145,6 @@ def test_files_with_the_lowest_fingerprints_are_a_fair_sample(tmp_path: Path) ->
         lowest = view.vectors(view.file_first[view.file_fingerprints().argsort()[:100]])
     shares = (lowest >= 0).mean(axis=0)
     assert (abs(shares - 0.5) < 0.25).all(), shares
-
-
-def test_signs_that_are_not_those_of_the_vectors_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SIGNS_FROM", 1)
-    store = stored(tmp_path / "index", np.eye(70, dtype=np.float32))
-    (file,) = store.folder.glob("vectors-*")
-    assert file.stat().st_size == 70 * (70 + 4) + 70 * 2 * 8
-    store.verify()
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(IndexDamaged, match="signs"):
-        store.verify()
 
 
 def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:

@@ -88,19 +88,12 @@ def vector_bytes(rows: int, dimension: int) -> int:
     return rows * (dimension + SCALE_BYTES)
 
 
-def sign_bytes(rows: int, dimension: int) -> int:
-    """The size of these vectors' signs: a bit each, 64 of them together."""
-    return rows * -(-dimension // 64) * 8
-
-
-def check_vector_file(path: Path, rows: int, dimension: int) -> bool:
-    """Whether the signs follow the vectors; a file of any other size is damaged."""
-    vectors = vector_bytes(rows, dimension)
+def check_vector_file(path: Path, rows: int, dimension: int) -> None:
+    """A file of the wrong size is damaged. Older ones end with the signs of their vectors, which nobody reads."""
+    vectors, signs = vector_bytes(rows, dimension), rows * -(-dimension // 64) * 8
     try:
-        size = path.stat().st_size
-        if size not in (vectors, vectors + sign_bytes(rows, dimension)):
+        if path.stat().st_size not in (vectors, vectors + signs):
             raise Damage(f"{path.name} has the wrong size")
-        return size > vectors
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is missing") from error
 

@@ -38,7 +38,6 @@ from codeinfo.store.database import (
     definition_rows,
     import_rows,
     one,
-    sign_bytes,
     symbols_checksum,
     vector_bytes,
 )
@@ -290,7 +289,6 @@ NO_VECTORS = VectorFile("", 0, 0)
 
 _PACKED_AT_ONCE = 8192
 _READ_ACROSS = 8  # rows: reading so many for nothing takes less time than another call
-SIGNS_FROM = 8192  # rows: the signs of fewer are packed as fast as they are read
 
 
 def quantize(vectors: NDArray[np.floating]) -> NDArray[np.int8]:
@@ -318,24 +316,17 @@ def dequantize(rows: NDArray[np.int8]) -> NDArray[np.float32]:
 
 
 def write_vectors(folder: Path, blocks: Iterable[NDArray[np.int8]]) -> VectorFile:
-    """Quantized vectors, block by block, since all of an index's at once would take its size in memory again. A large
-    number is followed by their signs, which a search in a large index reads first."""
+    """Quantized vectors, block by block, since all of an index's at once would take its size in memory again."""
     blocks = [block for block in blocks if len(block)]
     if not blocks:
         return NO_VECTORS
     name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.i8", 0
-    signs: list[NDArray[np.uint64]] = []
-    with_signs = sum(map(len, blocks)) >= SIGNS_FROM
     try:
         with open(open_private(folder / name, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             for block in blocks:
                 data = np.ascontiguousarray(block).data.cast("B")
                 checksum = crc32(data, checksum)
                 sink.write(data)
-                if with_signs:
-                    signs.append(pack_signs(numbers_of(block)))
-            if with_signs:
-                sink.write(np.concatenate(signs, axis=1).data.cast("B"))
             sink.flush()
             os.fsync(sink.fileno())
     except OSError:
@@ -408,15 +399,8 @@ def pack_signs(numbers: NDArray[np.int8] | NDArray[np.float32]) -> NDArray[np.ui
 
 
 def read_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
-    """In the form of `pack_signs`; computed for a file that has none. The file is read rather than mapped, since
-    mapped pages would count as memory of the process from then on."""
-    if not check_vector_file(path, rows, dimension):
-        return load_signs(path, rows, dimension)
-    at = vector_bytes(rows, dimension)
-    return np.fromfile(path, np.uint64, sign_bytes(rows, dimension) // 8, offset=at).reshape(-1, rows)
-
-
-def load_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
+    """The signs of a file's vectors, in the form of `pack_signs`. The file is read rather than mapped, since mapped
+    pages would count as memory of the process from then on."""
     signs = np.empty((-(-dimension // 64), rows), np.uint64)
     with open(path, "rb") as source:
         for start in range(0, rows, _PACKED_AT_ONCE):

@@ -45,7 +45,6 @@ from codeinfo.store.segments import (
     decode_posting,
     dequantize,
     live_row_map,
-    load_signs,
     numbers_of,
     pack_signs,
     places_among,
@@ -515,9 +514,6 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
             raise Damage(f"segment {segment} fails its checksum")
         if name:
             check_vectors(VectorRows(folder / name, count, dimension).all(), name, vector_checksum)
-            sound = load_signs(folder / name, count, dimension)
-            if not np.array_equal(read_signs(folder / name, count, dimension), sound):
-                raise Damage(f"the signs in {name} are not those of its vectors")
         rows_of[segment] = count
     for segment, data in db.execute("SELECT segment, data FROM postings"):
         rows = decode_posting(data).rows
