@@ -38,8 +38,6 @@ def test_details_stay_small_and_the_rows_last_longer_than_their_previews(tmp_pat
     turn = kept(store, many)
     assert len(turn.rounds[0].items) == 900
     assert {item.preview for item in turn.rounds[0].items} == {""}
-    longer = Round("how?", many.items * 10, (), 1, "answer")
-    assert [(one.query, one.items) for one in kept(store, longer).rounds] == [("how?", ())]
     assert kept(store, Round("q" * MOST_DETAIL_CHARS, (), (), 1, "answer")).rounds == ()
 
 
@@ -123,9 +121,6 @@ def test_a_database_of_the_first_release_shows_the_same_turns(tmp_path: Path) ->
     ]
 
 
-GOOD = {"path": "a.py", "start_line": 1, "end_line": 2, "score": None, "distance": None}
-
-
 @pytest.mark.parametrize(
     "stored",
     [
@@ -145,19 +140,12 @@ def test_whatever_is_stored_a_turn_can_be_read(tmp_path: Path, column: str, stor
         assert [use.outcome for use in turn.tool_calls] == [MALFORMED]
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        7, None, {}, {"path": 7}, GOOD | {"start_line": "1"}, GOOD | {"start_line": True}, GOOD | {"score": "high"},
-        GOOD | {"distance": 0.4}, GOOD | {"distance": {"value": "near", "metric": "squared_l2"}},
-        GOOD | {"distance": {"value": 0.4}}, GOOD | {"preview": ["x"]},
-    ],
-)  # fmt: skip
-def test_a_passage_that_cannot_be_read_leaves_the_others(tmp_path: Path, odd: object) -> None:
-    entry = {"query": "how?", "items": [odd, GOOD], "dropped": [], "average": None, "verdict": "answer"}
-    (found,) = overwritten(tmp_path, "rounds", json.dumps([entry])).rounds
-    assert [item.path for item in found.items] == ["a.py"]
-    assert found.verdict == f"answer, 1 {MALFORMED}"
+def test_an_entry_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    good: dict[str, object] = {"query": "how?", "items": [], "dropped": [], "average": None, "verdict": "answer"}
+    odd = good | {"items": [{"path": 7}]}
+    turn = overwritten(tmp_path, "rounds", json.dumps([odd, good]))
+    assert [found.query for found in turn.rounds] == ["how?"]
+    assert [use.outcome for use in turn.tool_calls] == [MALFORMED]
 
 
 def overwritten(folder: Path, column: str, stored: str) -> Turn:

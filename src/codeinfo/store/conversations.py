@@ -12,15 +12,13 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import convert, to_builtins
-from msgspec.structs import replace
+from msgspec import ValidationError, convert, to_builtins
 
 from codeinfo.errors import Busy, NotFound, UsageError
-from codeinfo.model import Dropped, NextStep, to_run
+from codeinfo.model import NextStep, to_run
 from codeinfo.operations import answers as ops
 from codeinfo.store.user_data import Transaction, UserData, UserFile, timestamp, utc_now
 
@@ -32,7 +30,6 @@ MALFORMED = "malformed entry"
 _SHOWN_CHARS = 200  # of an entry that cannot be read
 MOST_WORDS = 100  # of a search: each is a condition
 _EXCERPT = 80  # characters around a found word
-_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)  # msgspec's errors are ValueErrors
 
 _LISTED = NextStep(to_run("conversations list"), " shows their ids")
 
@@ -314,76 +311,47 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[ops.Turn]) 
 
 
 def encode_bounded(details: object) -> str:
-    """Searches or tool calls as JSON; if too long, without previews, then without passages."""
-    entries = to_builtins(details, enc_hook=str)
-    for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):
-        for entry in entries if field else ():
-            for part in (entry, *entry.get("items", ())):
-                if field in part:
-                    part[field] = empty
+    """Searches or tool calls as JSON; if too long, without the first lines of passages, or not at all."""
+    text = _json(details) or "[]"
+    if len(text) > MOST_DETAIL_CHARS:
+        entries = json.loads(text)
+        for item in (item for entry in entries for item in entry.get("items", ())):
+            item["preview"] = ""
         text = json.dumps(entries, ensure_ascii=False)
-        if len(text) <= MOST_DETAIL_CHARS:
-            return text
-    return "[]"
+    return text if len(text) <= MOST_DETAIL_CHARS else "[]"
 
 
 def turn_of(row: tuple[Any, ...]) -> ops.Turn:
     """A row as a turn. A conversation is worth more than its details: an entry written by another version or by hand
     is shown as unreadable, and everything else as it is."""
     *plain, tool_calls, citations, usage, took_ms, error, rounds, notes = row
-    searches, odd_searches = _read(rounds, _round)
-    calls, odd_calls = _read(tool_calls, _tool_use)
+    searches, odd_searches = _read(rounds, ops.Round)
+    calls, odd_calls = _read(tool_calls, ops.ToolUse)
     odd = odd_calls + odd_searches
     unread = (ops.ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd)
     details: dict[str, Any] = {
         "tool_calls": (*calls, *unread),
-        "citations": _read(citations, partial(_convert, ops.Citation))[0],
-        "usage": next(iter(_read(f"[{usage or ''}]", partial(_convert, ops.AnswerUsage))[0]), None),
+        "citations": _read(citations, ops.Citation)[0],
+        "usage": next(iter(_read(f"[{usage or ''}]", ops.AnswerUsage)[0]), None),
         "took_ms": took_ms,
         "error": error,
         "rounds": searches,
-        "notes": _read(notes, partial(_convert, str))[0],
+        "notes": _read(notes, str)[0],
     }
     return ops.Turn(*plain, **details)
 
 
-def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
+def _read(stored: str | None, kind: type[Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
     """The entries of a stored list, and those that are malformed."""
     try:
         # NaN, which JSON does not have, becomes a text, and its entry unreadable.
         entries = json.loads(stored or "[]", parse_constant=str)
     except ValueError:
         return (), (stored,)
-    return _build_each(entries, build) if isinstance(entries, list) else ((), (entries,))
-
-
-def _build_each(entries: list[Any], build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
     good, odd = [], []
-    for entry in entries:
+    for entry in entries if isinstance(entries, list) else (entries,):
         try:
-            good.append(build(entry))
-        except _UNREADABLE:
+            good.append(convert(entry, kind))
+        except ValidationError:
             odd.append(entry)
     return tuple(good), tuple(odd)
-
-
-def _convert(kind: type[Value], entry: Any) -> Value:
-    found = entry.get("distance") if isinstance(entry, dict) else None
-    if isinstance(found, dict) and "metric" not in found:
-        raise ValueError("a distance without its metric means nothing")
-    return convert(entry, kind)
-
-
-def _round(entry: Any) -> ops.Round:
-    items, odd = _build_each(entry["items"], partial(_convert, ops.GradedItem))
-    dropped, odd_drops = _build_each(entry["dropped"], partial(_convert, Dropped))
-    found = convert({**entry, "items": items, "dropped": dropped}, ops.Round)
-    lost = len(odd) + len(odd_drops)
-    if not lost:
-        return found
-    return replace(found, verdict=f"{found.verdict}, {lost} {MALFORMED if lost == 1 else 'malformed entries'}")
-
-
-def _tool_use(entry: Any) -> ops.ToolUse:
-    items, _ = _build_each(entry.get("items", []), partial(_convert, ops.GradedItem))
-    return convert({**entry, "items": items}, ops.ToolUse)
