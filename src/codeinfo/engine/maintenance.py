@@ -9,9 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -259,8 +257,6 @@ def _manifest(index: IndexManager) -> Mapping[str, ManifestRow]:
 
 # --- doctor ----------------------------------------------------------------------------------------------------------
 
-_CHECKS_AT_ONCE = 8  # a project may know many collections
-
 
 def examine(
     config: Config,
@@ -271,7 +267,7 @@ def examine(
     *,
     checksums: bool = True,
 ) -> DoctorReport:
-    """Run all checks, those that wait for something concurrently; `checksums` reads every index in full."""
+    """Run all checks; `checksums` reads every index in full."""
     version = ".".join(map(str, sys.version_info[:3]))
     checks = [Check("python", "ok", f"{version} on {sys.platform}"), Check("sqlite", "ok", library_version())]
     checks += [_grammars(), _folder(config), _git()]
@@ -280,15 +276,10 @@ def examine(
         documents.extend(collections())
     except CodeInfoError as error:
         checks.append(Check("collections", "fail", error.what, error.next_step))
-    waiting = [
-        partial(_embedder, config, models, probe_s),
-        partial(_reranker, config, models),
-        *(partial(_index, index, "index", checksums) for index in roots),
-        *(partial(_index, index, "collection", checksums) for index in documents),
-    ]
-    with ThreadPoolExecutor(min(len(waiting), _CHECKS_AT_ONCE)) as pool:
-        answers = [pool.submit(check) for check in waiting]
-        return DoctorReport((*checks, *(answer.result() for answer in answers)))
+    checks += [_embedder(config, models, probe_s), _reranker(config, models)]
+    checks += [_index(index, "index", checksums) for index in roots]
+    checks += [_index(index, "collection", checksums) for index in documents]
+    return DoctorReport(tuple(checks))
 
 
 def _grammars() -> Check:

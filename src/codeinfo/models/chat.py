@@ -10,7 +10,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -324,11 +323,9 @@ def chat_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tuple[Provider, ...]:
-    """Probe the usual local ports concurrently. Every port is reported, answering or not."""
+    """Probe the usual local ports. Every port is reported, answering or not."""
     limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds)
-    with ThreadPoolExecutor(len(ports)) as pool:
-        addresses = (f"http://127.0.0.1:{port}/v1" for port in ports.values())
-        return tuple(pool.map(lambda name, address: look(name, address, None, limits), ports, addresses))
+    return tuple(look(name, f"http://127.0.0.1:{port}/v1", None, limits) for name, port in ports.items())
 
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
