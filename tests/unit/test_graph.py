@@ -1075,6 +1075,8 @@ def test_associations_and_routes_of_rails_lead_to_classes(tmp_path: Path) -> Non
         "app/controllers/stories_controller.rb": "class StoriesController\nend\n",
         "app/controllers/login_controller.rb": "class LoginController\nend\n",
         "app/controllers/mod/reparents_controller.rb": "class Mod::ReparentsController\nend\n",
+        "app/controllers/admin/stories_controller.rb": "class Admin::StoriesController\nend\n",
+        "config/routes/admin.rb": 'namespace :admin do\n  resources :stories\n  get "/", to: "login#index"\nend\n',
         "config/routes.rb": "Rails.application.routes.draw do\n  resources :stories\n"
         '  get "/login" => "login#index"\n  namespace :mod do\n    post "/x", to: "reparents#create"\n  end\nend\n',
     }
@@ -1086,6 +1088,9 @@ def test_associations_and_routes_of_rails_lead_to_classes(tmp_path: Path) -> Non
             return {target.rpartition("/")[2] for one in found for target in one.targets}
 
         assert needed("app/models/story.rb") == {"user.rb", "suggested_title.rb", "category.rb", "entry.rb"}
+        stories, login = engine.code.imports(ImportsRequest("config/routes/admin.rb", root=str(root))).imports
+        assert stories.targets == ("app/controllers/admin/stories_controller.rb",)
+        assert login.targets == ("app/controllers/login_controller.rb",)
         assert needed("config/routes.rb") == {"stories_controller.rb", "login_controller.rb", "reparents_controller.rb"}
         report = engine.code.impact(ImpactRequest("app/models/suggested_title.rb", root=str(root)))
         assert "app/models/story.rb" in [one.path for one in report.files]

@@ -27,7 +27,13 @@ from codeinfo.knowledge.detectors import (
 from codeinfo.knowledge.history import trend
 from codeinfo.knowledge.patterns import FileHints, advice_line, in_area
 from codeinfo.model import FileKind
-from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
+from codeinfo.operations.knowledge import (
+    PATTERN_CATEGORIES,
+    MetadataRequest,
+    PatternHistory,
+    PatternReport,
+    PatternsRequest,
+)
 from codeinfo.operations.search import SearchRequest
 
 BUILT_IN = built_in_detectors()
@@ -648,7 +654,12 @@ def test_examples_of_tests_are_tests_and_none_is_better_than_a_bad_one(tmp_path:
     assert examples == {"Vitest": ("src/tests/store.spec.ts:1",), "async/await": ()}
 
 
-def test_an_import_of_types_alone_is_no_use_of_a_package() -> None:
+def test_an_import_of_types_alone_is_no_use_of_a_package(tmp_path: Path) -> None:
     matcher, types = Matcher(BUILT_IN), 'import type { FC } from "react";\n'
     assert matcher.packages(types, "typescript") == []
     assert matcher.packages(types.replace(" type", ""), "typescript") == ["react"]
+    sources = {"src/a.ts": types, "src/b.ts": 'import express from "express";\n'}
+    root = build_history(tmp_path / "r", (5, "Ann", sources))
+    with engine_of(root) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(path=str(root))).frameworks
+    assert [one.name for one in found] == ["Express"]

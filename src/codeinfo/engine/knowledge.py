@@ -21,6 +21,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
+from codeinfo.graph.uses import import_timing
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
 from codeinfo.knowledge.detectors import detector_language
@@ -277,14 +278,19 @@ def _count_changed(index: IndexManager, store: SqliteStore) -> int:
 
 
 def _collect_imports(store: SqliteStore) -> dict[str, str]:
-    """The modules imported by product code, each with the first place that imports it; its own modules are left out."""
+    """The modules that product code imports, not for a type checker alone, each with the first place that imports it;
+    its own modules are left out."""
     with code_facts(store) as facts:
-        files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
+        product = [file for file in facts.files() if is_product(file.path, FileKind(file.kind))]
+        files = {file.file_id: file.path for file in product}
+        timed = [file.file_id for file in product if get_language(file.language).imports.timed]
+        timing = {file_id: import_timing(packed) for file_id, packed in facts.references(timed)}
         own = {path.rpartition("/")[2] for path in files.values()}
         found: dict[str, str] = {}
         # Ids follow the order in which files were parsed.
         for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]], one[1].line)):
-            if written.module.rpartition("/")[2] not in own:
+            is_type = timing.get(file_id, {}).get(written.line) == "types"
+            if not is_type and written.module.rpartition("/")[2] not in own:
                 found.setdefault(written.module, f"{files[file_id]}:{written.line}")
         return found
 

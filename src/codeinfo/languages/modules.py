@@ -346,17 +346,20 @@ class RubyImports(Resolver):
         return self._first(paths, model.EXTERNAL)
 
     def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
-        """The class of an association (`:line_items`, `"Shop::LineItem"`) or the controller of a route (`:carts`,
-        `carts#show`), which may lie in a namespace that surrounds the route. An association may be polymorphic."""
+        """The class of an association (`:line_items`, `"Shop::LineItem"`), which may be polymorphic, or the controller
+        of a route (`:carts`, `carts#show`), which may lie in a namespace around the route: in `config/routes/admin.rb`
+        that of `Admin` is meant, if there is one."""
         plain, is_action, _ = name.lstrip(":").partition("#")
         if is_action or "/config/routes" in f"/{source.path}":
             controllers = [_ruby_key(f"{one}_controller") for one in (plain, f"{plain}s")]
-            return tuple(
-                path
+            found = {
+                path: key
                 for key, paths in self._constants.items()
                 if key in controllers or key.endswith(tuple(f"/{one}" for one in controllers))
                 for path in paths
-            )
+            }
+            drawn = _ruby_key(source.path.partition("config/routes/")[2].removesuffix(".rb"))  # of a namespace
+            return tuple(path for path, key in found.items() if key.startswith(f"{drawn}/")) or tuple(found)
         singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
         return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
 
