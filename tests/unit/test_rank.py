@@ -394,6 +394,8 @@ def test_who_asks_how_to_do_something_is_shown_the_guide() -> None:
         ("what is the license", "LICENSE"),
         ("which python versions are supported", "pyproject.toml"),
         ("minimum node version", "package.json"),
+        ("what are the main dependencies", "Cargo.toml"),
+        ("how is the code organised", "ARCHITECTURE.md"),
     ],
 )
 def test_questions_about_the_project_find_the_files_that_set_it_up(text: str, path: str) -> None:
@@ -401,6 +403,11 @@ def test_questions_about_the_project_find_the_files_that_set_it_up(text: str, pa
     top, nested, other = project_files(query, [path, f"packages/api/{path}", "src/retry.py"])
     assert top > nested > other == 0
     assert factors(text, path, "config") == {}
+
+
+def test_what_a_project_does_is_in_its_own_readme() -> None:
+    query = read_query("what does this project do?")
+    assert project_files(query, ["README.md", "packages/api/README.md"]).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,9 @@ def test_only_the_title_says_that_a_report_is_about_tests_or_docs() -> None:
         "Which option do I have to set for a proxy?",
         "When should I use a pool?",
         "Do I need to close the session?",
+        "what does --retry do",
+        "what does the pool option do?",
+        "what does everysec mean",
     ],
 )
 def test_a_question_about_use_is_recognised(text: str) -> None:
@@ -186,6 +189,7 @@ def test_a_question_about_use_is_recognised(text: str) -> None:
         "Where do I find the retry loop?",
         "can a request be cancelled",
         "show how to do lists",
+        "what does parse_options return",
         "Add a way to upload files",
     ],
 )

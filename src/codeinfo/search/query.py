@@ -28,6 +28,7 @@ CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
 EXPANSION_WEIGHT = 0.25
+MOST_ASKED_CHARS = 300  # of a first line that say what kind of question it is
 MOST_QUOTED = 300  # characters of a quotation
 SENTENCE = 4  # minimum words of one: fewer count only if a string of the code begins with them
 STRING_MARKS = ("'", '"', "`")
@@ -126,8 +127,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
     scope = _scope(_first_line(prose))
     shape = _shape(words, title, scope, bare)
-    project_files = _project_files(_first_line(prose)) if shape is Shape.QUESTION else ""
-    asks_usage = bool(project_files) or _USAGE.match(_first_line(prose)) is not None
+    opening = _first_line(prose)[:MOST_ASKED_CHARS]
+    project_files = _project_files(opening) if shape is Shape.QUESTION else ""
+    asks_usage = bool(project_files) or _USAGE.match(opening) is not None
     weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
     return Query(
         text=prose,
@@ -253,12 +255,19 @@ _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manu
 _USAGE = re.compile(
     r"(?:how to|is it possible|is there (?:a|any) way"
     r"|(?:can|could|may|should) (?:i|you|one)|do (?:i|you) (?:need|have) to"
-    r"|(?:how|what|when|why|which)(?: \w+){0,2} (?:do|can|could|should|would|must) (?:i|you|one))\b",
+    r"|(?:how|what|when|why|which)(?: \w+){0,2} (?:do|can|could|should|would|must) (?:i|you|one)"
+    r"|what does (?:--|.*\b(?:option|setting|flag|parameter|mean\b))|what is the difference)\b",
     re.IGNORECASE,
 )
 # What people ask about a project rather than its code, and the files that say it.
 _PLATFORMS = r"(?:python|node(?:\.js)?|rust|java|jdk|go(?:lang)?|ruby|php|elixir|kotlin|scala|swift|dotnet|\.net)"
 _PROJECT_FILES = (
+    (
+        r"\bwhat (?:does|is) (?:this|the) (?:project|repo|repository|code ?base|library|package|tool)\b"
+        r"|\b(?:architecture|project|high[- ]level) overview|overview of the (?:architecture|project|code)"
+        r"|how is (?:the |this )?(?:code|code ?base|project|repository) (?:organi[sz]ed|structured|laid out)",
+        r"\Areadme|architecture[^/]*\Z|overview[^/]*\Z",
+    ),
     (
         r"\bci\b|continuous integration|github actions",
         r"\.(?:github/workflows|circleci|buildkite|woodpecker)/|\b(?:gitlab-ci|travis|azure-pipelines|appveyor)\b|(?:\A|/)ci/",
@@ -282,7 +291,8 @@ _PROJECT_FILES = (
         r"(?:\A|/)(?:un)?licen[sc]e|(?:\A|/)copying",
     ),
     (
-        rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b",
+        rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b"
+        r"|\b(?:main|direct|runtime|third[- ]party) dependencies\b",
         r"pyproject\.toml|setup\.(?:cfg|py)\Z|package\.json|\.nvmrc|cargo\.toml|rust-toolchain|go\.mod|pom\.xml|build\.gradle"
         r"|gemspec|composer\.json|mix\.exs|package\.swift|global\.json|directory\.build\.props|\.(?:tool|python|ruby)-version",
     ),
