@@ -253,6 +253,10 @@ class Team:
             self._searched[at].append(time.monotonic())
             time.sleep(0.02)
 
+    @property
+    def writes(self) -> int:
+        return len(self._acknowledged) + len(self._turns)
+
     def has_resumed(self, killed: float) -> bool:
         """Whether everybody has searched or written since then, or has failed."""
         resumed = all(_first_after(times, killed) < math.inf for times in (*self._searched, *self._wrote))
@@ -266,7 +270,7 @@ class Team:
         outcome = self.outcome
         outcome.silence_s = max(_first_after(times, killed) for times in self._searched)
         outcome.resumed_s = max(_first_after(times, killed) for times in self._wrote)
-        outcome.writes = len(self._acknowledged) + len(self._turns)
+        outcome.writes = self.writes
         with self._database.transaction() as db:
             for at in range(INDEXERS):
                 query = """SELECT path FROM entries e JOIN trees t ON t.id = e.tree
@@ -291,6 +295,7 @@ def fail_over_under_load(before_s: float = 2.0) -> Outcome:
         team = Team(made.url, Path(folder))
         team.start()
         time.sleep(before_s)
+        wait_until(lambda: team.writes > 20)
         killed = time.monotonic()
         made.fail_over()
         team.outcome.promoted_s = time.monotonic() - killed

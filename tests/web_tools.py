@@ -87,7 +87,7 @@ def index(made: TestClient, folder: Path) -> dict[str, Any]:
     return wait_for(made, started.json()["id"])
 
 
-def wait_for(made: TestClient, run: str, seconds: float = 30) -> dict[str, Any]:
+def wait_for(made: TestClient, run: str, seconds: float = 90) -> dict[str, Any]:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         state: dict[str, Any] = made.get(f"/ingest/status/{run}").json()
@@ -101,7 +101,7 @@ def first_search(address: str) -> None:
     """Have the folder that a server was started in indexed."""
     headers = {"content-type": "application/json"}
     asked = urllib.request.Request(f"{address}/api/v1/search", b'{"query": "transfer"}', headers)
-    with urllib.request.urlopen(asked, timeout=30) as reply:
+    with urllib.request.urlopen(asked, timeout=60) as reply:
         assert reply.status == 200
 
 

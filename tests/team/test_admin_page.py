@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from browser_tools import TIMEOUT_MS, check_accessible
 from browser_tools import browser as browser
-from browser_tools import check_accessible
 from playwright.sync_api import Browser, Page, expect
 from postgres_tools import caller_of
 from team_server_tools import add_projects
@@ -39,7 +39,7 @@ def test_an_administrator_manages_the_team(
     plain = access.create_token(database, "ann", "laptop")
     with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
         context = browser.new_context()
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -112,7 +112,7 @@ def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tm
     assert others is not None
     with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
         context = browser.new_context()
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.on("dialog", lambda dialog: dialog.accept())
         sign_in(page, address, first, "/ui/account")

@@ -109,15 +109,16 @@ def test_searches_go_on_without_the_database_and_say_so(node: Node, engine: Make
     before = [one.search(request).hits for one, request in asked]
     node.kill()
     try:
-        took = []
-        for turn in range(4):
+        for _ in range(2):
             for (one, request), hits in zip(asked, before, strict=True):
-                started = time.monotonic()
                 found = one.search(request)
                 assert [hit.path for hit in found.hits] == [hit.path for hit in hits]
                 assert any(note.startswith("may be stale: the team store at") for note in found.notes)
-                if turn and one is laptop:
-                    took.append(time.monotonic() - started)
+        took = list[float]()
+        while not took or (took[-1] >= 2 and len(took) < 5):  # the least disturbed by others on this machine counts
+            started = time.monotonic()
+            laptop.search(asked[0][1])
+            took.append(time.monotonic() - started)
         assert min(took) < 2
         (project / "new.py").write_text("def late():\n    return 1\n")
         with pytest.raises(StoreUnavailable):
