@@ -1,4 +1,5 @@
-"""Path globs from users and projects: the one place that matches them, in time linear in the path.
+"""Path globs from users and projects: the one place that matches them, in time linear in the path; and expressions
+from users that do.
 
 `*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders. A glob without a slash
 matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` excludes
@@ -14,14 +15,14 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from codeinfo.errors import UsageError
 
 MAX_GLOBS = 64
 MAX_GLOB_CHARS = 4096  # of all globs of one list together
+MAX_PROGRAM_BYTES = 32 << 20  # of a compiled expression with its automaton; RE2 refuses or slows down, never exceeds it
 _ANY_DEPTH = "**"
-
-PartTest = Callable[[str], object]  # truthy for a name that matches the part
 
 
 def lies_below(path: str, folder: str) -> bool:
@@ -59,31 +60,12 @@ class GlobSet:
     """Globs without `!`; a path matches if any of them does."""
 
     def __init__(self, globs: Sequence[str]) -> None:
-        self._automaton = PathAutomaton([_parts(glob) for glob in globs], compile_part)
-        self._after: dict[str, int] = {"": self._automaton.start}  # the state below a folder
-
-    def __bool__(self) -> bool:
-        return self._automaton.start != 0
-
-    def matches(self, path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        state = self._after.get(folder)
-        if state is None:
-            *_, state = self._automaton.states(folder.split("/"))
-            self._after[folder] = state
-        return self._automaton.accepts(self._automaton.step(state, name))
-
-
-class PathAutomaton:
-    """Patterns of parts, run over the parts of paths. A part is `**` or whatever `compile_part` turns into a test."""
-
-    def __init__(self, patterns: Sequence[Sequence[str]], compile_part: Callable[[str], PartTest]) -> None:
-        self.start = self._any_depth = self._accepting = 0
+        start = self._any_depth = self._accepting = 0
         places: dict[str, int] = {}  # part → its bits
         bit = 1
-        for pattern in patterns:
-            self.start |= bit
-            for part in _simplify(pattern):
+        for glob in globs:
+            start |= bit
+            for part in _simplify(_parts(glob)):
                 if part == _ANY_DEPTH:
                     self._any_depth |= bit
                 else:
@@ -91,10 +73,23 @@ class PathAutomaton:
                 bit <<= 1
             self._accepting |= bit
             bit <<= 1
-        self._tests = [(bits, compile_part(part)) for part, bits in places.items()]
-        self.start = self._with_no_folders(self.start)
+        self._tests = [(bits, _compile_part(part)) for part, bits in places.items()]
+        self._after = {"": self._with_no_folders(start)}  # the state below a folder
 
-    def step(self, state: int, name: str) -> int:
+    def __bool__(self) -> bool:
+        return self._accepting != 0
+
+    def matches(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        state = self._after.get(folder)
+        if state is None:
+            state = self._after[""]
+            for part in folder.split("/"):
+                state = self._step(state, part)
+            self._after[folder] = state
+        return bool(self._step(state, name) & self._accepting)
+
+    def _step(self, state: int, name: str) -> int:
         """The state after one more part of a path."""
         matched = 0
         for bits, test in self._tests:
@@ -102,22 +97,12 @@ class PathAutomaton:
                 matched |= bits
         return self._with_no_folders((state & matched) << 1 | (state & self._any_depth))
 
-    def states(self, names: Sequence[str]) -> Iterator[int]:
-        """The state after each of these parts."""
-        state = self.start
-        for name in names:
-            state = self.step(state, name)
-            yield state
-
-    def accepts(self, state: int) -> bool:
-        return bool(state & self._accepting)
-
     def _with_no_folders(self, state: int) -> int:
         """`**` may stand for no folder: a state before it is also a state after it."""
         return state | (state & self._any_depth) << 1
 
 
-def compile_part(part: str) -> PartTest:
+def _compile_part(part: str) -> Callable[[str], object]:
     """A test for one name: `*`, `?` and `[…]` as in a shell, case-sensitive."""
     if not any(char in part for char in "*?["):
         return part.__eq__
@@ -138,3 +123,21 @@ def _simplify(pattern: Sequence[str]) -> Iterator[str]:
         before = part
     if before == _ANY_DEPTH:
         yield "*"
+
+
+def compile_linear(expression: str | bytes, *, captures: bool = False) -> Any:
+    """An expression that takes time linear in the text, whatever it is; ValueError says what is wrong with it. It
+    matches within a line. A text is Unicode, bytes stand for themselves."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.never_capture = not captures
+    options.max_mem = MAX_PROGRAM_BYTES
+    if isinstance(expression, bytes):
+        options.encoding = re2.Options.Encoding.LATIN1
+    try:
+        return re2.compile(expression, options)
+    except re2.error as error:
+        raise ValueError(error.args[0].decode("utf-8", "replace")) from None

@@ -70,7 +70,7 @@ HOMES = {
     "pygments": "shells",
     "openai": "models",
     "Stemmer": "tokens",
-    "re2": "search",
+    "re2": "globs",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",

@@ -108,7 +108,7 @@ def test_time_grows_with_the_length_of_a_path() -> None:
 
 def test_a_hostile_ignore_line_takes_no_time() -> None:
     started = time.process_time()
-    for line in ("**/a/" * 60 + "z", "**/a/**/a/**/a/**/a/**/a/**/z", "**/*a/**/*a/**/z"):
+    for line in ("**/a/" * 60 + "z", "**/a/**/a/**/a/**/a/**/a/**/z", "**/*a/**/*a/**/z", "*a" * 2000 + "z"):
         file = ignore.parse("", ".gitignore", line)
         assert not file.refused_lines
         assert file.match(DEEP) is None
@@ -122,6 +122,7 @@ def test_a_hostile_ignore_line_takes_no_time() -> None:
         ("a/**/b/**/c/", ["a/b/c/", "a/1/b/2/c/d"], ["a/b/c", "x/a/b/c/"]),
         ("**/logs/**", ["logs/a", "x/logs/y/z", "logs/"], ["logs"]),
         (r"**/\*x/**/y", ["*x/y"], ["ax/y"]),
+        ("*a*b*c*d", ["xa-b-cd", "é/abcd/e", "\udcffabcd"], ["abc", "a/bcd"]),
     ],
 )
 def test_ignore_lines_with_several_depths_mean_what_they_meant(

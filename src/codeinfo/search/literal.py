@@ -23,10 +23,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.errors import UsageError
+from codeinfo.globs import compile_linear
 
 MAX_PATTERN_CHARS = 2000
 MAX_DEPTH = 50  # nested groups
-MAX_PROGRAM_BYTES = 32 << 20  # of a compiled expression with its automaton; RE2 refuses or slows down, never exceeds it
 _LINEAR = "Matching takes time linear in the text, which rules these out: search for less, and filter what comes back"
 
 Bits = NDArray[np.uint8]  # one bit a page
@@ -130,40 +130,23 @@ def _check(text: str, regex: bool) -> None:
     if regex:
         try:
             _compile(text)
-        except _error() as error:
-            raise _syntax_error(text, error) from None
+        except ValueError as error:
+            raise _syntax_error(text, str(error)) from None
 
 
 def _compile(source: str, captures: bool = False) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_nl = True
-    options.never_capture = not captures
-    options.max_mem = MAX_PROGRAM_BYTES
     try:
-        return re2.compile(source, options)
-    except re2.error as error:
-        if b"too large" in error.args[0]:
-            raise _too_large() from None
+        return compile_linear(source, captures=captures)
+    except ValueError as error:
+        if "too large" in str(error):
+            what = "the regular expression is too large once compiled"
+            raise UsageError(what, next_step="Use smaller repetition counts") from None
         raise
 
 
-def _error() -> type[Exception]:
-    import re2
-
-    error: type[Exception] = re2.error
-    return error
-
-
-def _too_large() -> UsageError:
-    return UsageError("the regular expression is too large once compiled", next_step="Use smaller repetition counts")
-
-
-def _syntax_error(text: str, error: Exception) -> UsageError:
+def _syntax_error(text: str, error: str) -> UsageError:
     """RE2's error with its position in the pattern."""
-    reason, _, part = error.args[0].decode("utf-8", "replace").partition(": ")
+    reason, _, part = error.partition(": ")
     place = _find_unclosed(text) if reason == "missing )" else max(0, text.find(part))
     where = f"at character {place + 1}"
     if text.startswith(("(?=", "(?!", "(?<=", "(?<!"), place):

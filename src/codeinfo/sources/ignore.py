@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -11,14 +12,13 @@ from msgspec import Struct
 
 from codeinfo.cache import group_by_key
 from codeinfo.files import read_regular
+from codeinfo.globs import compile_linear
 
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000
-# Each star of a segment multiplies the work of a failing match; a hostile line with twenty would stall for years.
-_MAX_STARS_IN_SEGMENT = 3
+_FEW_STARS = 3  # each multiplies the work of a failing match by `re`; a hostile line with twenty would stall for years
 _MAX_CHARS = 4096  # of a line: no path is longer
 _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[ ]*")
-_STARS = re.compile(r"\*\*(?!\*)|\*")
 
 
 class Pattern(Struct, frozen=True):
@@ -100,50 +100,26 @@ def parse(folder: str, name: str, content: str) -> IgnoreFile:
 
 
 def _expression(line: str, number: int) -> Pattern | None:
-    """None for a line that cannot be parsed, which git never matches either, or that would cost too much."""
+    """None for a line that cannot be parsed, which git never matches either, or that no path is as long as."""
     from pathspec import GitIgnoreSpec
 
-    if len(line) > _MAX_CHARS or any(
-        len(_STARS.findall(segment)) > _MAX_STARS_IN_SEGMENT for segment in line.split("/")
-    ):
+    if len(line) > _MAX_CHARS:
         return None
     try:
         parsed = GitIgnoreSpec.from_lines([line]).patterns[0]
         regex = getattr(parsed, "regex", None)
         if regex is None:
             return None
-        # One `**` is fast; an expression with several tries every way to distribute the folders among them.
-        matches = regex.match if line.split("/").count("**") < 2 else _several_depths(line)
+        matches = regex.match if line.count("*") <= _FEW_STARS else _match_linearly(regex.pattern)
     except (ValueError, re.error):
         return None
     return Pattern(number, line.strip(), not parsed.include, matches=matches)
 
 
-def _several_depths(line: str) -> Callable[[str], bool]:
-    """A line with more than one `**`, matched part by part: the path itself or a folder above it."""
-    from codeinfo.globs import PathAutomaton
-
-    text = line.rstrip(" ").removeprefix("!")
-    folders_only, parts = text.endswith("/"), text.strip("/").split("/")
-    while len(parts) > 1 and parts[-1] == "**":  # everything in a folder is the folder
-        folders_only, parts = True, parts[:-1]
-    automaton = PathAutomaton([parts], _compile_segment)
-
-    def matches(path: str) -> bool:
-        names = path.rstrip("/").split("/")
-        accepted = [automaton.accepts(state) for state in automaton.states(names)]
-        return any(accepted[:-1]) or (accepted[-1] and (path.endswith("/") or not folders_only))
-
-    return matches
-
-
-def _compile_segment(segment: str) -> Callable[[str], object]:
-    from pathspec import GitIgnoreSpec
-
-    regex = GitIgnoreSpec.from_lines([f"/{segment}"]).patterns[0].regex
-    if regex is None:
-        raise ValueError(f"{segment!r} is not a part of a pattern")
-    return regex.match
+def _match_linearly(expression: str) -> Callable[[str], object]:
+    """Slower than `re` for most lines. By bytes, since a name need not be UTF-8."""
+    compiled = compile_linear(os.fsencode(expression))
+    return lambda path: compiled.match(os.fsencode(path))
 
 
 def load(root: str, folder: str, name: str, read: dict[str, bytes | None] | None = None) -> IgnoreFile | None:
