@@ -62,6 +62,30 @@ def ask(tree: Path, url: str, heard: Any = None, **settings: Any) -> Answer:
         return engine.answers.ask(AskRequest(QUESTION, (str(tree),)), Listener(text=emit))
 
 
+@pytest.mark.parametrize(
+    ("question", "path", "words"),
+    [
+        ("what does this project do?", "README.md", "Keeps the accounts of a village bank"),
+        ("which python versions are supported?", "pyproject.toml", "requires-python"),
+        ("How do I close an account?", "guide.md", "Hand in the passbook"),
+    ],
+)
+def test_questions_about_a_project_and_its_use_are_answered_from_its_documents(
+    tree: Path, question: str, path: str, words: str
+) -> None:
+    (tree / "README.md").write_text("# Bank\n\nKeeps the accounts of a village bank.\n")
+    (tree / "guide.md").write_text("# Guide\n\n## Closing an account\n\nHand in the passbook to close an account.\n")
+    (tree / "pyproject.toml").write_text('[project]\nname = "bank"\nrequires-python = ">=3.11"\n')
+    (tree / "project.py").write_text(
+        "class Project:\n    def what_it_does(self, project):\n        return project.supported_versions\n"
+    )
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree)) as engine:
+        answer = engine.answers.ask(AskRequest(question, (str(tree),)))
+    assert answer.kind == "extractive"
+    assert answer.citations[0].path == path
+    assert words in answer.text
+
+
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------
 
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.

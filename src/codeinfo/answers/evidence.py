@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.model import Passage, Quality, fill
+from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind, Passage, Quality, fill
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyResult, apply_policy
@@ -144,9 +145,15 @@ class PassageFilter(Struct, frozen=True):
         return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))
 
     def relevant(self, found: Found) -> PolicyResult:
-        """The passages that pass the relevance policy. Definitions of names in the question do at any distance."""
+        """The passages that pass the relevance policy. Definitions of names in the question do at any distance, and so
+        do the files that set a project up in a question about it."""
         asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
-        named = [one for one in found.passages[:ALWAYS] if one.symbol.rpartition(".")[2].lower() in asked]
+        query = read_query(found.query)
+        named = [
+            one
+            for one in found.passages[:ALWAYS]
+            if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)
+        ]
         result = apply_policy(found.passages, self.policy, named=named)
         _log.info(
             "search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance
@@ -209,9 +216,16 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
     support = support_of(found.passages[:JUDGED], weights)
     if not passages or not support.enough(found.quality):
         return _build_refusal(question, passages, support, found.quality)
-    finder = finder_of(weights)
-    quoted = _put_named_first(passages, frozenset(name.lower() for name in read_query(question).names), weights)
-    chosen = Evidence().show(focus_passage(passage, finder, PASSAGE_CHARS) for passage in quoted)
+    query, finder = read_query(question), finder_of(weights)
+    set_up = [passage for passage in passages if query.is_set_up_by(passage.path)][:PASSAGES]
+    quoted = set_up or _put_named_first(passages, frozenset(name.lower() for name in query.names), weights)
+    chosen = Evidence().show(
+        # A README says what it is about at its head, in other words than the question's.
+        passage.cut(PASSAGE_CHARS)
+        if set_up and _is_document(passage)
+        else focus_passage(passage, finder, PASSAGE_CHARS)
+        for passage in quoted
+    )
     return Answer(
         question=question,
         text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
@@ -220,6 +234,10 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
         citations=tuple(map(cite, chosen)),
         usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in chosen))),
     )
+
+
+def _is_document(passage: Passage) -> bool:
+    return kind_of(passage.path, language_of(passage.path)) is FileKind.DOCS
 
 
 def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:

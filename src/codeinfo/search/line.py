@@ -578,7 +578,7 @@ def _candidates(
         items = ranked[start : start + page]
         files = [item.file for item in items]
         asked = find_defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(
-            evidence.quoting, QUOTED_HERE
+            (*evidence.quoting, *_heads_of_project_files(query, view, files)), QUOTED_HERE
         )
         cosines = None
         if evidence.meant is not None:
@@ -594,6 +594,12 @@ def _candidates(
                 own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
                 del own[len(own) if most is None else most :]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
+
+
+def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
+    """The first rows of a README, a license: what it is about is said there, in other words than the question's."""
+    of_documents = (file for file in files if view.kinds[file] == FileKind.DOCS)
+    return [int(view.file_first[file]) for file in of_documents if query.is_set_up_by(view.paths[file])]
 
 
 def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
@@ -659,7 +665,9 @@ def _hit(
     root: str,
 ) -> Hit:
     chunk, cosine = best[0]
-    shown = focus(chunk.text, finder, budget, prose=chunk.file_kind == FileKind.DOCS)
+    is_prose = chunk.file_kind == FileKind.DOCS
+    telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
+    shown = focus(chunk.text, telling, budget, prose=is_prose)
     symbol, kind = chunk.symbol, chunk.kind
     if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
