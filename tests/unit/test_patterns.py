@@ -93,6 +93,8 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
     [
         ('let a = format!("{}: {:?}", name, level);', "positional arguments", True),
         ('let a = format!("{}: {}", self.name, level);', "positional arguments", False),  # cannot be inlined
+        ("fn f() -> Box<dyn Store> {", "trait objects", True),
+        ("fn f() -> Box<dyn Error> {", "trait objects", False),  # abstracts no dependency
         ("let a = config::Config::builder();", "config crate", True),
         ("use crate::{config::Config, error::Error};", "config crate", False),
     ],
@@ -418,6 +420,7 @@ def test_tests_inside_of_a_source_file_are_tests() -> None:
         ("tests/test_a.py", "python", FileKind.TEST, TEST),
         ("tests/fixtures/a.py", "python", FileKind.TEST, ""),
         ("jest.config.ts", "typescript", FileKind.CODE, ""),
+        ("resources/views/base.blade.php", "php", FileKind.CODE, ""),
     ],
 )
 def test_roles(path: str, language: str, kind: FileKind, expected: str) -> None:
@@ -632,6 +635,7 @@ def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) 
         "lib/once.py": uses(1, 90),
         "lib/poor.py": uses(3, 90) + "print(x)\n",
         "lib/mock_store.py": uses(3, 90),
+        "plugin_example/store.py": uses(3, 90),
         "lib/store.py": uses(3, 90),
         "lib/ledger.py": uses(9, 300),
     }

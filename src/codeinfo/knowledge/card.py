@@ -430,8 +430,8 @@ LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on mor
 
 def best_example(query: str, code: Sequence[Hit], files: Mapping[str, int]) -> str:
     """A file to model the change on, of the same kind as the first result by its name: the first result beside it or in
-    a parallel folder; otherwise, if the name says what the file is, one beside it: named after the task, then like the
-    first result, then of the usual size. `files` maps paths to bytes."""
+    a parallel folder; otherwise, if the name says what the file is, one beside it that shares further words of its name
+    with the task or the first result. `files` maps paths to bytes."""
     if not code:
         return ""
     target = code[0].path
@@ -445,14 +445,14 @@ def best_example(query: str, code: Sequence[Hit], files: Mapping[str, int]) -> s
         and (path in ranks or _names_kind(target))
         and can_be_example(path)
     ]
-    task = {stem(word) for word in _subject(query)}.difference(_name_words(target)[-1:])
-    usual = sorted(files[path] for path in alike)[len(alike) // 2] if alike else 0
+    *own, kind = _name_words(target)
+    task = {stem(word) for word in _subject(query)}.difference(own, [kind])
+    about = task.union(own) - {kind}
 
-    def rank(path: str) -> tuple[float, int, float, int, str]:
-        named = len(task.intersection(_name_words(path)))
-        return ranks.get(path, math.inf), -named, -_likeness(path, target), abs(files[path] - usual), path
+    def rank(path: str) -> tuple[float, int, float, str]:
+        return ranks.get(path, math.inf), -len(task.intersection(_name_words(path))), -_likeness(path, target), path
 
-    return min(alike, key=rank, default="")
+    return min((path for path in alike if path in ranks or about.intersection(_name_words(path))), key=rank, default="")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:

@@ -271,12 +271,17 @@ _AROUND_TESTS = frozenset("config helper helpers setup support util utils".split
 
 
 def can_be_example(path: str, role: str = PRODUCT) -> bool:
-    """Whether a file, by its name, is itself what others are modelled on: nothing that gathers other files, stands in
+    """Whether a file, by its path, is itself what others are modelled on: nothing that gathers other files, stands in
     for something or, among tests, serves them."""
     name = path.rpartition("/")[2]
-    words = {word for token in identifiers(name) for word in split_identifier(token)}
-    unfit = _STAND_INS | (_AROUND_TESTS if role == TEST else {"test", "tests", "testing"})
-    return name.partition(".")[0] not in _GATHERING and words.isdisjoint(unfit) and not is_test_helper(path)
+    words, around = (
+        {word for token in identifiers(part) for word in split_identifier(token)} for part in (name, path[: -len(name)])
+    )
+    unfit = _AROUND_TESTS if role == TEST else {"test", "tests", "testing"}
+    gathers = name.partition(".")[0] in _GATHERING
+    return (
+        not gathers and words.isdisjoint(unfit) and _STAND_INS.isdisjoint(words | around) and not is_test_helper(path)
+    )
 
 
 def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:

@@ -266,7 +266,9 @@ def without_comments(text: str, language: str) -> list[str]:
 
 
 def role_of(path: str, language: str, kind: FileKind) -> str:
-    """The role of a file: a template is code here."""
+    """The role of a file: a template is code here, except one of Blade, which mixes PHP with scripts."""
+    if path.endswith(".blade.php"):
+        return ""
     if kind is FileKind.TEST:
         return "" if _FIXTURE.search(path) else TEST
     return PRODUCT if is_product(path, FileKind.CODE if language == TEMPLATES else kind) else ""
