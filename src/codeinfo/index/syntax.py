@@ -77,7 +77,6 @@ class Source:
 # --- grammars -------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
 def language(name: str) -> tree_sitter.Language:
     from tree_sitter import Language
 

@@ -258,7 +258,6 @@ def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
     return uses, fields
 
 
-@lru_cache(maxsize=8)
 def _path_worths(w: Weights) -> Floats:
     """By the bits of a path: the bonus for a term in the file's name, in its folders, or in both."""
     bits = range((IN_STEM | IN_FOLDER) + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -344,7 +343,6 @@ def _parts(token: str) -> list[str]:
     return [part for piece in _pieces(token) for part in split_identifier(piece)]
 
 
-@lru_cache(maxsize=4096)
 def _pieces(token: str) -> tuple[str, ...]:
     """`Session.send` → Session, send."""
     return tuple(_QUALIFIER.split(token))
