@@ -109,6 +109,16 @@ def test_misspelt_words_of_a_question_are_answered_with_words_that_occur(engine:
     found = ask(engine, "paymnet gatway", project)
     assert found.quality.status == "low_confidence"
     assert set(found.suggestions) == {"payment", "gateway"}
+    assert found.query == "paymnet gatway"
+    assert found.quality.reasons == ("some words occur nowhere in this index; the results are for: payment gateway",)
+    right = ask(engine, "payment gateway", project)
+    assert [hit.path for hit in found.hits] == [hit.path for hit in right.hits]
+
+
+def test_a_word_that_is_merely_similar_is_not_replaced(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "pay.py").write_text("def authorise(auth):\n    return auth\n")
+    found = ask(engine, "oauth zebra", tmp_path)
+    assert "the results are for" not in " ".join(found.quality.reasons)
 
 
 def test_suggestions_come_from_all_roots(engine: Engine, project: Path, tmp_path: Path) -> None:

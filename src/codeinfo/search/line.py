@@ -57,7 +57,17 @@ from codeinfo.search.focus import (
     focus,
     quoting_rows,
 )
-from codeinfo.search.quality import Grounds, assess, filtered_out, grounds, is_about, nothing_found
+from codeinfo.search.quality import (
+    Grounds,
+    assess,
+    filtered_out,
+    grounds,
+    is_about,
+    nothing_found,
+    read_as,
+    respell,
+    suggestions,
+)
 from codeinfo.search.query import REPORT_WORDS, Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
@@ -148,6 +158,21 @@ class Ranked(Struct, frozen=True, gc=False):
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
+    """A question with slips of the finger is searched as it would be spelt here if that is more likely to answer it;
+    the quality says so."""
+    found, respelt = _search(text, view, embedder, options)
+    if respelt == text:
+        return found
+    again, _ = _search(respelt, view, embedder, options)
+    if again.quality.confidence <= found.quality.confidence:
+        return found
+    took_ms = round(found.took_ms + again.took_ms, 2)
+    quality = read_as(respelt, again.quality)
+    return replace(again, query=text, quality=quality, suggestions=found.suggestions, took_ms=took_ms)
+
+
+def _search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> tuple[SearchResult, str]:
+    """What is found, and the text as it would be spelt here."""
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
     if _is_spread(view, options):
@@ -168,15 +193,18 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         quality = filtered_out(dropped)
     if options.explain and options.allowed is not None:
         dropped += _find_filtered_out(scores, view, options)
-    return SearchResult(
+    is_foreign = not about or is_misspelt(query, evidence, found)
+    result = SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
         quality=quality,
-        suggestions=() if about and not is_misspelt(query, evidence, found) else suggest(query, evidence, view),
+        suggestions=suggestions(query, evidence.keyword.idf, view) if is_foreign else (),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
+    can_be_read = bool(result.suggestions) and not query.bare_name  # a name that is not here is told, not replaced
+    return result, respell(text, query, evidence.keyword.idf, view) if can_be_read else text
 
 
 def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None = None) -> Weights:
@@ -731,12 +759,6 @@ def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
     question."""
     unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
     return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
-
-
-def suggest(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
-    from codeinfo.search.quality import suggestions  # imported late: a search that finds something does not need it
-
-    return suggestions(query, evidence.keyword.idf, view)
 
 
 def _drop(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:

@@ -8,6 +8,7 @@ clear and still be wrong.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -156,6 +157,12 @@ def nothing_found(found: Grounds, query: Query) -> Quality:
     return Quality("low_confidence", 0.0, (reason,), _hint(found, query))
 
 
+def read_as(respelt: str, quality: Quality) -> Quality:
+    """Of results for another spelling of the query: never `ok`, since nobody asked for it."""
+    reason = f"some words occur nowhere in this index; the results are for: {respelt}"
+    return Quality("low_confidence", min(quality.confidence, round(OK - 0.01, 2)), (reason,), quality.hint)
+
+
 def filtered_out(dropped: Sequence[Dropped]) -> Quality:
     """Nothing is shown, but not for lack of an answer: `dropped` was found, or no file could be searched."""
     if not dropped:
@@ -175,6 +182,7 @@ LONGEST = 64  # letters: longer names were generated
 SHORT = 6  # letters; in shorter words a typo may leave no three in a row
 LONG = 9  # letters from which pieces need not overlap to survive two typos
 LEAST_RATIO = 0.75  # of matching letters, as in `difflib`: "sned" is this close to "send"
+SLIP_RATIO = 0.85  # "paymnet" is this close to "payment"
 COMPARED = 40  # candidates compared letter by letter
 READ = 200  # names split into their words
 SHARING = 1_000  # names considered, those with most pieces of the word first
@@ -191,6 +199,18 @@ def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tup
     unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
     found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, view))
     return tuple(dict.fromkeys(found))[:MOST]
+
+
+def respell(text: str, query: Query, known: Mapping[str, float], view: Snapshot) -> str:
+    """The text with words that occur nowhere here spelt as one that does, if they differ by a slip of the finger."""
+    import difflib  # imported late: only for a search that finds nothing
+
+    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
+    for word in unknown[:MOST_WORDS]:
+        near = next((near for near in _nearest_words(word, view) if near[0] == word[0]), "")  # "oauth" is no "auth"
+        if difflib.SequenceMatcher(None, word, near, autojunk=False).ratio() >= SLIP_RATIO:
+            text = re.sub(rf"\b{re.escape(word)}\b", near, text, flags=re.IGNORECASE)
+    return text
 
 
 def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
