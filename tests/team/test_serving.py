@@ -148,6 +148,50 @@ def children_of(pid: int) -> list[int]:
         return []
 
 
+SUPERVISED = """
+import os, signal, subprocess, sys
+from codeinfo.serve.processes import Supervisor
+
+def start(code):
+    child = f"import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit({code})); print(flush=True)"
+    return lambda: subprocess.Popen([sys.executable, "-c", f"{child}; signal.pause()"], stdout=subprocess.PIPE)
+
+supervisor = Supervisor([start(code) for code in sys.argv[1:]], is_lost=lambda code: True)
+for process in supervisor.processes:
+    process.stdout.readline()
+os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(supervisor.run())
+"""
+
+
+@pytest.mark.parametrize(("codes", "together"), [((0, 130), 0), ((130, 130), 130), ((0, 3), 3), ((130, 0, 3), 3)])
+def test_a_process_that_was_just_starting_does_not_count_at_the_end(codes: tuple[int, ...], together: int) -> None:
+    """It is interrupted, where the others finish what they have begun."""
+    command = [sys.executable, "-c", SUPERVISED, *map(str, codes)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == together
+
+
+STARTING = """
+import os, signal, subprocess, sys
+from codeinfo.serve.processes import Supervisor
+
+def start():
+    if failures:
+        return subprocess.Popen([sys.executable, "-c", failures.pop()])
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    os.kill(os.getpid(), signal.SIGTERM)
+    return child
+
+failures = sys.argv[1:]
+Supervisor([start], is_lost=lambda code: True).run()
+"""
+
+
+@pytest.mark.parametrize("failures", [(), ("raise SystemExit(1)",)], ids=["first", "another"])
+def test_a_signal_reaches_a_process_that_is_being_started(failures: tuple[str, ...]) -> None:
+    subprocess.run([sys.executable, "-c", STARTING, *failures], timeout=60, check=True)
+
+
 def test_several_processes_need_a_store_that_they_share(project: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", "--workers", "2"]
     done = subprocess.run(

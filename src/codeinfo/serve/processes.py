@@ -25,7 +25,7 @@ from typing import Any
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.indexes import Indexes
-from codeinfo.errors import CodeInfoError, UsageError, requires
+from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.files import private_folder
 from codeinfo.index.pool import worker_command
 from codeinfo.operations import team
@@ -74,6 +74,7 @@ class Supervisor:
         self._end_s = end_s
         self._pause_s, self._restarted = _RESTART_S[0], time.monotonic()
         self.signal = 0  # the one received
+        self._told = set[int]()  # who got it
         self.processes: list[subprocess.Popen[bytes]] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)
@@ -93,7 +94,9 @@ class Supervisor:
         self._end()
         if self.signal:
             codes = {at: process.returncode for at, process in enumerate(self.processes)}
-        counted = set(codes.values()) - {-signal.SIGTERM, -signal.SIGINT}  # of one that was just starting
+        counted = set(codes.values()) - {-signal.SIGTERM, -signal.SIGINT}  # of one that was just starting …
+        if 0 in counted:
+            counted.discard(Interrupted.exit_code)  # … as is this where others finished their work
         return max(counted, default=0) if min(counted, default=0) >= 0 else 1
 
     def _replace(self, lost: Sequence[int]) -> None:
@@ -110,8 +113,9 @@ class Supervisor:
 
     def _end(self) -> None:
         until = time.monotonic() + self._end_s if self._end_s is not None else None
-        for process in self.processes if not self.signal else ():
-            process.terminate()
+        for process in self.processes:
+            if process.pid not in self._told:  # it was being started when the signal came, or there was none
+                process.send_signal(self.signal or signal.SIGTERM)
         for process in self.processes:
             try:
                 process.wait(max(0.1, until - time.monotonic()) if until is not None else None)
@@ -123,6 +127,7 @@ class Supervisor:
         self.signal = number
         for process in self.processes:
             process.send_signal(number)
+            self._told.add(process.pid)
 
 
 def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> int:
