@@ -405,8 +405,9 @@ def test_questions_about_the_project_find_the_files_that_set_it_up(text: str, pa
     assert factors(text, path, "config") == {}
 
 
-def test_what_a_project_does_is_in_its_own_readme() -> None:
-    query = read_query("what does this project do?")
+@pytest.mark.parametrize("text", ["what does this project do?", "What's this repo about", "explain the codebase"])
+def test_what_a_project_does_is_in_its_own_readme(text: str) -> None:
+    query = read_query(text)
     assert project_files(query, ["README.md", "packages/api/README.md"]).tolist() == [1, 0]
 
 
@@ -418,6 +419,8 @@ def test_what_a_project_does_is_in_its_own_readme() -> None:
         "how is a license key validated",
         "python version of the retry loop",
         "ci: run the tests twice",
+        "what does the package manager do",
+        "how does the library handle redirects",
     ],
 )
 def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:

@@ -260,11 +260,13 @@ _USAGE = re.compile(
 )
 # What people ask about a project rather than its code, and the files that say it.
 _PLATFORMS = r"(?:python|node(?:\.js)?|rust|java|jdk|go(?:lang)?|ruby|php|elixir|kotlin|scala|swift|dotnet|\.net)"
+_WHOLE = r"(?:project|repo|repository|code|code ?base|library|package|tool)"
 _PROJECT_FILES = (
     (
-        r"\bwhat (?:does|is) (?:this|the) (?:project|repo|repository|code ?base|library|package|tool)\b"
-        r"|\b(?:architecture|project|high[- ]level) overview|overview of the (?:architecture|project|code)"
-        r"|how is (?:the |this )?(?:code|code ?base|project|repository) (?:organi[sz]ed|structured|laid out)",
+        rf"\b(?:what(?:'s| does| is)|how does|about|describe|explain|summari[sz]e|overview of) (?:this|the) {_WHOLE}"
+        r"(?: do| work| about| for)?\W*\Z"
+        r"|\b(?:architecture|project|high[- ]level) overview|overview of the architecture"
+        rf"|how is (?:the |this )?{_WHOLE} (?:organi[sz]ed|structured|laid out)",
         r"\Areadme|architecture[^/]*\Z|overview[^/]*\Z",
     ),
     (
