@@ -73,7 +73,10 @@ def ask(tree: Path, url: str, heard: Any = None, **settings: Any) -> Answer:
 def test_questions_about_a_project_and_its_use_are_answered_from_its_documents(
     tree: Path, question: str, path: str, words: str
 ) -> None:
-    (tree / "README.md").write_text("# Bank\n\nKeeps the accounts of a village bank.\n")
+    counting = "The accounts are counted every evening, and the sum is written into the book. " * 15
+    (tree / "README.md").write_text(
+        f"Moved here in May.\n\n# Bank\n\nKeeps the accounts of a village bank. {counting}\n"
+    )
     (tree / "guide.md").write_text("# Guide\n\n## Closing an account\n\nHand in the passbook to close an account.\n")
     (tree / "pyproject.toml").write_text('[project]\nname = "bank"\nrequires-python = ">=3.11"\n')
     (tree / "project.py").write_text(
@@ -84,6 +87,7 @@ def test_questions_about_a_project_and_its_use_are_answered_from_its_documents(
     assert answer.kind == "extractive"
     assert answer.citations[0].path == path
     assert words in answer.text
+    assert "Moved here" not in answer.text
 
 
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------

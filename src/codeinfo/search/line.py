@@ -75,6 +75,7 @@ from codeinfo.tokens import identifier_terms, stem
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
+SHORT_PREFACE = 40  # terms
 LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
 LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
@@ -625,9 +626,14 @@ def _candidates(
 
 
 def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
-    """The first rows of a README, a license: what it is about is said there, in other words than the question's."""
-    of_documents = (file for file in files if view.kinds[file] == FileKind.DOCS)
-    return [int(view.file_first[file]) for file in of_documents if query.is_set_up_by(view.paths[file])]
+    """The rows with which a README, a license begins: what it is about is said there, in other words than the
+    question's. A few words above the first heading are none."""
+    heads: list[int] = []
+    for file in files:
+        if view.kinds[file] == FileKind.DOCS and query.is_set_up_by(view.paths[file]):
+            rows = range(int(view.file_first[file]), int(view.file_first[file] + view.file_rows[file]))
+            heads += [row for row in rows if view.row_length[row] >= SHORT_PREFACE][:1] or rows[:1]
+    return heads
 
 
 def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
