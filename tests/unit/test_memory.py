@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.config import Config
@@ -434,4 +435,8 @@ def test_a_commit_elsewhere_shares_half_of_the_words_and_means_the_same() -> Non
     assert find_related("release the lock", [commit], meaning=far, now=now) == ()
     assert [one.id for one in find_related("release the lock", [commit], meaning=near, now=now)] == [commit.id]
     assert [one.id for one in find_related("release the lock", [commit], now=now)] == [commit.id]  # without a model
+    aside = replace(commit, memory="never do it twice", reason="since it may release a lock")
+    assert find_related("release the lock", [aside], meaning=near, now=now) == ()
+    changed = replace(commit, scope="file:lock.py")
+    assert find_related("release the lock", [changed], paths=["lock.py"], meaning=far, now=now) == ()
     assert search(task, [commit], near) == [commit]  # who asks for memories gets the nearest

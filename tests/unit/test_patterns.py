@@ -636,13 +636,13 @@ def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) 
         "lib/poor.py": uses(3, 90) + "print(x)\n",
         "lib/mock_store.py": uses(3, 90),
         "plugin_example/store.py": uses(3, 90),
-        "lib/store.py": uses(3, 90),
+        "migrations/store.py": uses(3, 90),
         "lib/ledger.py": uses(9, 300),
     }
     root = build_history(tmp_path / "r", (500, "Ann", {"lib/old.py": uses(3, 90)}), (5, "Ann", others))
     with engine_of(root) as engine:
         (pattern,) = (one for one in report_of(engine, root).patterns if one.name == "X | None")
-    assert pattern.examples == ("lib/store.py:1", "lib/ledger.py:1", "lib/once.py:1")
+    assert pattern.examples == ("migrations/store.py:1", "lib/ledger.py:1", "lib/once.py:1")
 
 
 def test_examples_of_tests_are_tests_and_none_is_better_than_a_bad_one(tmp_path: Path) -> None:

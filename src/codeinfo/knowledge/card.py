@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from posixpath import commonprefix
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -206,7 +205,7 @@ def decide(evidence: Evidence) -> Card:
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=tuple(failures[:MOST_LISTED]),
         patterns=_advice(patterns, evidence.near),
-        best_example=best_example(evidence.query, code, evidence.files) if share >= RELEVANT else "",
+        best_example=best_example(code, evidence.files) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
         what_would_help=helps,
         reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
@@ -428,31 +427,19 @@ LARGEST_AREA = 0.25  # of the files: a larger folder is split into its subfolder
 LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
 
 
-def best_example(query: str, code: Sequence[Hit], files: Mapping[str, int]) -> str:
-    """A file to model the change on, of the same kind as the first result by its name: the first result beside it or in
-    a parallel folder; otherwise, if the name says what the file is, one beside it that shares further words of its name
-    with the task or the first result. `files` maps paths to bytes."""
-    if not code:
-        return ""
-    target = code[0].path
-    ranks = {hit.path: rank for rank, hit in reversed(list(enumerate(code)))}
-    alike = [
-        path
-        for path, size in files.items()
-        if size <= LONGEST_EXAMPLE
-        and _same_kind(path, target)
-        and _differing_folders(path, target) <= (path in ranks)
-        and (path in ranks or _names_kind(target))
-        and can_be_example(path)
-    ]
-    *own, kind = _name_words(target)
-    task = {stem(word) for word in _subject(query)}.difference(own, [kind])
-    about = task.union(own) - {kind}
-
-    def rank(path: str) -> tuple[float, int, float, str]:
-        return ranks.get(path, math.inf), -len(task.intersection(_name_words(path))), -_likeness(path, target), path
-
-    return min((path for path in alike if path in ranks or about.intersection(_name_words(path))), key=rank, default="")
+def best_example(code: Sequence[Hit], files: Mapping[str, int]) -> str:
+    """A file to model the change on: the first other result that is of the same kind as the first one by its name, and
+    lies beside it or in a parallel folder. `files` maps paths to bytes."""
+    target = code[0].path if code else ""
+    alike = (
+        hit.path
+        for hit in code
+        if files.get(hit.path, math.inf) <= LONGEST_EXAMPLE
+        and _same_kind(hit.path, target)
+        and _is_near(hit.path, target)
+        and can_be_example(hit.path)
+    )
+    return next(alike, "")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:
@@ -468,10 +455,10 @@ def files_of_area(path: str, files: Collection[str]) -> list[str]:
     return [one for one in inside if one.rpartition("/")[0] == "/".join(folders)]
 
 
-def _differing_folders(path: str, target: str) -> float:
-    """Parallel folders differ in one name: `libs/album/store` and `libs/player/store`."""
+def _is_near(path: str, target: str) -> bool:
+    """Whether the folders of two files differ in one name at most: `libs/album/store` and `libs/player/store`."""
     folders, own = path.split("/")[:-1], target.split("/")[:-1]
-    return sum(map(str.__ne__, folders, own)) if len(folders) == len(own) else math.inf
+    return len(folders) == len(own) and sum(map(str.__ne__, folders, own)) <= 1
 
 
 def _same_kind(path: str, target: str) -> bool:
@@ -482,20 +469,6 @@ def _same_kind(path: str, target: str) -> bool:
         return False
     is_pair = words == own or ("i", *words) == own or ("i", *own) == words
     return path.rpartition(".")[2] == target.rpartition(".")[2] and not is_pair
-
-
-def _names_kind(path: str) -> bool:
-    """Whether the last word of a name is what a file is: `media.effect`, `TaskManager`, but not `PinnedDocuments`."""
-    name = path.rpartition("/")[2].rpartition(".")[0]
-    return "." in name or any(word in _ROLE_OF for word in _words(name)[-1:])
-
-
-def _likeness(path: str, target: str) -> float:
-    """How close two files are by folders and by the words of their names."""
-    words, own = set(_name_words(path)), set(_name_words(target))
-    folders, own_folders = path.split("/")[:-1], target.split("/")[:-1]
-    common = len(commonprefix([folders, own_folders]))
-    return len(words & own) / len(words | own) + (common + 1) / (max(len(folders), len(own_folders)) + 1)
 
 
 @lru_cache(maxsize=20_000)

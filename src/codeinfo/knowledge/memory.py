@@ -158,8 +158,8 @@ _SCOPED = 1.0  # being about a current file or symbol counts like sharing every 
 # Words of a question that say nothing about its subject, as index terms.
 _EMPTY = frozenset(
     terms(
-        "a an and are as at be by can do does for from has have how i in is it its must not of on or per should that "
-        "the their there this to was we what when where which who why will with you"
+        "a add an and are as at be by can do does fix for from has have how i in is it its must not of on or per "
+        "should show that the their there this to was we what when where which who why will with you"
     )
 )
 
@@ -195,23 +195,21 @@ def search(query: str, memories: Sequence[Memory], meaning: Mapping[str, float])
 
 
 class _Found(Struct, frozen=True):
-    """How a memory is related to a question: the share of its words, the cosine, and whether it is about a result."""
+    """How a memory is related to a question."""
 
     score: float
-    words: float
+    words: float  # share of the question's words
     several: bool  # words are shared, if the question has several
-    close: bool
-    scoped: bool
+    titled: bool  # enough of them are in the memory itself, not only in its reason
+    close: bool  # in meaning
+    scoped: bool  # to a result
 
 
 def _concerns(found: _Found, *, has_meaning: bool) -> bool:
     """Whether a commit is about the question. A busy file has dozens of commits, a project thousands: most that share a
     word with the question, or are near it in meaning, are about something else."""
-    if not found.several:
-        return False
-    if found.scoped:
-        return found.words >= WORDS_AT_LEAST
-    return found.words >= COMMIT_WORDS and (found.close or not has_meaning)
+    is_about = found.words >= WORDS_AT_LEAST if found.scoped else found.words >= COMMIT_WORDS and found.titled
+    return found.several and is_about and (found.close or not has_meaning)
 
 
 def score_relevance(
@@ -232,10 +230,12 @@ def score_relevance(
     for memory in memories:
         shared = [term for term in wanted if _has(bags[memory.id], term)]
         words, close = sum(weight[term] for term in shared) / total, meaning.get(memory.id, 0.0)
+        title = frozenset(terms(memory.memory)) if shared else ()
+        titled = sum(weight[term] for term in shared if _has(title, term)) / total >= WORDS_AT_LEAST
         scoped = is_in_scope(memory.scope, paths, symbols)
         score = words * (words >= WORDS_AT_LEAST) + close * (close >= at_least) + _SCOPED * scoped
         several = len(shared) >= min(2, len(wanted))
-        result.append((memory, _Found(score, words, several, close >= at_least, scoped)))
+        result.append((memory, _Found(score, words, several, titled, close >= at_least, scoped)))
     return result
 
 
