@@ -26,8 +26,9 @@ NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found",
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
+    unwanted = shutil.ignore_patterns("__pycache__", "*.safetensors")  # other test processes write to the first
     for at in range(3):  # large enough that first answers take seconds
-        shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / f"part{at}")
+        shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / f"part{at}", ignore=unwanted)
     return tmp_path / "large"
 
 
