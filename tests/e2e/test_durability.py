@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,15 @@ def test_an_interrupt_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path, pro
 
 
 def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-        if workers := [int(pid) for task in tasks for pid in task.read_text().split() if is_worker(int(pid))]:
-            return workers
+    deadline = time.monotonic() + 60
+    workers = list[int]()
+    while not workers:
+        assert time.monotonic() < deadline, "no worker was started"
+        for task in Path(f"/proc/{process.pid}/task").glob("*/children"):
+            with suppress(OSError):  # a thread may end meanwhile
+                workers += [pid for pid in map(int, task.read_text().split()) if is_worker(pid)]
         time.sleep(0.005)
-    raise AssertionError("no worker was started")
+    return workers
 
 
 def is_worker(pid: int) -> bool:

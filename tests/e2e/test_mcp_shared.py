@@ -66,6 +66,13 @@ def project(folder: Path, name: str) -> Path:
     return folder
 
 
+def is_stopped(process: int) -> bool:
+    try:
+        return all("(stopped)" in status.read_text() for status in Path(f"/proc/{process}/task").glob("*/status"))
+    except OSError:  # a thread has ended meanwhile
+        return False
+
+
 def unread_bytes(session: ProcessLines) -> int:
     return int.from_bytes(fcntl.ioctl(session.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
 
@@ -99,8 +106,7 @@ def test_another_server_answers_what_a_killed_one_had_not_read(runtime: Path, tm
         assert first_file(session, "payment") == "refund.py"
         (server,) = servers(runtime)
         os.kill(server, signal.SIGSTOP)
-        while not all("(stopped)" in status.read_text() for status in Path(f"/proc/{server}/task").glob("*/status")):
-            time.sleep(0.01)
+        assert not eventually(lambda: is_stopped(server))
         session.send(search("payment", 77))
         os.kill(server, signal.SIGKILL)
         while (answer := session.read()).get("id") != 77:  # that the first one was answered may not have been recorded
