@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import Extent, Snapshot, StoredSymbol
 from codeinfo.search.channels import Floats, KeywordScores, rows_of
-from codeinfo.search.query import Query
+from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
 
 MEANING_IN_FILE = 1.0  # weight of a cosine relative to the keyword score when chunks of one file compete
@@ -72,12 +72,16 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     return worth if definition.name in query.names else worth / 2
 
 
-def quoting_rows(query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
-    """Rows that contain the query's text verbatim, if few files do; only code if code has it: tests and documents
-    repeat it."""
-    quotation = query.quotation
-    if quotation is None:
-        return []
+def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tuple[Quotation | None, list[int]]:
+    """The first of the query's quotations that occurs, and its rows."""
+    for quotation in query.quotations:
+        if rows := _quoting_rows(quotation, query, keyword, view):
+            return quotation, rows
+    return None, []
+
+
+def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
+    """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it."""
     wanted = query.terms.keys() & terms(quotation.text)
     if not wanted or not keyword.idf.keys() >= wanted:
         return []

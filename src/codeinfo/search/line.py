@@ -54,8 +54,8 @@ from codeinfo.search.focus import (
     budget_for,
     closest_rows,
     find_defined_rows,
+    find_quotation,
     focus,
-    quoting_rows,
 )
 from codeinfo.search.quality import (
     Grounds,
@@ -76,6 +76,7 @@ CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tr
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
 SHORT_PREFACE = 40  # terms
+PART_QUOTED = 0.3  # of `exact_text`, for a part of a message
 LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
 LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
@@ -142,7 +143,8 @@ class Evidence(Struct):
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
-    quoting: Sequence[int] = ()  # rows that contain the query's text verbatim
+    quoting: Sequence[int] = ()  # rows that contain the query's text verbatim, or a part of it
+    is_quoted: bool = False  # all of it
     likely: Ints | None = None  # files whose chunks were examined; None: all of them
     meant: channels.Meant | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value for every file, about 0..1
@@ -232,10 +234,11 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "project_file": boost.project_files(query, view.paths),
         **signals_of_words(query, keyword, view, w, options),
     }
-    if w.exact_text and (rows := quoting_rows(query, keyword, view)):
-        evidence.quoting = rows
+    quotation, rows = find_quotation(query, keyword, view) if w.exact_text else (None, [])
+    if quotation:
+        evidence.quoting, evidence.is_quoted = rows, not quotation.is_part
         evidence.files["exact_text"] = np.zeros(files, np.float32)
-        evidence.files["exact_text"][view.row_file[rows]] = 1
+        evidence.files["exact_text"][view.row_file[rows]] = PART_QUOTED if quotation.is_part else 1
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if _is_large(view, options):
@@ -751,7 +754,7 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
         length=min(len(query.words) / REPORT_WORDS, 1.0),
         together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
         agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
-        quoted=not quoting.isdisjoint(best[:1]),
+        quoted=evidence.is_quoted and not quoting.isdisjoint(best[:1]),
     )
 
 

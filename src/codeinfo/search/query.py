@@ -30,6 +30,7 @@ EXPANSION_WEIGHT = 0.25
 MOST_ASKED_CHARS = 300  # of a first line that say what kind of question it is
 MOST_QUOTED = 300  # characters of a quotation
 SENTENCE = 4  # minimum words of one: fewer count only if a string of the code begins with them
+LEAST_PART, MOST_PARTS = 3, 3  # words of a part of a message, and how many parts are looked for
 STRING_MARKS = ("'", '"', "`")
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
@@ -56,10 +57,13 @@ class Quotation(NamedTuple):
 
     text: str
     is_guess: bool = False  # by its words alone: release notes contain tasks, and comments topics, word for word
+    is_part: bool = False  # of a message, between what was filled in: a string of the code contains it
 
     def is_in(self, text: str, kind: str) -> bool:
-        if self.is_guess and kind == FileKind.DOCS:
+        if (self.is_guess or self.is_part) and kind == FileKind.DOCS:
             return False
+        if self.is_part:
+            return re.search(rf"[\"'`][^\"'`\n]*{re.escape(self.text)}", text, re.IGNORECASE) is not None
         if not self.is_guess:
             return self.text in text
         opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
@@ -85,7 +89,7 @@ class Query(Struct, frozen=True):
     asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
     project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
     names_version: bool  # it names a version or an older edition
-    quotation: Quotation | None
+    quotations: tuple[Quotation, ...]  # the first that occurs counts
     is_english: bool  # as far as its letters tell
 
     @property
@@ -146,7 +150,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         asks_usage=asks_usage,
         project_files=project_files,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
-        quotation=_quotation(prose),
+        quotations=_quotations(prose),
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
@@ -231,16 +235,31 @@ _ASKING = _PRONOUNS | frozenset("when is are does do can should show find explai
 _QUESTION = re.compile(rf"(?:{'|'.join(sorted(_ASKING))})\b|.*\?\Z", re.IGNORECASE)
 
 
-def _quotation(text: str) -> Quotation | None:
+def _quotations(text: str) -> tuple[Quotation, ...]:
     line = text.strip()
     if "\n" in line or len(line) > MOST_QUOTED:
-        return None
+        return ()
     for part in _QUOTED_PART.finditer(line):
         if " " in part[2].strip():
-            return Quotation(part[2])
+            return (Quotation(part[2]), *_message_parts(line))
     if _MARKED.fullmatch(line):
-        return Quotation(line)
-    return Quotation(line, is_guess=True) if " " in line and not _QUESTION.match(line) else None
+        return (Quotation(line),)
+    if " " not in line or _QUESTION.match(line):
+        return ()
+    return (Quotation(line, is_guess=True), *_message_parts(line))
+
+
+# What a program fills into a message: numbers, paths, addresses, names in quotes or brackets.
+_FILLED_IN = re.compile(r"\S*\d\S*|\S*[/\\@]\S*|[][,;:(){}<>=\"`|]+|'\S+'|\.(?:\s|\Z)")
+
+
+def _message_parts(line: str) -> list[Quotation]:
+    """The longest parts of a message that the code may have as they are: "timed out after 5001 ms" has "timed out
+    after". No program says "Add support for"."""
+    parts = (part.split() for part in _FILLED_IN.split(line))
+    said = (part for part in parts if len(part) >= LEAST_PART and part[0].lower() not in _OPENINGS)
+    long = sorted(map(" ".join, said), key=len, reverse=True)
+    return [Quotation(part, is_part=True) for part in long[:MOST_PARTS] if part != line]
 
 
 _TEST_WORDS = frozenset("test tests tested testing spec specs".split())
