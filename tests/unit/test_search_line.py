@@ -166,6 +166,31 @@ def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query
 @pytest.mark.parametrize(
     "query",
     [
+        "client: (28) Operation timed out after 5001 ms with 0 bytes received",
+        'cannot send "a.txt": the remote end closed the door',
+    ],
+)
+def test_the_code_that_says_a_message_is_found_whatever_was_filled_in(tmp_path: Path, query: str) -> None:
+    files = {
+        "src/watch.py": """def watch(ms, name):
+    log(f"Operation timed out after {ms} ms with {0} bytes received")
+    log("cannot send %s: the remote end closed the door", name)
+""",
+        "src/operation.py": "class Operation:\n    # operation timed out after 28 ms: bytes received\n    ms = 28\n",
+        "src/timed_client.py": "def send_bytes(remote, door):\n    return remote.closed(door).end\n",
+        "docs/faq.md": "# Operation timed out after 5001 ms with 0 bytes received\n\nThe remote end closed the door.\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(tmp_path),), explain=True))
+    assert found.hits[0].path == "src/watch.py"
+    assert [hit.path for hit in found.hits if any(one.name == "exact_text" for one in hit.signals)] == ["src/watch.py"]
+    assert "the first result contains the exact text" not in found.quality.reasons
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Add support for parsing the body, twice",
         "Parse the body of errors twice",  # a task that only the release notes have
         "parsed body",  # a topic of a comment
         "There was an error parsing the header",
