@@ -636,6 +636,7 @@ def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) 
         "lib/poor.py": uses(3, 90) + "print(x)\n",
         "lib/mock_store.py": uses(3, 90),
         "plugin_example/store.py": uses(3, 90),
+        "jmh-benchmarks/store.py": uses(3, 90),
         "migrations/store.py": uses(3, 90),
         "lib/ledger.py": uses(9, 300),
     }
