@@ -177,6 +177,7 @@ def test_the_code_that_says_a_message_is_found_whatever_was_filled_in(tmp_path: 
     log("cannot send %s: the remote end closed the door", name)
 """,
         "src/operation.py": "class Operation:\n    # operation timed out after 28 ms: bytes received\n    ms = 28\n",
+        "tests/test_watch.py": f"def test_watch():\n    assert said == {query!r}\n",
         "src/timed_client.py": "def send_bytes(remote, door):\n    return remote.closed(door).end\n",
         "docs/faq.md": "# Operation timed out after 5001 ms with 0 bytes received\n\nThe remote end closed the door.\n",
     }

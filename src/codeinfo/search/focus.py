@@ -73,11 +73,15 @@ def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
 
 
 def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tuple[Quotation | None, list[int]]:
-    """The first of the query's quotations that occurs, and its rows."""
+    """The first of the query's quotations that occurs, and its rows: in code if any does, since a test repeats the
+    whole message that the code has in parts."""
+    elsewhere: tuple[Quotation | None, list[int]] = (None, [])
     for quotation in query.quotations:
         if rows := _quoting_rows(quotation, query, keyword, view):
-            return quotation, rows
-    return None, []
+            if view.kinds[view.row_file[rows[0]]] == FileKind.CODE:
+                return quotation, rows
+            elsewhere = elsewhere if elsewhere[1] else (quotation, rows)
+    return elsewhere
 
 
 def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
