@@ -189,6 +189,44 @@ def test_the_code_that_says_a_message_is_found_whatever_was_filled_in(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("--retry-delay", "src/options.py"),
+        ("retry-delay", "src/options.py"),
+        ("/api/jobs/{id}", "src/routes.py"),
+        ("POST /api/jobs/{id}", "src/routes.py"),
+    ],
+)
+def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, query: str, first: str) -> None:
+    files = {
+        "src/options.py": """def options(parser):
+    parser.add('--retry-delay', int)
+    parser.add('retry-delay-max', int)
+""",
+        "src/retry_delay.py": """class RetryDelay:
+    delay = 1  # retry-delay
+
+    def retry(self):
+        return self.delay
+""",
+        "src/routes.py": """def add(app):
+    app.post('/api/jobs/{id}', read)
+    app.get('/api/jobs/{id}/log', log)
+""",
+        "src/api/jobs.py": """class Jobs:
+    id = 1  # the id of a job of the api
+
+    def post(self):
+        return self.id
+""",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(tmp_path),), explain=True))
+    assert found.hits[0].path == first
+    assert [hit.path for hit in found.hits if any(one.name == "exact_text" for one in hit.signals)] == [first]
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "Add support for parsing the body, twice",

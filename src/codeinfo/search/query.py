@@ -57,13 +57,14 @@ class Quotation(NamedTuple):
 
     text: str
     is_guess: bool = False  # by its words alone: release notes contain tasks, and comments topics, word for word
-    is_part: bool = False  # of a message, between what was filled in: a string of the code contains it
+    is_part: bool = False  # of a string of the code: of a message, between what was filled in; an option, a route
 
     def is_in(self, text: str, kind: str) -> bool:
         if (self.is_guess or self.is_part) and kind == FileKind.DOCS:
             return False
         if self.is_part:
-            return re.search(rf"[\"'`][^\"'`\n]*{re.escape(self.text)}", text, re.IGNORECASE) is not None
+            end = "" if " " in self.text else r"(?![\w-])"
+            return re.search(rf"[\"'`][^\"'`\n]*(?<!\w){re.escape(self.text)}{end}", text, re.IGNORECASE) is not None
         if not self.is_guess:
             return self.text in text
         opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
@@ -229,6 +230,8 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
 _MARKED = re.compile(r"[A-Z][A-Z0-9_]{3,}|(?:TODO|FIXME|HACK|XXX)\b.+")
+_OPTION = re.compile(r"-{0,2}([a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
+_ROUTE = re.compile(r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[\w{}:.*~-]+(?:/[\w{}:.*~-]+)*)/?")
 _PRONOUNS = frozenset("how what where which who whose why".split())
 _CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
 _ASKING = _PRONOUNS | frozenset("when is are does do can should show find explain list".split())
@@ -244,6 +247,8 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
             return (Quotation(part[2]), *_message_parts(line))
     if _MARKED.fullmatch(line):
         return (Quotation(line),)
+    if option_or_route := _OPTION.fullmatch(line) or _ROUTE.fullmatch(line):
+        return (Quotation(option_or_route[1], is_part=True),)
     if " " not in line or _QUESTION.match(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
@@ -312,9 +317,10 @@ _PROJECT_FILES = (
     ),
     (
         rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b"
-        r"|\b(?:main|direct|runtime|third[- ]party) dependencies\b",
+        r"|\b(?:which|what) version of|\b(?:main|direct|runtime|third[- ]party) dependencies\b",
         r"pyproject\.toml|setup\.(?:cfg|py)\Z|package\.json|\.nvmrc|cargo\.toml|rust-toolchain|go\.mod|pom\.xml|build\.gradle"
-        r"|gemspec|composer\.json|mix\.exs|package\.swift|global\.json|directory\.build\.props|\.(?:tool|python|ruby)-version",
+        r"|requirements[^/]*\.txt|pnpm-workspace|libs\.versions\.toml|gemfile|gemspec|composer\.json|mix\.exs"
+        r"|package\.swift|global\.json|directory\.(?:build|packages)\.props|\.(?:tool|python|ruby)-version",
     ),
 )
 
