@@ -234,7 +234,7 @@ IN_SETS["search"] = (
             "says whether enough has been seen."
         ),
         inputs=(
-            Input("query", "A question in plain words, a name or a path.", required=True),
+            Input("query", "A question in plain words, a name, a path, an error message or a route.", required=True),
             Input("mode", "", choices=_MODES),
             Input("intent", "", choices=("explore", *search.PURPOSES)),
             Input("limit", "By default 10, or 100 lines.", "int", minimum=1, maximum=100),
