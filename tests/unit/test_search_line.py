@@ -207,7 +207,7 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
     delay = 1  # retry-delay
 
     def retry(self):
-        return self.delay
+        return self.delay, "see --retry-delay"
 """,
         "src/routes.py": """def add(app):
     app.post('/api/jobs/{id}', read)

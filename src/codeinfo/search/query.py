@@ -63,8 +63,9 @@ class Quotation(NamedTuple):
         if (self.is_guess or self.is_part) and kind == FileKind.DOCS:
             return False
         if self.is_part:
-            end = "" if " " in self.text else r"(?![\w-])"
-            return re.search(rf"[\"'`][^\"'`\n]*(?<!\w){re.escape(self.text)}{end}", text, re.IGNORECASE) is not None
+            is_option = "/" not in self.text and " " not in self.text  # a string begins with it
+            before, after = (r"\s*-{0,2}", r"(?![\w-])") if is_option else (r"[^\"'`\n]*(?<!\w)", "")
+            return re.search(rf"[\"'`]{before}{re.escape(self.text)}{after}", text, re.IGNORECASE) is not None
         if not self.is_guess:
             return self.text in text
         opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
