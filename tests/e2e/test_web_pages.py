@@ -62,6 +62,19 @@ def test_keys_alone_are_enough(page: Page) -> None:
     expect(page.get_by_role("searchbox")).to_be_focused()
 
 
+def test_a_result_can_be_opened_the_moment_it_appears(page: Page) -> None:
+    page.goto("/")
+    page.evaluate(
+        """() => new MutationObserver((_, self) => {
+            const place = document.querySelector(".hit .place");
+            if (place) { self.disconnect(); place.click(); }
+        }).observe(document.body, { childList: true, subtree: true })"""
+    )
+    page.get_by_role("searchbox").fill("transfer")
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel [data-close]")).to_be_focused()
+
+
 def test_back_closes_what_was_opened_and_then_leads_to_the_search_before(page: Page) -> None:
     search(page, "transfer")
     page.get_by_role("searchbox").fill("InsufficientFunds")
