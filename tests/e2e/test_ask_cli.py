@@ -90,6 +90,14 @@ def test_questions_about_a_project_and_its_use_are_answered_from_its_documents(
     assert "Moved here" not in answer.text
 
 
+def test_a_question_about_a_project_is_answered_if_no_file_has_its_words(tree: Path) -> None:
+    (tree / "README.md").write_text("# Bank\n\nKeeps the accounts of a village.\n")
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree)) as engine:
+        answer = engine.answers.ask(AskRequest("what does this project do?", (str(tree),)))
+    assert answer.status == "ok"
+    assert [citation.path for citation in answer.citations] == ["README.md"]
+
+
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------
 
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.

@@ -213,11 +213,11 @@ class Support(Struct, frozen=True):
 
 def extract(question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
     """`passages` may be shown; `weights` are the question's words by rarity."""
-    support = support_of(found.passages[:JUDGED], weights)
-    if not passages or not support.enough(found.quality):
-        return _build_refusal(question, passages, support, found.quality)
     query, finder = read_query(question), finder_of(weights)
     set_up = [passage for passage in passages if query.is_set_up_by(passage.path)][:PASSAGES]
+    support = support_of(found.passages[:JUDGED], weights)
+    if not set_up and (not passages or not support.enough(found.quality)):
+        return _build_refusal(question, passages, support, found.quality)
     quoted = set_up or _put_named_first(passages, frozenset(name.lower() for name in query.names), weights)
     chosen = Evidence().show(
         # A README says what it is about at its head, in other words than the question's.

@@ -196,18 +196,18 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
         quality = filtered_out(dropped)
     if options.explain and options.allowed is not None:
         dropped += _find_filtered_out(scores, view, options)
-    is_foreign = not about or is_misspelt(query, evidence, found)
+    is_unknown = not about or is_misspelt(query, evidence, found)
     result = SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
         quality=quality,
-        suggestions=suggestions(query, evidence.keyword.idf, view) if is_foreign else (),
+        suggestions=suggestions(query, evidence.keyword.idf, view) if is_unknown else (),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
-    can_be_read = bool(result.suggestions) and not query.bare_name  # a name that is not here is told, not replaced
-    return result, respell(text, query, evidence.keyword.idf, view) if can_be_read else text
+    may_respell = bool(result.suggestions) and not query.bare_name  # an unknown name is reported, not replaced
+    return result, respell(text, query, evidence.keyword.idf, view) if may_respell else text
 
 
 def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None = None) -> Weights:
@@ -759,8 +759,9 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
 
 
 def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
-    """Whether the query names the first file, or something defined here."""
-    return bool(evidence.definitions) or (bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0)
+    """Whether the query names the first file, asks for what that file sets up, or names something defined here."""
+    pointing = (evidence.files[name] for name in ("path_mention", "project_file"))
+    return bool(evidence.definitions) or (bool(ranked) and any(signal[ranked[0].file] > 0 for signal in pointing))
 
 
 def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
