@@ -69,7 +69,7 @@ def test_an_archived_conversation_and_a_second_run(tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_be_reached_has_one_code() -> None:
-    from codeinfo.engine.models import unavailable
+    from codeinfo.models.chat import unavailable
 
     for code in ("LLM_UNAVAILABLE", "LLM_UNAUTHORIZED", "LLM_TIMEOUT", "LLM_RATE_LIMITED", "LLM_BAD_REPLY"):
         error = unavailable(ProviderError("what", next_step="next", code=code))

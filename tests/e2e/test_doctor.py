@@ -13,7 +13,7 @@ from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
 from codeinfo.engine.maintenance import examine
-from codeinfo.engine.models import Models
+from codeinfo.models import Models
 from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.shells.install import with_server_checked
 

@@ -27,7 +27,6 @@ from codeinfo.engine.documents import (
 )
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
-from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import Scope
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.graph.references import without_alternatives
@@ -46,6 +45,7 @@ from codeinfo.model import (
     fill,
     to_run,
 )
+from codeinfo.models.chat import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.operations import answers as ops
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.base import Listener, ProgressSink

@@ -14,7 +14,6 @@ from msgspec import Struct
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, recipe_of, team_cache
 from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
-from codeinfo.engine.models import Models
 from codeinfo.errors import (
     Busy,
     CodeInfoError,
@@ -28,6 +27,7 @@ from codeinfo.errors import (
 from codeinfo.files import refusal, resolve_existing, resolve_root
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, shown_root, to_run
+from codeinfo.models import Models
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of

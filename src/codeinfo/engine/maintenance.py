@@ -19,7 +19,6 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager, is_complete
 from codeinfo.engine.index_sources import TeamSource, walk_settings
 from codeinfo.engine.indexes import Indexes, Place
-from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.files import private_folder
 from codeinfo.globs import lies_below
@@ -27,6 +26,7 @@ from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, quantity, to_run
+from codeinfo.models import Models
 from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport

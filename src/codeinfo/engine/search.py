@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage
 from codeinfo.engine.indexes import Indexes, Opened, Place
-from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.files import resolve_links
 from codeinfo.globs import lies_below, match_globs
@@ -37,6 +36,7 @@ from codeinfo.model import (
     shown_root,
     to_run,
 )
+from codeinfo.models import Models
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.clients import (
     Project,

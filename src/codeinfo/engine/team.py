@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from codeinfo.cache import batches
+from codeinfo.collections import HostPolicy
 from codeinfo.config import LOOPBACK, Config
 from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
@@ -33,13 +34,15 @@ from codeinfo.sources.read import Files
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import access
 from codeinfo.team.access import identity_of
+from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
+from codeinfo.team.mirror import Mirrors
 from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree, receive_upload
 from codeinfo.team.store import drop_project, encode_file
+from codeinfo.team.webhooks import project_row, receive, rotate_secret
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
     from codeinfo.team.database import Connection, TeamDatabase
-    from codeinfo.team.jobs import Tools
 
 log = logging.getLogger(__name__)
 Row = TypeVar("Row")
@@ -236,9 +239,6 @@ class TeamOperations:
     # --- projects and workers ---
 
     def add_project(self, request: ops.TeamProjectAddRequest) -> ops.TeamProject:
-        from codeinfo.team.jobs import defer_index
-        from codeinfo.team.webhooks import project_row
-
         identity = identity_of(request.url)
         with self.database.transaction() as db:
             forked = access.project_id(db, request.fork_of) if request.fork_of else None
@@ -254,14 +254,10 @@ class TeamOperations:
             return project_row(db, added[0][0])
 
     def project(self, request: ops.TeamProjectRequest) -> ops.TeamProject:
-        from codeinfo.team.webhooks import project_row
-
         with self.database.transaction() as db:
             return project_row(db, access.project_id(db, request.project))
 
     def rotate_hook(self, request: ops.TeamHookRotateRequest) -> ops.TeamProject:
-        from codeinfo.team.webhooks import project_row, rotate_secret
-
         with self.database.transaction() as db:
             project = access.project_id(db, request.project)
             rotate_secret(db, project, request.hours)
@@ -275,16 +271,12 @@ class TeamOperations:
         return ops.RemovedTeamProject(identity, trees, files)
 
     def index_project(self, request: ops.TeamProjectIndexRequest) -> ops.TeamJobs:
-        from codeinfo.team.jobs import defer_index, queue_state
-
         with self.database.transaction() as db:
             defer_index(db, access.project_id(db, request.project), request.ref)
         return queue_state(self.database, 1)
 
     def receive_hook(self, kind: str, headers: Mapping[str, str], body: bytes) -> str:
         """What was done about a code host's message, which needs no caller since it is signed."""
-        from codeinfo.team.webhooks import receive
-
         return receive(self.store, kind, headers, body)
 
     def push(self, request: ops.PushRequest, progress: ProgressSink = None) -> ops.PushReport:
@@ -296,22 +288,14 @@ class TeamOperations:
         return receive_upload(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
-        from codeinfo.team.jobs import queue_state
-
         return queue_state(self.database, request.limit)
 
     def work(self, *, until_idle: bool) -> None:
         """Do workers' jobs until a signal ends it, or until none is left."""
-        from codeinfo.team.jobs import run_worker
-
         run_worker(self.tools(), self._indexes.config.store.heartbeat_s, until_idle=until_idle)
 
     def tools(self) -> Tools:
         """What a worker with this configuration indexes with."""
-        from codeinfo.collections import HostPolicy
-        from codeinfo.team.jobs import Tools
-        from codeinfo.team.mirror import Mirrors
-
         config, indexes = self._indexes.config, self._indexes
         hosts = frozenset(host.lower() for host in config.trust.private_hosts)
         folder = config.paths.cache_dir / "mirrors"

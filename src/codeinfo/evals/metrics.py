@@ -18,11 +18,13 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import fields
+from numpy.typing import NDArray
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.languages import kind_of, language_of
@@ -30,11 +32,6 @@ from codeinfo.model import FileKind
 from codeinfo.operations import search as ops
 from codeinfo.operations.search import Change, Comparison, Figures, Score, Summary, Verdict
 from codeinfo.tokens import CHARS_PER_TOKEN
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 WHOLE_TREE = "-"  # in repos.tsv: index the whole repository
 FIXTURE_GATE = ("top1", 0.7)  # what a fixture must reach unless another gate is named
@@ -290,8 +287,6 @@ def _mean_or_none(values: Iterable[float]) -> float | None:
 
 def percentile(values: Sequence[float], share: float) -> float | None:
     """By linear interpolation; None without values."""
-    import numpy as np
-
     return float(np.quantile(values, share)) if values else None
 
 
@@ -390,8 +385,6 @@ def _significance(differences: Sequence[float]) -> tuple[float, float, float]:
     If the runs were equally good, each query's difference could as well have had the other sign: p is the share of
     random signs that make the mean at least as large as it is.
     """
-    import numpy as np
-
     values = np.asarray(differences, dtype=np.float64)
     if not len(values) or not np.any(np.abs(values) > SAME):
         return 1.0, 0.0, 0.0
@@ -408,8 +401,6 @@ def _significance(differences: Sequence[float]) -> tuple[float, float, float]:
 
 def _in_batches(draw: Callable[[int], NDArray[np.float64]], width: int) -> NDArray[np.float64]:
     """All rounds, a few megabytes at a time."""
-    import numpy as np
-
     size = max(1, min(ROUNDS, 1_000_000 // max(1, width)))
     counts = [min(size, ROUNDS - start) for start in range(0, ROUNDS, size)]
     return np.concatenate([draw(rounds) for rounds in counts])

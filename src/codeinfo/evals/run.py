@@ -13,13 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
+from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.metrics import (
     DEPTH,
@@ -44,10 +45,6 @@ from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.sources import git
-
-if TYPE_CHECKING:
-    from codeinfo.engine import Engine
-
 
 CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
 

@@ -10,12 +10,15 @@ import contextlib
 import json
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.errors import ProviderError
+from codeinfo.config import Config
+from codeinfo.errors import NotFound, ProviderError, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.models.endpoints import (
     ChatEndpoint,
     Connection,
@@ -25,13 +28,15 @@ from codeinfo.models.endpoints import (
     Limits,
     Target,
     event_data,
+    key_from_environment,
+    key_from_file,
     parse_target,
     provider_error,
     status_kind,
     with_retries,
 )
-from codeinfo.operations.answers import Provider
-from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
+from codeinfo.operations.answers import Provider, ProviderList
+from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
 Part = TypeVar("Part", dict[str, Any], list[Any], str)
@@ -370,3 +375,118 @@ def _names(reply: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
         raise Fault(Kind.BAD_REPLY, "no list of models in it")
     return tuple(str(item["id"]) for item in data if isinstance(item, dict) and item.get("id"))
+
+
+# --- the model that answers ------------------------------------------------------------------------------------------
+
+CONFIGURED = "configured"
+NONE = "none"
+LOOK_S = 2.0  # for an endpoint's list of models: a slower one is used without the list
+NO_CHAT_MODEL = NextStep(
+    "no chat model is configured or was found on this machine: ", to_run("providers"), " says where it looked"
+)
+
+
+class ChatModel(Struct, frozen=True):
+    """`llm` is None if no model is to be used; `note` says why, unless the user chose so."""
+
+    provider: str
+    llm: Llm | None
+    note: str = ""
+
+
+def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:
+    """`provider` and `model` are the caller's choice and may be empty; `seconds` bounds one request."""
+    if provider == NONE or (not provider and config.llm.provider == NONE):
+        return ChatModel(NONE, None)
+    if config.llm.base_url and provider in ("", CONFIGURED):
+        if model:
+            _check_offered(config, model)
+        return ChatModel(
+            CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config))
+        )
+    servers = discover() if config.llm.discover else ()
+    for server in servers:
+        if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
+            return ChatModel(server.name, _llm(config, server.base_url, wanted, seconds, None))
+    answering = [server.name for server in servers if server.state == "ok"]
+    if provider and provider not in answering:
+        raise NotFound(
+            f"no provider {provider!r} answers",
+            next_step=NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
+        )
+    wanted = model or config.llm.model
+    if wanted and (answering or model):
+        raise NotFound(
+            f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}",
+            next_step=NextStep(to_run("providers"), " lists them"),
+        )
+    return ChatModel(NONE, None, NO_CHAT_MODEL)
+
+
+def _check_offered(config: Config, wanted: str) -> None:
+    """Refuse a model the endpoint does not list: the endpoint itself may take a minute to say so. An endpoint that
+    lists nothing is tried."""
+    offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
+    if offered and wanted not in offered:
+        raise NotFound(
+            f"{config.llm.base_url} offers no model {wanted!r}", next_step=f"Those it has: {', '.join(offered[:10])}"
+        )
+
+
+def list_providers(config: Config) -> ProviderList:
+    found = list(discover()) if config.llm.discover else []
+    if config.llm.base_url:
+        found.insert(0, replace(_look_at_configured(config), configured=True))
+    listed = [replace(one, models=chat_models(one.models)) for one in found]
+    notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]
+    if config.llm.provider == NONE:
+        notes.append("llm.provider is none: passages are quoted and no model is used")
+    else:
+        usable = (at for at, one in enumerate(listed) if one.configured or (one.state == "ok" and one.models))
+        first = next(usable, None)
+        if first is not None:
+            listed[first] = replace(listed[first], chosen=True)
+    return ProviderList(tuple(listed), tuple(notes))
+
+
+def _look_at_configured(config: Config) -> Provider:
+    try:
+        key = _key(config)
+    except UsageError as error:
+        return Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
+    return look(CONFIGURED, config.llm.base_url, key, _limits(config, 10))
+
+
+def unavailable(error: ProviderError) -> ProviderError:
+    """The endpoint's failure under the one code that clients of answers know."""
+    if not error.code.startswith("LLM_"):
+        return error
+    return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
+
+
+def _model_of(server: Provider, config: Config, wish: str) -> str:
+    wanted = wish or config.llm.model
+    if wanted:
+        return wanted if wanted in server.models else ""
+    return next(iter(chat_models(server.models)), "")
+
+
+def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
+    endpoint = ChatEndpoint(
+        base_url, model, key, temperature=config.llm.temperature, limits=_limits(config, max(seconds, 1))
+    )
+    return make_llm(endpoint)
+
+
+def _limits(config: Config, seconds: float) -> Limits:
+    silence = config.llm.timeout_s
+    return Limits(read_seconds=min(silence, seconds), total_seconds=seconds, retry_seconds=min(60.0, seconds))
+
+
+def _key(config: Config) -> Key | None:
+    if name := config.llm.api_key_env:
+        return key_from_environment(name, config.secret(name))
+    if path := config.llm.api_key_file:
+        return key_from_file(Path(path).expanduser())
+    return None

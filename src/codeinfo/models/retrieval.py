@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from codeinfo.cache import batches
 from codeinfo.errors import ProviderError, UsageError
@@ -24,9 +26,6 @@ from codeinfo.models.endpoints import EmbeddingEndpoint, EndpointClient, Fault, 
 from codeinfo.tokens import stem, words
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from codeinfo.ports import Vectors
 
 
@@ -89,8 +88,6 @@ class OpenAIEmbedder:
         return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        import numpy as np
-
         sent = (self._cut(self._document_prefix + text) for text in texts)
         rows = [self._embed(batch) for batch in batches(sent, len, _BATCH_CHARS, self._endpoint.batch_count)]
         return np.concatenate(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
@@ -135,8 +132,6 @@ def _rows_in_order(reply: Any, count: int) -> list[list[Any]]:
 
 def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
     """Float32 rows of unit length; a row that cannot be normalised is refused, never repaired."""
-    import numpy as np
-
     wanted = dimension or len(rows[0])
     for index, row in enumerate(rows):
         if any(isinstance(number, list) for number in row):
@@ -166,13 +161,9 @@ class ScriptedEmbedder:
         self.model_id = f"scripted:words@{dimension}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        import numpy as np
-
         return np.array([self.embed_query(text) for text in texts], np.float32).reshape(-1, self.dimension)
 
     def embed_query(self, text: str) -> Vectors:
-        import numpy as np
-
         row = np.zeros(self.dimension, np.float32)
         for word in words(text):
             code = zlib.crc32(stem(word).encode())
@@ -350,8 +341,6 @@ class LocalReranker:
         return self._read_logit(outputs[0])
 
     def _inputs(self, model: _Model, pair: Any) -> dict[str, NDArray[np.integer[Any]]]:
-        import numpy as np
-
         known = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
         unknown = [name for name, _ in model.inputs if name not in known]
         if unknown:
@@ -361,8 +350,6 @@ class LocalReranker:
 
     def _read_logit(self, output: Any) -> float:
         """One number for the pair; for a model with two classes the difference, which is the logit of the second."""
-        import numpy as np
-
         numbers = np.asarray(output, np.float64).ravel()
         if len(numbers) not in (1, 2) or not np.isfinite(numbers).all():
             raise self._unusable(f"gives {len(numbers)} numbers for a pair where one logit is expected")

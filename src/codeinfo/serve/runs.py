@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
+from codeinfo.engine import Engine
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.files import resolve_root
 from codeinfo.model import dumps, iso_time
@@ -34,7 +35,6 @@ from codeinfo.serve.dispatch import Call, Dispatcher, Projects
 from codeinfo.store.user_data import IngestStore
 
 if TYPE_CHECKING:
-    from codeinfo.engine import Engine
     from codeinfo.team.user_data import SharedAnswers
 
 MOST_RUNNING = 8

@@ -18,22 +18,20 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo import __version__
 from codeinfo.config import parse_toml, user_folders
+from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.languages.model import strict_json, without_json_comments
 from codeinfo.model import decode_stored
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.operations.search import Check, DoctorReport, DoctorRequest
-
-if TYPE_CHECKING:
-    from codeinfo.engine import Engine
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier

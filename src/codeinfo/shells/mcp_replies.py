@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec import Struct, field, to_builtins
@@ -23,24 +24,22 @@ from codeinfo.model import (
     NO_TRENDS,
     CardImpact,
     CardPatterns,
+    Hit,
     HitContext,
     RelatedMemory,
+    SearchResult,
     Step,
     dumps_plain,
     fill,
     jsonable,
     phrase,
 )
+from codeinfo.operations.answers import AgentList, AgentRun, Answer
+from codeinfo.operations.code import Exploration, ReferenceReport
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
+from codeinfo.operations.knowledge import MemoryList
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
-
-if TYPE_CHECKING:
-    from codeinfo.model import Hit, SearchResult
-    from codeinfo.operations.answers import AgentList, AgentRun, Answer
-    from codeinfo.operations.code import Exploration, ReferenceReport
-    from codeinfo.operations.knowledge import MemoryList
-
 
 Reply = dict[str, Any]
 
@@ -332,8 +331,6 @@ class Reingested(Shape, frozen=True):
 
     @classmethod
     def of(cls, response: IndexResponse, /) -> Self:
-        import secrets
-
         report = response.reports[0]
         return fill(
             cls,

@@ -15,12 +15,11 @@ from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import Step, camel, camel_json, dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, clients, inputs_of, search
 from codeinfo.operations.base import PROJECT, Opt, field_naming, rename_inputs
-from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema, reflects_schema
+from codeinfo.serve.dispatch import Call, Schema, Values, input_schema, output_schema, reflects_schema
 from codeinfo.shells import mcp_replies as replies
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.serve.dispatch import Call
 
 
 Asked = TypeVar("Asked", bound=Struct)

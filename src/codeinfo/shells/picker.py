@@ -18,19 +18,16 @@ import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from codeinfo.config import editor_command, refuses_colour
+from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest
 from codeinfo.shells.render import mark_words, query_words, title_of, window
 from codeinfo.shells.terminal import Output, near_path, show_progress
-
-if TYPE_CHECKING:
-    from codeinfo.engine import Engine
 
 IDLE_S = 0.08  # without a key before a search: results for half a word are not worth it
 LISTED = 10  # results above the text of the selected one

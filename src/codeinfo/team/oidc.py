@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from authlib.oauth2.rfc6749.errors import OAuth2Error
@@ -29,12 +29,10 @@ from msgspec import Struct
 
 from codeinfo.config import LOOPBACK
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.settings import AuthSettings
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
-
-if TYPE_CHECKING:
-    from codeinfo.settings import AuthSettings
-    from codeinfo.team.database import TeamDatabase
+from codeinfo.team.database import TeamDatabase
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")  # no secrets
 LEEWAY_S = 60  # tolerated clock difference between the service and this server

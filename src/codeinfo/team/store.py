@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 
 from codeinfo.cache import batches
@@ -29,10 +31,6 @@ from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FORMAT = 1  # of payloads
 _GENERATIONS_KEPT = 200  # by name; a server that is further behind compares everything
@@ -97,8 +95,6 @@ class _Payload(Struct, frozen=True, array_like=True):
 
 
 def encode_file(file: IndexedFile) -> bytes:
-    import numpy as np
-
     vectors = None if file.vectors is None else np.ascontiguousarray(file.vectors, np.float32)
     parsed = zlib.compress(msgspec.msgpack.encode(replace(file, vectors=None)), 1)
     dimension, data = (0, b"") if vectors is None else (vectors.shape[1], vectors.tobytes())
@@ -107,8 +103,6 @@ def encode_file(file: IndexedFile) -> bytes:
 
 def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
     """Raises ValueError or MsgspecError for malformed data, or data of more than `most` bytes unpacked."""
-    import numpy as np
-
     stored = msgspec.msgpack.decode(payload, type=_Payload)
     inflate = zlib.decompressobj()
     try:
