@@ -32,10 +32,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from trees import COLUMNS
 
-from codeinfo.evals.run import Commit, is_code, read_commits, reason_to_leave_out, spread
+from codeinfo.evals.run import Commit, read_commits, reason_to_leave_out, spread
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.languages import language_of
+from codeinfo.languages import file_kind, language_of
+from codeinfo.model import FileKind
 from codeinfo.sources import git
 
 LOOKED_AT = 3000  # commits, newest first
@@ -243,7 +244,8 @@ def make(clone: Path, name: str, revision: str, wanted: Wanted) -> tuple[str, st
 
 def main_language(tree: Iterable[str]) -> str:
     """Of most code files; a tie goes to the first by name."""
-    languages = Counter(language.name for path in tree if is_code(path) and (language := language_of(path)))
+    code = (path for path in tree if file_kind(path) is FileKind.CODE)
+    languages = Counter(language.name for path in code if (language := language_of(path)))
     return min(languages, key=lambda name: (-languages[name], name), default="")
 
 

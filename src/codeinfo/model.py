@@ -397,9 +397,6 @@ class NextStep(str):
         step.parts = flat
         return step
 
-    def phrase(self, write: Callable[[Step], str]) -> str:
-        return "".join(write(one) if isinstance(one, Step) else one for one in self.parts)
-
 
 class Note(NextStep):
     """A remark for people with a code for programs; in JSON it is its text."""
@@ -414,7 +411,8 @@ class Note(NextStep):
 
 def phrase(text: str, write: Callable[[Step], str]) -> str:
     """A text phrased for a shell; `write` formats one operation."""
-    return text.phrase(write) if isinstance(text, NextStep) else str(text)
+    parts = text.parts if isinstance(text, NextStep) else (str(text),)
+    return "".join(write(one) if isinstance(one, Step) else one for one in parts)
 
 
 class Reflects(Struct, frozen=True):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, Passage, Quality, fill
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
@@ -222,7 +222,7 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
     chosen = Evidence().show(
         # A README says what it is about at its head, in other words than the question's.
         passage.cut(PASSAGE_CHARS)
-        if set_up and _is_document(passage)
+        if set_up and file_kind(passage.path) is FileKind.DOCS
         else focus_passage(passage, finder, PASSAGE_CHARS)
         for passage in quoted
     )
@@ -234,10 +234,6 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
         citations=tuple(map(cite, chosen)),
         usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in chosen))),
     )
-
-
-def _is_document(passage: Passage) -> bool:
-    return kind_of(passage.path, language_of(passage.path)) is FileKind.DOCS
 
 
 def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:

@@ -200,11 +200,7 @@ def _about_something_else(facts: Facts, source: Passage, sources: Mapping[int, P
 
 
 def _measure_overlap(wanted: frozenset[str], source: Passage) -> float:
-    return len(wanted & _terms_of(source)) / len(wanted)
-
-
-def _terms_of(source: Passage) -> frozenset[str]:
-    return _content(f"{source.path} {source.symbol} {source.text}")
+    return len(wanted & _content(f"{source.path} {source.symbol} {source.text}")) / len(wanted)
 
 
 def _same_file(named: str, path: str) -> bool:

@@ -19,7 +19,7 @@ from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
-from codeinfo.languages import is_product, kind_of, language_of, language_of_text
+from codeinfo.languages import file_kind, is_product, language_of, language_of_text
 from codeinfo.languages.model import may_have_inline_tests
 from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
@@ -122,7 +122,7 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     revisions = []
     for change in changes:
         path, known = change.path, store.symbols(change.path)
-        kind = kind_of(path, language_of(path))
+        kind = file_kind(path)
         was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
             now = _version(now.text, known.definitions, known.imports, known.references)
@@ -203,7 +203,7 @@ class Change:
             return ()  # defined elsewhere
 
     def _is_tested(self, path: str, qualified: str) -> bool:
-        return any(_is_test(use.file) for use in self._uses(f"{path}::{qualified}"))
+        return any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}"))
 
     def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
         """What is known by its name only counts if the name has several words and is called as a function:
@@ -343,7 +343,7 @@ class Change:
         found = []
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
             defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
-            is_used = any(not _is_test(use.file) for use in self._uses(name))
+            is_used = any(file_kind(use.file) is not FileKind.TEST for use in self._uses(name))
             if len(defined) != 1 or not defined[0].exported or is_used:
                 continue
             with self._code.open(self._project.index, self._store) as index:
@@ -362,7 +362,7 @@ class Change:
             changed = diff.find_changed_symbols(revision.code, revision.after.definitions) if known else ()
             for symbol in changed[:MOST_SYMBOLS]:
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
-                files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
+                files = [path for path in outside if is_product(path, file_kind(path))]
                 if symbol.name in known and len(files) >= diff.WIDELY_USED:
                     direct = {use.file for use in self._uses_outside(revision.path, symbol.name)}
                     through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
@@ -382,10 +382,6 @@ class Change:
             return diff.risks(subjects, RISK_DAYS)
         except GitFailed:
             return []  # the rest of the review is still valid
-
-
-def _is_test(path: str) -> bool:
-    return kind_of(path, language_of(path)) is FileKind.TEST
 
 
 def _join_paths(paths: Collection[str]) -> str:

@@ -148,7 +148,8 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
         indexes = [index for index, _, _ in opened]
-        view = views[0] if len(views) == 1 else _join(indexes, views)
+        parts = [Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)]
+        view = views[0] if len(views) == 1 else join_parts(parts)
         options = SearchOptions(
             root=str(indexes[0].root),
             roots=view.roots if isinstance(view, Joined) else (),
@@ -180,10 +181,6 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
 def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
     """The name of one of several projects tells them apart; a word in all their names carries no information."""
     return frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes))
-
-
-def _join(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
-    return join_parts([Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)])
 
 
 def _apply_filters(

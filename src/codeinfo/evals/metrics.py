@@ -27,7 +27,7 @@ from msgspec.structs import fields
 from numpy.typing import NDArray
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import file_kind
 from codeinfo.model import FileKind
 from codeinfo.operations import search as ops
 from codeinfo.operations.search import Change, Comparison, Figures, Score, Summary, Verdict
@@ -115,17 +115,14 @@ def load_dataset(path: Path) -> Dataset:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
-            return Dataset(_name(path), _benchmark_queries(text), _roots(path.with_name("repos.tsv")))
+            name = path.resolve().parent.name if path.name == "queries.jsonl" else path.stem
+            return Dataset(name, _benchmark_queries(text), _roots(path.with_name("repos.tsv")))
         return _fixture(path.stem, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
             f"{path} is not a dataset: {what}", next_step="See docs/evaluation.md for the formats."
         ) from error
-
-
-def _name(path: Path) -> str:
-    return path.resolve().parent.name if path.name == "queries.jsonl" else path.stem
 
 
 def _benchmark_queries(text: str) -> tuple[Query, ...]:
@@ -231,7 +228,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         top3=float(any(rank <= 3 for rank in ranks)),
         top5=float(any(rank <= 5 for rank in ranks)),
         top10=float(bool(near)),
-        spec=float(sum(is_test(path) for path in files[:3]) >= 2),
+        spec=float(sum(file_kind(path) is FileKind.TEST for path in files[:3]) >= 2),
         chars=chars,
         shown=_share_shown(query.targets, found[:DEPTH]),
         first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # without an answer: everything is read for nothing
@@ -288,10 +285,6 @@ def _mean_or_none(values: Iterable[float]) -> float | None:
 def percentile(values: Sequence[float], share: float) -> float | None:
     """By linear interpolation; None without values."""
     return float(np.quantile(values, share)) if values else None
-
-
-def is_test(path: str) -> bool:
-    return kind_of(path, language_of(path)) is FileKind.TEST
 
 
 def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:

@@ -39,8 +39,8 @@ from codeinfo.evals.metrics import (
 from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.knowledge.memory import is_bot
-from codeinfo.languages import kind_of, language_of
-from codeinfo.model import FileKind, Hit
+from codeinfo.languages import file_kind, language_of
+from codeinfo.model import FileKind, Hit, fill
 from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
 from codeinfo.operations.base import ProgressSink
@@ -284,7 +284,7 @@ def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Com
     log = os.fsdecode(git.run(path, [*arguments, "-z", "--end-of-options", revision], timeout=LOG_TIMEOUT_S))
     for (sha, parents, author, seconds, subject, body), listed in git.read_log(log, 6):
         statuses = list(zip(listed[::2], listed[1::2], strict=False))
-        code = [(status, changed) for status, changed in statuses if is_code(changed)]
+        code = [(status, changed) for status, changed in statuses if file_kind(changed) is FileKind.CODE]
         yield Commit(
             sha=sha,
             parent=parents.split(" ")[0],
@@ -315,10 +315,6 @@ def reason_to_leave_out(commit: Commit, most_files: int = MOST_FILES) -> str:
     if commit.changed > most_files:
         return "too many files"
     return "" if commit.files else "no code file that was there before"
-
-
-def is_code(path: str) -> bool:
-    return kind_of(path, language_of(path)) is FileKind.CODE
 
 
 # --- laying commits out in a folder ----------------------------------------------------------------------------------
@@ -380,16 +376,14 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = 
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
     summary = summarise(list(scores.values()))
-    result = ops.EvalReport(
+    result = fill(
+        ops.EvalReport,
+        done,
         dataset=dataset.name,
         groups=groups_of(dataset, scores),
         outcomes=outcomes_of(dataset, answers, scores),
         comparisons=comparisons_of(dataset, scores, older),
         verdicts=check_gates(named_gates or dataset.gates, summary),
-        files=done.files,
-        chunks=done.chunks,
-        index_ms=done.index_ms,
-        model_id=done.model_id,
         notes=notes,
     )
     if request.out:

@@ -276,6 +276,11 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     return kind
 
 
+def file_kind(path: str) -> FileKind:
+    """The same by the path alone."""
+    return kind_of(path, language_of(path))
+
+
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
     r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking|suite)?"

@@ -43,10 +43,6 @@ def _go_imports(statement: str, line: int) -> Iterator[Import]:
         yield Import(module, line, ("*",) if alias.strip() == "." else (), alias.strip(" ."))
 
 
-def _is_exported_go(declared: model.Declared) -> bool:
-    return declared.name[:1].isupper()
-
-
 class GoImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
@@ -78,7 +74,7 @@ class GoImports(Resolver):
 GO = model.Language(
     "go",
     ".go",
-    syntax=model.Syntax(grammar="go", exported=_is_exported_go, constants_by_name=False),
+    syntax=model.Syntax(grammar="go", exported=lambda declared: declared.name[:1].isupper(), constants_by_name=False),
     imports=model.ImportRules(
         read=_go_imports,
         resolver=GoImports,
@@ -417,10 +413,6 @@ def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
     return (match.group(1),) if match else ()
 
 
-def not_local(declared: model.Declared) -> bool:
-    return "local" not in declared.before
-
-
 def _by_word(**words: str) -> dict[str, str]:
     """Keywords of definitions, listed by kind."""
     return {word: kind for kind, listed in words.items() for word in listed.split()}
@@ -461,7 +453,7 @@ LUA = model.Language(
     ".lua .rockspec",
     filenames=".luacheckrc",
     shebangs="lua luajit",
-    syntax=model.Syntax(grammar="lua", members=(".", ":"), exported=not_local),
+    syntax=model.Syntax(grammar="lua", members=(".", ":"), exported=lambda declared: "local" not in declared.before),
     imports=model.ImportRules(
         calls=(
             r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?"

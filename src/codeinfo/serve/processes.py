@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from codeinfo.config import Config
@@ -27,7 +26,7 @@ from codeinfo.engine import Engine
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.files import private_folder
-from codeinfo.index.pool import worker_command
+from codeinfo.index.pool import resident_bytes, worker_command
 from codeinfo.operations import team
 from codeinfo.serve.dispatch import Observe, observe_nothing
 
@@ -226,7 +225,6 @@ Problem = Callable[[], str]  # why the server is not ready; "" if it is
 
 # Seconds. A search takes milliseconds, a first access to a large project seconds.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Metrics:
@@ -280,13 +278,8 @@ class Metrics:
 
 def memory_reading(pids: Iterable[int]) -> Reading:
     """The resident memory of processes; one that has just ended has none."""
-    total = 0
-    for pid in pids:
-        try:
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
-        except (OSError, IndexError, ValueError):
-            continue
-    return "codeinfo_resident_memory_bytes", "Memory of the server's processes.", {"": float(total)}
+    total = float(sum(map(resident_bytes, pids)))
+    return "codeinfo_resident_memory_bytes", "Memory of the server's processes.", {"": total}
 
 
 def with_spans(observe: Observe = observe_nothing) -> Observe:

@@ -292,7 +292,9 @@ class ServerIndexes(Indexes):
                 if progress is not None:
                     progress(job.latest)
                 if until is not None and time.monotonic() > until and job.can_be_searched():
-                    raise Busy(f"{job.index.root} is being indexed ({_describe(job.latest)})")
+                    done, total = job.latest.done, job.latest.total
+                    far = f"{done} of {total} files" if total else "looking for files"
+                    raise Busy(f"{job.index.root} is being indexed ({far})")
         except Busy:
             raise
         except BaseException:
@@ -359,7 +361,3 @@ class _Job:
         if self.stopped:
             raise KeyboardInterrupt
         self.latest = progress
-
-
-def _describe(progress: Progress) -> str:
-    return f"{progress.done} of {progress.total} files" if progress.total else "looking for files"

@@ -188,9 +188,6 @@ class Authenticator:
         if is_due:
             team.audit_refusal(self.database, refused, count + 1)
 
-    def by_session(self, name: str) -> Caller | None:
-        return team.session_caller(self.database, name) if name else None
-
     def begin_session(self, caller: Caller) -> str:
         """The cookie of a new session; one opened with a token ends with it."""
         return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
@@ -277,7 +274,7 @@ class TeamGuard(auth.Guard):
             return None, ""
         sessions = await asyncio.get_running_loop().run_in_executor(self._checks, lambda: self._authenticator.sessions)
         name = sessions.name_of(headers["cookie"])
-        return (lambda: self._authenticator.by_session(name)) if name else None, name
+        return (lambda: team.session_caller(self._authenticator.database, name)) if name else None, name
 
     async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)

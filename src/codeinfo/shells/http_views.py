@@ -565,10 +565,6 @@ def _ago(stamp: str) -> str:
     return "just now"
 
 
-def _distance(value: float | None) -> str:
-    return "no distance" if value is None else f"{value:.3f}"
-
-
 _READINGS = {
     Intent.EXACT_NAME: "a name",
     Intent.CONCEPTUAL: "a description",
@@ -584,10 +580,11 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 ENVIRONMENT.filters |= {
-    "ago": _ago, "size": byte_size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+    "ago": _ago, "size": byte_size, "query": urlencode, "sentence": sentence_html,
     "quantity": quantity, "number": "{:,}".format, "heading": strip_site_markup, "area_name": area_name,
     "area_label": area_label, "area_detail": area_detail, "shown_root": shown_root, "subject": conversation_subject,
     "reading": lambda intent: _READINGS[Intent(intent)],
+    "distance": lambda value: "no distance" if value is None else f"{value:.3f}",
 }  # fmt: skip
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,

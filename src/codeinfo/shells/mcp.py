@@ -121,10 +121,13 @@ class Service:
         return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
 
     def _choose_tools(self, sets: str) -> dict[str, Tool]:
+        if not sets:
+            return self._tools
         try:
-            return network_tools(sets) if sets else self._tools
+            tools = choose_tools(sets.split(","))
         except CodeInfoError as error:
             raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
+        return {tool.name: tool for tool in tools if is_offered_to_all(OPERATIONS[tool.operation])}
 
     def _warm_up(self) -> None:
         """Import what the first call needs, while the client is still reading the list of tools."""
@@ -217,11 +220,6 @@ class Service:
             raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
         content = {"type": "text", "text": row.text.replace("{" + row.argument + "}", given)}
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
-
-
-def network_tools(sets: str) -> dict[str, Tool]:
-    """The tools of the sets named in an address."""
-    return {tool.name: tool for tool in choose_tools(sets.split(",")) if is_offered_to_all(OPERATIONS[tool.operation])}
 
 
 def is_offered_to_all(one: Operation) -> bool:
@@ -319,7 +317,7 @@ class SharedServer:
         self._listener = listener
         self._flags = flags
         self._config = Config.load(flags, cwd=Path("/"))
-        self._lease = lease_engine(self._config)
+        self.lease = lease_engine(self._config)
         self._clients = 0
         self._last_seen = time.monotonic()
 
@@ -328,11 +326,11 @@ class SharedServer:
         self._listener.setblocking(False)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
         async with asyncio.TaskGroup() as tasks:
-            serving = [tasks.create_task(self._accept(tasks)), tasks.create_task(release_when_idle(self._lease))]
+            serving = [tasks.create_task(self._accept(tasks)), tasks.create_task(release_when_idle(self.lease))]
             while self._clients or time.monotonic() - self._last_seen < LINGER_S:
                 await asyncio.sleep(LINGER_S / 4)
                 if self._is_large():
-                    await asyncio.to_thread(self._lease.release_if_idle, 0.0)
+                    await asyncio.to_thread(self.lease.release_if_idle, 0.0)
             for task in serving:
                 task.cancel()
 
@@ -376,7 +374,7 @@ class SharedServer:
         wanted, journal, source, sink = received
         try:
             config = Config.load(self._flags, cwd=Path(wanted["folder"]))
-            service = make_service(config, choose_tools(wanted["tools"].split(",")), self._lease, wanted["folder"])
+            service = make_service(config, choose_tools(wanted["tools"].split(",")), self.lease, wanted["folder"])
             relay.sendall(b"{}\n")
         except (CodeInfoError, OSError) as error:
             source.close()
@@ -387,9 +385,6 @@ class SharedServer:
             relay.sendall(json.dumps(answer).encode() + b"\n")
             return None
         return LineSession(service.methods, BufferedReader(source), sink, introduced=journal.introduced)
-
-    def close(self) -> None:
-        self._lease.close()
 
 
 def serve_shared() -> None:
@@ -414,7 +409,7 @@ def serve_shared() -> None:
         with suppress(KeyboardInterrupt):
             asyncio.run(server.run())
         place.unlink(missing_ok=True)
-        server.close()
+        server.lease.close()
     os._exit(0)  # a worker thread may still be busy
 
 

@@ -382,7 +382,9 @@ def _connect(journal: Journal) -> socket.socket:
             reply = _read_line(server)
             if reply:
                 server.settimeout(None)
-                _check_welcome(parse_message(reply))
+                if refusal := parse_message(reply):
+                    kind = UsageError if refusal["exit"] == UsageError.exit_code else CodeInfoError
+                    raise kind(refusal["error"], next_step=refusal["next"], code=refusal["code"])
                 return server
         except (FileNotFoundError, ConnectionError, TimeoutError):
             pass
@@ -418,12 +420,6 @@ def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[byt
     with suppress(OSError), process.stdin as pipe:
         pipe.write(json.dumps({"place": str(place), "flags": dict(flags)}).encode())
     return process
-
-
-def _check_welcome(welcome: Mapping[str, Any]) -> None:
-    if "error" in welcome:
-        kind = UsageError if welcome.get("exit") == UsageError.exit_code else CodeInfoError
-        raise kind(welcome["error"], next_step=welcome.get("next", ""), code=welcome["code"])
 
 
 def _read_line(server: socket.socket) -> bytes:

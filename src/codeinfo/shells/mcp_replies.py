@@ -234,10 +234,6 @@ class Explored(Shape, frozen=True):
         return fill(cls, found, definitions=definitions, memories=memories)
 
 
-def list_explored_files(found: Exploration, root: str) -> Iterable[str]:
-    return [f"{root or '.'}/{found.place.partition(':')[0]}"]
-
-
 def list_hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
     found = result.matches if isinstance(result, GrepResult) else result.hits
     return (f"{one.root}/{one.path}" for one in found)
@@ -264,10 +260,6 @@ class SymbolReferences(Shape, frozen=True):
     @classmethod
     def of(cls, report: ReferenceReport, /) -> Self:
         return fill(cls, report, status="success", usages=tuple(map(SymbolUsage.of, report.usages)))
-
-
-def list_usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
-    return (f"{root or '.'}/{use.file}" for use in report.usages)
 
 
 class Memories(Shape, frozen=True):

@@ -261,7 +261,7 @@ IN_SETS["search"] = (
             Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
         ),
         reply=replies.Explored,
-        files=replies.list_explored_files,
+        files=lambda found, root: [f"{root or '.'}/{found.place.partition(':')[0]}"],
         text_only=True,
     ),
 )
@@ -276,7 +276,7 @@ IN_SETS["code"] = (
         only=("name", "limit"),
         names={"name": ("symbol",)},
         reply=replies.SymbolReferences,
-        files=replies.list_usage_files,
+        files=lambda report, root: (f"{root or '.'}/{use.file}" for use in report.usages),
         computes=True,
     ),
     derive_tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
@@ -77,7 +77,7 @@ class Prose:
 
     def _write_code(self) -> None:
         path, first = self._place
-        reads = bool(path) and kind_of(path, language_of(path)) is FileKind.DOCS  # text to read, not to copy
+        reads = bool(path) and file_kind(path) is FileKind.DOCS  # text to read, not to copy
         digits = max(LINE_DIGITS, len(str(first + len(self._code))))
         for number, spans in enumerate(self._out.code("\n".join(self._code), path or f"code.{self._language}"), first):
             gutter = f"{number if first else '':>{digits + 1}} │ "

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 
 from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import file_kind
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Text
 from codeinfo.sources.ignore import IgnoreFile, overrides_above
 
@@ -248,7 +248,7 @@ def skip_by_content(path: str, text: str) -> Skip | None:
     documentation, tool, packed = CONTENT_RULES
     if is_generated_page(path, text):
         return Skip(path, documentation, "its head says that a documentation generator wrote it")
-    if kind_of(path, language_of(path)) is FileKind.DOCS:
+    if file_kind(path) is FileKind.DOCS:
         return None  # documents have long lines, and their heads may mention generated things
     if is_marked_generated(text):
         return Skip(path, tool, "its first lines say that a tool wrote it")

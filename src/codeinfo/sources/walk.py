@@ -89,8 +89,10 @@ def _filter_names(listed: Listing, filters: FileFilter) -> tuple[list[str], list
             passed.append(path)
         else:
             skipped[skip.path] = skip
-    for skip in _list_refused(listed.overrides):
-        skipped[skip.path] = skip
+    for file in listed.overrides.files:
+        path = f"{file.folder}{file.name}"
+        for line in file.refused_lines:
+            skipped[path] = Skip(path, "ignore-line", f"line {line} was not understood", matters=True)
     return passed, list(skipped.values())
 
 
@@ -133,7 +135,7 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
     is_plain = git.work_tree_of(base) is None
     if known is None or not is_plain or not _is_listed_alike(base, known):
         listed = candidates(base, submodules=settings.submodules)
-        digest = _digest(listed) if listed.by_git else ""
+        digest = hashlib.sha256(os.fsencode("\0".join(listed.paths))).hexdigest() if listed.by_git else ""
         if known is None or not digest or not _is_git_alike(base, known, digest, listed.read):
             filters = FileFilter(base, settings, listed.overrides)
             passed, skipped = _filter_names(listed, filters)
@@ -152,10 +154,6 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
 def _rules(settings: WalkSettings) -> str:
     """Changes with whatever decides about names: after an upgrade all of them are checked again."""
     return repr((settings, [os.stat(module).st_mtime_ns for module in (__file__, ignore.__file__)]))
-
-
-def _digest(listed: Listing) -> str:
-    return hashlib.sha256(os.fsencode("\0".join(listed.paths))).hexdigest()
 
 
 def _is_listed_alike(root: str, memo: Memo) -> bool:
@@ -322,14 +320,6 @@ def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceF
     if command := missing_library(path):
         return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
     return SourceFile(path, status.st_size, status.st_mtime_ns)
-
-
-def _list_refused(overrides: Overrides) -> list[Skip]:
-    return [
-        Skip(f"{file.folder}{file.name}", "ignore-line", f"line {line} was not understood", matters=True)
-        for file in overrides.files
-        for line in file.refused_lines
-    ]
 
 
 # --- why -----------------------------------------------------------------------------------------------------------

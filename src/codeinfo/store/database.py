@@ -500,10 +500,6 @@ Row = tuple[str | int, ...]
 _JOIN = "\n"
 
 
-def _join(values: tuple[str, ...]) -> str:
-    return _JOIN.join(values)
-
-
 def _split(value: str) -> tuple[str, ...]:
     return tuple(value.split(_JOIN)) if value else ()
 
@@ -588,7 +584,7 @@ def check_symbols(db: apsw.Connection, file_id: int) -> None:
 def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:
     for ordinal, definition in enumerate(definitions):
         *plain, exported, bases = astuple(definition)
-        yield (ordinal, definition.name.lower(), *plain, int(exported), _join(bases))
+        yield (ordinal, definition.name.lower(), *plain, int(exported), _JOIN.join(bases))
 
 
 def definition_from_row(*row: Any) -> Definition:
@@ -599,7 +595,7 @@ def definition_from_row(*row: Any) -> Definition:
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
     for ordinal, i in enumerate(imports):
-        yield (ordinal, i.module, i.line, _join(i.names), i.alias, int(i.reexport))
+        yield (ordinal, i.module, i.line, _JOIN.join(i.names), i.alias, int(i.reexport))
 
 
 def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:

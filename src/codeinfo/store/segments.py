@@ -110,11 +110,6 @@ def _decode_narrow(data: bytes) -> Posting:
     return Posting(rows, tenths.astype(np.uint16), *rest)
 
 
-def _check_posting(data: bytes) -> None:
-    if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
-        raise Damage("a posting list fails its checksum")
-
-
 def count_rows(stored: PostingList) -> int:
     data = stored.data
     form = data[-1]
@@ -126,7 +121,8 @@ def count_rows(stored: PostingList) -> int:
 
 
 def decode_posting(data: bytes) -> Posting:
-    _check_posting(data)
+    if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
+        raise Damage("a posting list fails its checksum")
     if data[-1] != _PLAIN:
         return _decode_narrow(data)
     count = (len(data) - 5) // _PLAIN_BYTES
