@@ -1,5 +1,5 @@
-"""Caches and batches of a bounded size, groups, what can be reached, and a memo for questions that lead back to
-themselves."""
+"""Caches and batches of a bounded size, groups, what can be reached, a memo for questions that lead back to themselves,
+and timers."""
 
 from __future__ import annotations
 
@@ -129,6 +129,14 @@ def reachable(starts: Iterable[Key], following: Callable[[Key], Iterable[Key]]) 
             seen.add(current)
             yield current
             waiting += following(current)
+
+
+def start_timer(seconds: float, work: Callable[..., object], *arguments: object) -> threading.Timer:
+    """Does some work later, unless it is cancelled; the process does not wait for it."""
+    timer = threading.Timer(seconds, work, arguments)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 _LONGEST_KNOWN = 64  # characters: longer tokens rarely recur

@@ -20,7 +20,6 @@ import posixpath
 import re
 import socket
 import tarfile
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -35,6 +34,7 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
+from codeinfo.cache import start_timer
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.globs import check_globs
 from codeinfo.model import Import, NextStep, hide_user, to_run
@@ -522,9 +522,7 @@ def _open(url: str, policy: HostPolicy) -> Iterator[http.client.HTTPResponse]:
         urllib.request.UnknownHandler(),
     ):
         opener.add_handler(handler)
-    watchdog = threading.Timer(TOTAL_S, checked.disconnect)
-    watchdog.daemon = True
-    watchdog.start()
+    watchdog = start_timer(TOTAL_S, checked.disconnect)
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
         with opener.open(request, timeout=TIMEOUT_S) as reply:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import islice
 from typing import Any
 
+from codeinfo.cache import start_timer
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
@@ -101,9 +101,7 @@ class Model:
         self.budget.check(expected)
         room = max(1, self.budget.tokens_left - expected)
         replies = self._llm.stream(messages, tools=tools, schema=schema, max_tokens=min(max_tokens or room, room))
-        late = threading.Timer(self.budget.seconds_left, _close, (replies,))
-        late.daemon = True
-        late.start()
+        late = start_timer(self.budget.seconds_left, _close, replies)
         parts: list[str] = []
         usage: Usage | None = None
         ended = False

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from codeinfo.cache import start_timer
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, language_family
@@ -519,10 +520,7 @@ class LanguageServers:
                     server.lock.release()
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = threading.Timer(_IDLE_S, self._end_unused) if self._running else None
-            if self._timer is not None:
-                self._timer.daemon = True
-                self._timer.start()
+            self._timer = start_timer(_IDLE_S, self._end_unused) if self._running else None
 
     def close(self) -> None:
         with self._lock:

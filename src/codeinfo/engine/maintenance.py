@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.cache import start_timer
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager, is_complete
 from codeinfo.engine.index_sources import TeamSource, walk_settings
@@ -396,9 +397,7 @@ class Savings:
             own = self._waiting.setdefault(self._store.owner, {})
             own[key] = own.get(key, Tally()).plus(one)
             if self._timer is None:
-                self._timer = threading.Timer(WRITE_AFTER_S, self._write)
-                self._timer.daemon = True
-                self._timer.start()
+                self._timer = start_timer(WRITE_AFTER_S, self._write)
 
     def report(self, request: SavingsRequest) -> SavingsReport:
         first = (self._now() - timedelta(days=request.days - 1)).date().isoformat()

@@ -31,6 +31,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct, field
 
+from codeinfo.cache import start_timer
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.files import read_secret
 from codeinfo.model import NextStep, to_run
@@ -411,9 +412,7 @@ class Connection:
             self.close()  # the last reply was not read to its end: the rest must not be taken for the next one
         self._expired = False
         self._response = None
-        self._watchdog = threading.Timer(self._limits.total_seconds, self._expire)
-        self._watchdog.daemon = True
-        self._watchdog.start()
+        self._watchdog = start_timer(self._limits.total_seconds, self._expire)
         headers = {**self._fixed, "Content-Type": "application/json"} if body is not None else self._fixed
         for reused in (self._http is not None, False):
             try:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.cache import start_timer
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.model import CollectionState, Reflects, jsonable
 from codeinfo.operations.base import (
@@ -619,6 +620,4 @@ def check_threads() -> None:
 def end_by_deadline(exit_code: int) -> None:
     """End the process after `SHUTDOWN_S` unless it has ended by then: computation in a thread cannot be interrupted.
     Workers end when their pipes close."""
-    deadline = threading.Timer(SHUTDOWN_S, os._exit, (exit_code,))
-    deadline.daemon = True
-    deadline.start()
+    start_timer(SHUTDOWN_S, os._exit, exit_code)

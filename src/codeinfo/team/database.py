@@ -23,6 +23,7 @@ from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from codeinfo.cache import start_timer
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError, requires
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -205,9 +206,7 @@ class TeamDatabase:
             with suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(seconds, end)
-        timer.daemon = True
-        timer.start()
+        timer = start_timer(seconds, end)
         try:
             yield
         finally:

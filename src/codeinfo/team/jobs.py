@@ -28,7 +28,7 @@ import psycopg
 from msgspec import Struct
 from procrastinate import exceptions, jobs
 
-from codeinfo.cache import batches
+from codeinfo.cache import batches, start_timer
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.index.line import Changes, compare, update
 from codeinfo.index.pool import ParsePool
@@ -138,9 +138,7 @@ class _Worker:
     def _stop(self, working: asyncio.Future[None]) -> None:
         self._stopping = True
         working.cancel()
-        timer = threading.Timer(DRAIN_S + 20, os._exit, (0,))  # its job is then taken over
-        timer.daemon = True
-        timer.start()
+        start_timer(DRAIN_S + 20, os._exit, 0)  # its job is then taken over
 
     async def _work(self, *, until_idle: bool) -> None:
         connector = procrastinate.PsycopgConnector(
