@@ -98,7 +98,7 @@ class Collection(Struct, frozen=True, omit_defaults=True):
 
 def make_written_collection(name: str) -> Collection:
     if not name.strip():
-        raise UsageError("the collection has no name", next_step="Give a name; a new name creates a collection")
+        raise UsageError("the collection has no name", "Give a name; a new name creates a collection")
     return Collection(name, Kind.WRITTEN, f"written:{name}")
 
 
@@ -111,7 +111,7 @@ def collection_of(
 ) -> Collection:
     """Parse what was typed; relative paths are resolved against `base`. Reads the disk, never the network."""
     if not sources:
-        raise UsageError("no source was given", next_step="Give a folder, files, a package or a git repository")
+        raise UsageError("no source was given", "Give a folder, files, a package or a git repository")
     check_globs(globs, "globs")
     if len(sources) > 1:
         return _files(sources, name, globs, base)
@@ -123,7 +123,7 @@ def collection_of(
     else:
         url = os.path.abspath(os.path.join(base, os.path.expanduser(source.removeprefix("file://"))))
         if not os.path.exists(url):
-            raise UsageError(f"{source} does not exist", next_step="Give an existing folder, file or address")
+            raise UsageError(f"{source} does not exist", "Give an existing folder, file or address")
         if os.path.isdir(url):
             is_package = os.path.isfile(os.path.join(url, MANIFEST))
             kind = Kind.GIT if ref else Kind.PACKAGE if is_package else Kind.FOLDER
@@ -138,7 +138,7 @@ def _files(sources: Sequence[str], name: str, globs: Sequence[str], base: str) -
     paths = [os.path.abspath(os.path.join(base, os.path.expanduser(source))) for source in sources]
     for path, source in zip(paths, sources, strict=True):
         if not os.path.isfile(path):
-            raise UsageError(f"{source} is not a file", next_step="Give one folder, or several files")
+            raise UsageError(f"{source} is not a file", "Give one folder, or several files")
     folder = os.path.commonpath([os.path.dirname(path) for path in paths])
     default = _stem(paths[0]) if len(paths) == 1 else os.path.basename(folder)
     return Collection(name or default, Kind.FILES, folder, files=tuple(sorted(set(paths))), globs=tuple(globs))
@@ -161,14 +161,14 @@ _ADD_YOURSELF = NextStep("Add it to your own list with ", to_run("docs add"))
 def read_user_list(text: str, where: str) -> list[Collection]:
     value = _object(text, where)
     if "collections" not in value:
-        raise UsageError(f'{where} has no "collections"', next_step=_CORRECT_FILE)
+        raise UsageError(f'{where} has no "collections"', _CORRECT_FILE)
     try:
         found = convert(value["collections"], list[Collection])
     except ValidationError as error:
-        raise UsageError(f"{where} has an entry that is not a collection: {error}", next_step=_CORRECT_FILE) from error
+        raise UsageError(f"{where} has an entry that is not a collection: {error}", _CORRECT_FILE) from error
     for entry, collection in zip(value["collections"], found, strict=True):
         if entry.get("id", collection.id) != collection.id:  # a flipped bit would point it at something else
-            raise UsageError(f"{where}: {collection.name!r} has the id of another collection", next_step=_CORRECT_FILE)
+            raise UsageError(f"{where}: {collection.name!r} has the id of another collection", _CORRECT_FILE)
     return found
 
 
@@ -182,12 +182,12 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
     where = os.path.join(folder, CONTEXT_FILE)
     named = _object(text, where).get("collections", {})
     if not isinstance(named, Mapping):
-        raise UsageError(f'"collections" in {where} is not an object', next_step=_CORRECT_FILE)
+        raise UsageError(f'"collections" in {where} is not an object', _CORRECT_FILE)
     found, notes = list[Collection](), list[str]()
     for alias, entry in named.items():
         url = entry.get("url") if isinstance(entry, Mapping) else None
         if not isinstance(url, str) or not url:
-            raise UsageError(f"collection {alias!r} in {where} has no url", next_step=_CORRECT_FILE)
+            raise UsageError(f"collection {alias!r} in {where} has no url", _CORRECT_FILE)
         plain = url.removeprefix("pkg:").removeprefix("file:")
         try:
             collection = collection_of([plain], name=str(alias), ref=str(entry.get("ref", "")), base=folder)
@@ -203,10 +203,10 @@ def url_in_project(collection: Collection, written: str, folder: str) -> str:
     if collection.remote:
         return written
     if collection.kind is Kind.GIT:  # a repository may point outside through links and alternates
-        raise UsageError(f"{written} is a repository on this machine", next_step=_ADD_YOURSELF)
+        raise UsageError(f"{written} is a repository on this machine", _ADD_YOURSELF)
     path = os.path.relpath(os.path.realpath((*collection.files, collection.url)[0]), os.path.realpath(folder))
     if path == os.pardir or path.startswith(os.pardir + os.sep):
-        raise UsageError(f"{written} is outside the project", next_step=_ADD_YOURSELF)
+        raise UsageError(f"{written} is outside the project", _ADD_YOURSELF)
     return path
 
 
@@ -228,9 +228,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not valid JSON: {error}", next_step=_CORRECT_FILE) from error
+        raise UsageError(f"{where} is not valid JSON: {error}", _CORRECT_FILE) from error
     if not isinstance(value, dict):
-        raise UsageError(f"{where} is not a JSON object", next_step=_CORRECT_FILE)
+        raise UsageError(f"{where} is not a JSON object", _CORRECT_FILE)
     return value
 
 
@@ -329,7 +329,7 @@ def _package_file(entry: _ListedFile, base_url: str) -> PackageFile:
 
 
 def _bad(reason: str) -> UsageError:
-    return UsageError(f"the manifest is not valid: {reason}", next_step=_CORRECT_MANIFEST)
+    return UsageError(f"the manifest is not valid: {reason}", _CORRECT_MANIFEST)
 
 
 # --- links between documents -----------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ class HostPolicy(Struct, frozen=True):
             found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise DownloadFailed(
-                f"{host.name} cannot be looked up: {error}", next_step="Check the address and the network"
+                f"{host.name} cannot be looked up: {error}", "Check the address and the network"
             ) from error
         addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
         if host.name.lower() not in self.hosts:
@@ -409,7 +409,7 @@ class HostPolicy(Struct, frozen=True):
                 if not is_public(address):
                     raise AddressRefused(
                         f"{host.name} ({address}) is not a public address, which needs your permission",
-                        next_step=f"If you trust it, add the host to {SETTING} in your own settings",
+                        f"If you trust it, add the host to {SETTING} in your own settings",
                     )
         return addresses
 
@@ -420,7 +420,7 @@ class HostPolicy(Struct, frozen=True):
         if not host.name.isascii() or "%" in host.name:
             raise AddressRefused(
                 f"{host.name} is a host that programs read in different ways",
-                next_step="Write it in ASCII letters, as in xn--bcher-kva.example",
+                "Write it in ASCII letters, as in xn--bcher-kva.example",
             )
         addresses = [f"[{address}]" if ":" in address else address for address in self.resolve(host)]
         return "" if ":" in host.name else f"{host.name}:{host.port}:{','.join(addresses)}"
@@ -454,9 +454,9 @@ def host_of(url: str) -> Host:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        raise AddressRefused(f"{url} is not an address: {error}", next_step="Check it") from error
+        raise AddressRefused(f"{url} is not an address: {error}", "Check it") from error
     if not name or not port:
-        raise AddressRefused(f"{url} names no host", next_step="Check the address")
+        raise AddressRefused(f"{url} names no host", "Check the address")
     return Host(name, port)
 
 
@@ -474,7 +474,7 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
         raise UsageError(f"{url} is not a web address")
     if "@" in urlsplit(url).netloc:
         step = "Download it yourself and add the folder, or add a git repository"
-        raise UsageError(f"{hide_user(url)} is only fetched without user and password", next_step=step)
+        raise UsageError(f"{hide_user(url)} is only fetched without user and password", step)
     data, until = bytearray(), time.monotonic() + TOTAL_S
     try:
         with _open(url, policy) as reply:
@@ -487,7 +487,7 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if type(error) is urllib.error.URLError else error
         step = "Check the address and the network; what was synced before is kept"
-        raise DownloadFailed(f"{url} could not be fetched: {reason}", next_step=step) from error
+        raise DownloadFailed(f"{url} could not be fetched: {reason}", step) from error
     if len(data) > limit:
         raise DownloadFailed(f"{url} has more than {limit:,} bytes")
     return bytes(data)
@@ -657,7 +657,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
                 content = archive.extractfile(member)
                 files[safe_path(member.name)] = content.read() if content else b""
     except (tarfile.TarError, EOFError, OSError, RecursionError, ValueError) as error:
-        raise UsageError(f"the package is broken: {error}", next_step="Get it again") from error
+        raise UsageError(f"the package is broken: {error}", "Get it again") from error
     return _strip_wrapper(files)
 
 
@@ -668,4 +668,4 @@ def _strip_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
     tops = {path.partition("/")[0] for path in files}
     if len(tops) == 1 and f"{(top := tops.pop())}/{MANIFEST}" in files:
         return {path.removeprefix(f"{top}/"): content for path, content in files.items()}
-    raise UsageError(f"the package has no {MANIFEST}", next_step=NextStep("Make one with ", to_run("docs pack")))
+    raise UsageError(f"the package has no {MANIFEST}", NextStep("Make one with ", to_run("docs pack")))

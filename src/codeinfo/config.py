@@ -128,8 +128,7 @@ def _toml_layer(name: str, path: Path) -> Layer:
     patterns = parsed.pop("patterns", [])
     if not isinstance(patterns, list):
         raise UsageError(
-            f"patterns in {origin} is not a list{_line(text, 'patterns')}",
-            next_step="Write [[patterns]] above each one",
+            f"patterns in {origin} is not a list{_line(text, 'patterns')}", "Write [[patterns]] above each one"
         )
     return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
 
@@ -143,11 +142,11 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
     import tomllib
 
     if _LONG_KEY.search(text):
-        raise UsageError(f"{path} has a key of more than 100 parts", next_step="Shorten it.")
+        raise UsageError(f"{path} has a key of more than 100 parts", "Shorten it.")
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}", next_step="Fix that line.") from error
+        raise UsageError(f"{path} is not valid TOML: {error}", "Fix that line.") from error
 
 
 def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any
         if not isinstance(content, Mapping):
             raise UsageError(
                 f"{section} in {origin} is not a section{_line(text, section)}",
-                next_step=f"Write [{section}] on a line of its own above its settings",
+                f"Write [{section}] on a line of its own above its settings",
             )
         for name, value in content.items():
             key = f"{section}.{name}"
@@ -173,7 +172,7 @@ def _unknown_name(key: str, known: Mapping[str, object], origin: str, text: str,
 
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f"Did you mean {near[0]}?" if near else "`codeinfo config show` lists them all."
-    return UsageError(f"unknown {what} {key!r} in {origin}{_line(text, key)}", next_step=hint)
+    return UsageError(f"unknown {what} {key!r} in {origin}{_line(text, key)}", hint)
 
 
 def _line(text: str, key: str) -> str:
@@ -217,7 +216,7 @@ def _home(env: Mapping[str, str]) -> Path:
     except RuntimeError as error:  # a user id without a passwd entry, as in containers
         raise UsageError(
             "this user has no home folder",
-            next_step="Set HOME, or set CODEINFO_HOME to a folder that can be written",
+            "Set HOME, or set CODEINFO_HOME to a folder that can be written",
             code="NO_HOME",
         ) from error
 
@@ -281,7 +280,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
                 if not row.lenient:
                     raise UsageError(
                         f"{key} = {raw!r} is refused: {error} ({origin}{_line(layer.text, key)})",
-                        next_step=f"The setting means: {row.help}",
+                        f"The setting means: {row.help}",
                     ) from None
                 values.pop(key, None)
                 origins[key] = "default"

@@ -29,7 +29,7 @@ class CodeInfoError(Exception):
     status = 500  # over HTTP, unless the code has one of its own
     code = "INTERNAL"
 
-    def __init__(self, what: str, *, next_step: str = "", code: str | None = None) -> None:
+    def __init__(self, what: str, next_step: str = "", *, code: str | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.next_step = next_step
@@ -133,13 +133,13 @@ def _os_error(error: OSError, where: object) -> CodeInfoError | None:
     what = f"{os.fsdecode(where)}: {error.strerror}" if isinstance(where, str | bytes) else str(error.strerror)
     if error.errno in _FULL:
         step = "Free some space there, or set CODEINFO_HOME to a folder on another disk"
-        return OutOfSpace(f"the disk is full: {what}", next_step=step)
+        return OutOfSpace(f"the disk is full: {what}", step)
     if error.errno == errno.EIO:
         step = "Check the disk; what was written last may be missing, so run it again"
-        return OutOfSpace(f"the disk failed: {what}", next_step=step, code="IO_FAILED")
+        return OutOfSpace(f"the disk failed: {what}", step, code="IO_FAILED")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         step = "Raise the limit (`ulimit -n`), or end programs that hold many"
-        return OutOfSpace("too many files are open", next_step=step, code="NO_DESCRIPTORS")
+        return OutOfSpace("too many files are open", step, code="NO_DESCRIPTORS")
     if error.errno == errno.ENOMEM:
         return _out_of_memory()
     if error.errno == errno.EAGAIN:
@@ -148,21 +148,21 @@ def _os_error(error: OSError, where: object) -> CodeInfoError | None:
         return LocksUnsupported(os.fsdecode(where) if isinstance(where, str | bytes) else "a file", error.strerror)
     if error.errno in _REFUSED:
         step = "Allow it, or choose another place (CODEINFO_HOME for CodeInfo's own files)"
-        return UsageError(f"access is refused: {what}", next_step=step, code="READ_ONLY")
+        return UsageError(f"access is refused: {what}", step, code="READ_ONLY")
     if error.errno == errno.ENOENT and not _has_working_folder():
         step = "Change to one that exists, or name a folder by a path that begins with /"
-        return UsageError("the current folder was removed", next_step=step, code="NO_WORKING_FOLDER")
+        return UsageError("the current folder was removed", step, code="NO_WORKING_FOLDER")
     return None
 
 
 def _out_of_memory() -> OutOfSpace:
     step = "Lower index.workers or index.max_file_bytes, or raise the limit (`ulimit -v`)"
-    return OutOfSpace("out of memory", next_step=step)
+    return OutOfSpace("out of memory", step)
 
 
 def _no_processes(kind: str) -> OutOfSpace:
     step = "Raise the limit (`ulimit -u`), end other programs, or set index.workers to 1"
-    return OutOfSpace(f"the system refuses to start another {kind}", next_step=step, code="NO_PROCESSES")
+    return OutOfSpace(f"the system refuses to start another {kind}", step, code="NO_PROCESSES")
 
 
 def _has_working_folder() -> bool:
@@ -179,7 +179,7 @@ def requires(extras: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is not installed", next_step=f"pip install 'codeinfo[{extras}]'") from error
+        raise UsageError(f"{error.name} is not installed", f"pip install 'codeinfo[{extras}]'") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -78,7 +78,7 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def _not_plain(path: str | Path, found: str = "not a plain file") -> UsageError:
-    return UsageError(f"{path} is {found}", next_step="Remove it; a plain file is created instead")
+    return UsageError(f"{path} is {found}", "Remove it; a plain file is created instead")
 
 
 def touch_private(path: Path) -> None:
@@ -104,14 +104,14 @@ def read_secret(path: Path, next_step: str) -> str:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as source:
             status = os.fstat(source.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"{path} is not a plain file", next_step=next_step)
+                raise UsageError(f"{path} is not a plain file", next_step)
             if status.st_uid not in (os.geteuid(), 0):
-                raise UsageError(f"{path} belongs to another user", next_step="Use a file of your own")
+                raise UsageError(f"{path} belongs to another user", "Use a file of your own")
             if status.st_mode & 0o077:
-                raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+                raise UsageError(f"others can read {path}", f"Run: chmod 600 {path}")
             return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step=next_step) from error
+        raise UsageError(f"{path} cannot be read: {error}", next_step) from error
 
 
 def read_user_file(path: Path, most_bytes: int) -> str | None:
@@ -122,12 +122,12 @@ def read_user_file(path: Path, most_bytes: int) -> str | None:
                 raise _not_plain(path)
             data = source.read(most_bytes + 1)
         if len(data) > most_bytes:
-            raise UsageError(f"{path} has more than {most_bytes:,} bytes", next_step="Shorten the file or remove it")
+            raise UsageError(f"{path} has more than {most_bytes:,} bytes", "Shorten the file or remove it")
         return data.decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        refused = UsageError(f"cannot read {path}: {error}", next_step="Correct the file or remove it")
+        refused = UsageError(f"cannot read {path}: {error}", "Correct the file or remove it")
         raise environment_error(error, str(path)) or refused from error
 
 
@@ -182,7 +182,7 @@ def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIEN
         if time.monotonic() >= until:
             raise Busy(
                 f"{path} is locked by another process",
-                next_step="Try again; if it stays locked, end the process that holds the lock",
+                "Try again; if it stays locked, end the process that holds the lock",
             )
         time.sleep(_LOCK_RETRY_S)
 
@@ -201,9 +201,7 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
         return os.path.realpath(path, strict=True)
     except (OSError, ValueError) as error:  # a name no file can have does not exist
         known = environment_error(error, str(path))
-        raise known or NotFound(
-            f"{path} does not exist", next_step="Give the path of a file or folder that exists"
-        ) from error
+        raise known or NotFound(f"{path} does not exist", "Give the path of a file or folder that exists") from error
 
 
 def resolve_links(path: str | os.PathLike[str]) -> str:
@@ -219,14 +217,14 @@ def resolve_root(root: str | os.PathLike[str]) -> str:
     try:
         resolved = os.path.realpath(root, strict=True)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise UsageError(f"{root} does not exist", next_step="Give an existing folder") from error
+        raise UsageError(f"{root} does not exist", "Give an existing folder") from error
     if not os.path.isdir(resolved):
-        raise UsageError(f"{root} is not a folder", next_step="Give the folder that contains the project")
+        raise UsageError(f"{root} is not a folder", "Give the folder that contains the project")
     if not os.access(resolved, os.R_OK | os.X_OK):
         step = "Make it readable, or run this as its owner"
-        raise UsageError(f"{root} cannot be read: permission denied", next_step=step)
+        raise UsageError(f"{root} cannot be read: permission denied", step)
     if reason := refusal(resolved):
-        raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Give the folder of one project")
+        raise RootRefused(f"{resolved} is not indexed: {reason}", "Give the folder of one project")
     return resolved
 
 

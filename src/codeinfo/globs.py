@@ -34,15 +34,15 @@ def check_globs(globs: Sequence[str], where: str) -> None:
     """Raise UsageError for a list that is too long to be matched against every file, or has an empty glob; `where`
     names the place."""
     if len(globs) > MAX_GLOBS:
-        raise UsageError(f"{where}: {len(globs)} globs are too many", next_step=f"Use at most {MAX_GLOBS}")
+        raise UsageError(f"{where}: {len(globs)} globs are too many", f"Use at most {MAX_GLOBS}")
     chars = sum(map(len, globs))
     if chars > MAX_GLOB_CHARS:
         raise UsageError(
             f"{where}: the globs have {chars:,} characters together",
-            next_step=f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**",
+            f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**",
         )
     if any(not glob.removeprefix("!") for glob in globs):
-        raise UsageError(f"{where}: a glob is empty", next_step="Write one like *.py or src/**, or leave it out")
+        raise UsageError(f"{where}: a glob is empty", "Write one like *.py or src/**, or leave it out")
 
 
 def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs") -> list[bool]:

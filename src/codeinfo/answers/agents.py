@@ -153,7 +153,7 @@ class Command(Struct, frozen=True):
     def instructions(self, instruction: str) -> tuple[str, ...]:
         """The steps with the instruction filled in; a step may have no place for it."""
         if not instruction and any("{instruction}" in step for step in self.steps):
-            raise UsageError(f"command {self.name} needs an instruction", next_step="Give it an instruction")
+            raise UsageError(f"command {self.name} needs an instruction", "Give it an instruction")
         return tuple(step.replace("{instruction}", instruction) for step in self.steps)
 
 
@@ -177,7 +177,7 @@ class Profile(_Config, frozen=True, kw_only=True):
             if command.name == name:
                 return command
         known = ", ".join(command.name for command in self.commands) or "none"
-        raise NotFound(f"agent {self.name} has no command {name!r}", next_step=f"Its commands: {known}")
+        raise NotFound(f"agent {self.name} has no command {name!r}", f"Its commands: {known}")
 
 
 def list_agents(folders: Sequence[Path]) -> tuple[Agent, ...]:
@@ -196,7 +196,7 @@ def load_agent(name: str, folders: Sequence[Path]) -> Profile:
             if (folder / name).is_dir():
                 return _load(folder / name)
     known = ", ".join(agent.name for agent in list_agents(folders))
-    raise NotFound(f"there is no agent {name!r}", next_step=f"Known agents: {known}")
+    raise NotFound(f"there is no agent {name!r}", f"Known agents: {known}")
 
 
 def _describe(place: Path) -> Agent:
@@ -214,9 +214,9 @@ def _load(place: Path) -> Profile:
         config = msgspec.convert(parse_toml(_read(path, required=False), path), _Config)
     except msgspec.ValidationError as error:
         step = f"Its keys are {', '.join(_Config.__struct_fields__)}"
-        raise UsageError(f"{path}: {error}", next_step=step) from error
+        raise UsageError(f"{path}: {error}", step) from error
     if wrong := [tool for tool in config.tools if tool not in SPECS]:
-        raise UsageError(f"{path} names unknown tools: {wrong}", next_step=f"Known tools: {', '.join(SPECS)}")
+        raise UsageError(f"{path} names unknown tools: {wrong}", f"Known tools: {', '.join(SPECS)}")
     description = _read(place / "description.md", required=False).strip().split("\n\n")[0]
     return Profile(
         name=place.name,
@@ -231,12 +231,12 @@ def _load(place: Path) -> Profile:
 def _command(path: Path) -> Command:
     written = decode_stored(_read(path).encode(), Command)
     if written is None or not written.steps or not all(map(str.strip, written.steps)):
-        raise UsageError(f"{path} is not a command", next_step='Write it as {"description": "…", "steps": ["…"]}')
+        raise UsageError(f"{path} is not a command", 'Write it as {"description": "…", "steps": ["…"]}')
     return replace(written, name=path.stem)
 
 
 def _read(path: Path, *, required: bool = True) -> str:
     text = read_user_file(path, _LARGEST_FILE)
     if text is None and required:
-        raise UsageError(f"{path} is missing", next_step="Every agent needs this file")
+        raise UsageError(f"{path} is missing", "Every agent needs this file")
     return text or ""

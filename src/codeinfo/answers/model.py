@@ -246,7 +246,7 @@ def request_json(
         repair = f"That reply does not fit: {'; '.join(faults[:5])}. Send the corrected JSON object, nothing else."
         asked = [*asked, Message("assistant", text[:_QUOTED]), Message("user", repair)]
     what = f"{llm.model_id} did not reply with the JSON it was asked for, twice ({'; '.join(faults[:3])[:300]})"
-    raise ProviderError(what, next_step="Use a model that follows JSON schemas", code="LLM_BAD_REPLY")
+    raise ProviderError(what, "Use a model that follows JSON schemas", code="LLM_BAD_REPLY")
 
 
 def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:

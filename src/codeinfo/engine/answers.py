@@ -129,7 +129,7 @@ class Lookup(ABC):
 
     def search(self, query: str) -> Found:
         if not query.strip():
-            raise UsageError("the query is empty", next_step="Say what to look for")
+            raise UsageError("the query is empty", "Say what to look for")
         found = self._search(query)
         self._fresh = True
         self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
@@ -180,7 +180,7 @@ class Lookup(ABC):
     def _store(self, index: IndexManager) -> SqliteStore:
         store = index.live_store()
         if store is None:
-            raise NotFound(f"{index.root} is not indexed yet", next_step=NextStep("Run ", to_run("index")))
+            raise NotFound(f"{index.root} is not indexed yet", NextStep("Run ", to_run("index")))
         return store
 
 
@@ -267,7 +267,7 @@ class CodeLookup(Lookup):
             known = relative in self._store(index).manifest()
             if known and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
                 return index, relative
-        raise NotFound(f"{path} is not an indexed file", next_step=NextStep(to_run("why", path), " says why"))
+        raise NotFound(f"{path} is not an indexed file", NextStep(to_run("why", path), " says why"))
 
 
 class DocumentLookup(Lookup):
@@ -392,7 +392,7 @@ class AnswerOperations:
     ) -> ops.Answer:
         """Files in `left_out` are not searched or read: the questions of a test must not answer themselves."""
         if not request.question.strip():
-            raise UsageError("the question is empty", next_step="Ask something")
+            raise UsageError("the question is empty", "Ask something")
         known = self._conversation_for(request.conversation, agent)
         try:
             chosen = choose_chat_model(
@@ -466,8 +466,7 @@ class AnswerOperations:
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
         raise UsageError(
-            "chat is for people at a terminal",
-            next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID")),
+            "chat is for people at a terminal", NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
         )
 
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
@@ -494,7 +493,7 @@ class AnswerOperations:
         if known.agent_name != (agent.name if agent else ""):
             whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
             raise UsageError(
-                f"conversation {known.id} belongs to {whose}", next_step="Continue it with the same, or start a new one"
+                f"conversation {known.id} belongs to {whose}", "Continue it with the same, or start a new one"
             )
         return known
 
@@ -569,7 +568,7 @@ class AnswerOperations:
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
         if not os.path.isdir(folder):
-            raise UsageError(f"{folder} is not a folder", next_step="Give the folder that the agent should work on")
+            raise UsageError(f"{folder} is not a folder", "Give the folder that the agent should work on")
         instructions: Sequence[str] = (request.instruction,)
         if request.command:
             instructions = profile.command(request.command).instructions(request.instruction)

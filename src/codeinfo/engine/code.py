@@ -264,4 +264,4 @@ def _file_context(index: CodeIndex, path: str) -> HitContext:
 
 def _check_indexed(index: CodeIndex, path: str) -> None:
     if path not in index.graph.files:
-        raise NotFound(f"{path} is not in the index", next_step=NextStep(to_run("why", path), " says why"))
+        raise NotFound(f"{path} is not in the index", NextStep(to_run("why", path), " says why"))

@@ -103,7 +103,7 @@ class CollectionList:
             match = next((item for item in known if name in (item.id, item.name)), None)
             if match is None:
                 listed = ", ".join(item.name for item in known) or "none yet"
-                raise NotFound(f"there is no collection {name!r}", next_step=f"Known collections: {listed}")
+                raise NotFound(f"there is no collection {name!r}", f"Known collections: {listed}")
             chosen.append(match)
         return chosen, notes
 
@@ -118,14 +118,12 @@ class CollectionList:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
                     f"{collection.name!r} already exists, for {known.source}",
-                    next_step=NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
+                    NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
                 )
             if known.id == collection.id and known.name != collection.name:
                 raise UsageError(
                     f"{known.source} is already the collection {known.name!r}",
-                    next_step=NextStep(
-                        to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"
-                    ),
+                    NextStep(to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"),
                 )
             if known.id == collection.id:
                 same = same or known
@@ -224,8 +222,7 @@ class CollectionSource(Source, frozen=True):
         tree = find_fetched_tree(self.home)
         if tree is None:
             raise NotFound(
-                f"{self.collection.name} was never fetched",
-                next_step=NextStep("Run ", to_run("docs sync", self.collection.name)),
+                f"{self.collection.name} was never fetched", NextStep("Run ", to_run("docs sync", self.collection.name))
             )
         return tree
 
@@ -400,7 +397,7 @@ def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, b
     from urllib.parse import quote, urljoin
 
     if manifest.globs:
-        raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
+        raise UsageError("a manifest on the web cannot use globs", "List files, or publish a tar.gz")
     base = manifest.base_url or url
     return _download_all({file.path: file.url or urljoin(base, quote(file.path)) for file in manifest.files}, get)
 
@@ -470,7 +467,7 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
         else:
             files[file.path] = loaded.data
     if not files:
-        raise UsageError(f"{request.source} has no documents", next_step="Give a folder that contains some")
+        raise UsageError(f"{request.source} has no documents", "Give a folder that contains some")
     name = request.name or found.root.name
     data, manifest = pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")

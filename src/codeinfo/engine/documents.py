@@ -92,7 +92,7 @@ def search_documents(
             name = _collection_of(index) or str(index.root)
             views.append(Part(name, open_views.enter_context(store.snapshot())))
         if not views:
-            raise NotFound("no collection can be searched", next_step=notes[0])
+            raise NotFound("no collection can be searched", notes[0])
         reranking = reranking_of(indexes.models) if request.rerank else None
         searcher = _Searcher(Joined(views), searched, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
@@ -101,15 +101,13 @@ def search_documents(
 
 def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
     if not 1 <= len(request.queries) <= operations.MAX_QUERIES or not all(query.strip() for query in request.queries):
-        raise UsageError(
-            f"1 to {operations.MAX_QUERIES} queries that are not empty are needed", next_step="Quote each question"
-        )
+        raise UsageError(f"1 to {operations.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
     if not collections and not request.code:
         raise no_collection()
 
 
 def no_collection() -> NotFound:
-    return NotFound("there is no collection yet", next_step=NextStep("Add one with ", to_run("docs add", "FOLDER")))
+    return NotFound("there is no collection yet", NextStep("Add one with ", to_run("docs add", "FOLDER")))
 
 
 def _collection_of(index: IndexManager) -> str:
@@ -330,7 +328,7 @@ def _document(store: SqliteStore, name: str) -> str:
     near = ends or difflib.get_close_matches(name, paths, n=3, cutoff=0.4)
     listed = NextStep(to_run("docs list", "COLLECTION"), " shows them")
     hint = f"Did you mean {', '.join(near[:3])}?" if near else listed
-    raise NotFound(f"there is no document {name!r}", next_step=hint)
+    raise NotFound(f"there is no document {name!r}", hint)
 
 
 def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
@@ -342,7 +340,7 @@ def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operat
                 return entry
     near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
     hint = f"Did you mean {', '.join(near)}?" if near else NextStep(to_run("docs outline"), " shows its headings")
-    raise NotFound(f"there is no section {wanted!r}", next_step=hint)
+    raise NotFound(f"there is no section {wanted!r}", hint)
 
 
 def _edges(store: SqliteStore) -> set[tuple[str, str]]:
@@ -421,12 +419,12 @@ class DocumentOperations:
             if len(request.sources) > 1 or request.globs:
                 raise UsageError(
                     "a collection in context.json has one folder, package or repository",
-                    next_step="Keep it in your own list, or give one source without patterns",
+                    "Keep it in your own list, or give one source without patterns",
                 )
             if collection.source != collection.url:
                 raise UsageError(
                     "context.json is meant for git and must not hold a password",
-                    next_step="Keep it in your own list, or give the address without user and password",
+                    "Keep it in your own list, or give the address without user and password",
                 )
             context = self.collections.context_file(project)
             url = url_in_project(collection, request.sources[0], str(context.parent))
@@ -524,7 +522,7 @@ class DocumentOperations:
 
     def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
         if not request.collections:
-            raise UsageError("no collection was given", next_step=NextStep(to_run("docs list"), " shows them"))
+            raise UsageError("no collection was given", NextStep(to_run("docs list"), " shows them"))
         chosen, _ = self.collections.find(Path(request.path), request.collections)
         return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
@@ -546,7 +544,7 @@ class DocumentOperations:
         project, path = Path(request.path), _document_path(request.document)
         data = request.content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_DOCUMENT_BYTES:
-            raise UsageError(f"{path} has {len(data):,} bytes", next_step=f"Write at most {MAX_DOCUMENT_BYTES:,}")
+            raise UsageError(f"{path} has {len(data):,} bytes", f"Write at most {MAX_DOCUMENT_BYTES:,}")
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
         collection = known[0] if known else make_written_collection(request.collection)
         index = self._writable_index(collection)
@@ -555,7 +553,7 @@ class DocumentOperations:
             tree = ensure_written_tree(home)
             target = tree / path
             if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
-                raise UsageError(f"{path} is a folder here, or inside a document", next_step="Choose another name")
+                raise UsageError(f"{path} is a folder here, or inside a document", "Choose another name")
             before = target.read_bytes() if target.is_file() else None
             if before != data:
                 replace_file(private_folder(target.parent, home) / target.name, data)
@@ -571,7 +569,7 @@ class DocumentOperations:
                     replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
             raise UsageError(
-                f"{path} cannot be a document: {why}", next_step="Use the name of a text file, as in guides/start.md"
+                f"{path} cannot be a document: {why}", "Use the name of a text file, as in guides/start.md"
             )
         if not known:
             self.collections.add(collection, project)
@@ -586,7 +584,7 @@ class DocumentOperations:
         if missing := [path for path in paths if not (tree / path).is_file()]:
             raise NotFound(
                 f"{collection.name} has no {', '.join(missing)}; nothing was deleted",
-                next_step=NextStep(to_run("docs list", collection.name), " shows what it has"),
+                NextStep(to_run("docs list", collection.name), " shows what it has"),
             )
         for path in paths:
             (tree / path).unlink()
@@ -596,9 +594,7 @@ class DocumentOperations:
         if collection.kind is not Kind.WRITTEN:
             raise UsageError(
                 f"the documents of {collection.name} come from {collection.source}",
-                next_step=NextStep(
-                    "Change them there and run ", to_run("docs sync", collection.name), ", or name another one"
-                ),
+                NextStep("Change them there and run ", to_run("docs sync", collection.name), ", or name another one"),
             )
         return self.index_of(collection)
 
@@ -606,7 +602,7 @@ class DocumentOperations:
         """Pack a folder's documents into one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
-            raise UsageError(f"{request.source} is not a folder", next_step="Give the folder to pack")
+            raise UsageError(f"{request.source} is not a folder", "Give the folder to pack")
         return pack_folder(request, self.index_of(source).source)
 
     # --- search and reading ---
@@ -686,13 +682,11 @@ def _document_path(document: str) -> str:
         sizes = [len(part.encode()) for part in path.split("/")]
     except (UsageError, UnicodeEncodeError):
         shown = f"{document[:80]!r}{'…' if len(document) > 80 else ''}"
-        raise UsageError(
-            f"{shown} is not a path within a collection", next_step="Write it as in guides/start.md"
-        ) from None
+        raise UsageError(f"{shown} is not a path within a collection", "Write it as in guides/start.md") from None
     if not path or max(sizes) > MOST_NAME_BYTES or len(sizes) > MOST_PARTS:
         raise UsageError(
             f"{document[:80]!r}… is empty, too long or too deep for a name",
-            next_step=f"Use at most {MOST_PARTS} parts of {MOST_NAME_BYTES} bytes each",
+            f"Use at most {MOST_PARTS} parts of {MOST_NAME_BYTES} bytes each",
         )
     return path
 

@@ -168,7 +168,7 @@ class GrepOperations:
         if request.at and request.changed_since:
             raise UsageError(
                 "changed files are those of the work tree, so this does not work with a revision",
-                next_step="Leave out one of the two",
+                "Leave out one of the two",
             )
         places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)

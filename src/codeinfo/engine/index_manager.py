@@ -472,7 +472,7 @@ class _Refresh(Struct, frozen=True):
         if isinstance(index.source, TeamSource):
             raise NotFound(
                 f"{index.source.name} of {index.source.identity} is not indexed any more",
-                next_step="Ask for another branch or tag, or have it indexed again",
+                "Ask for another branch or tag, or have it indexed again",
             )
         with ExitStack() as stack:
             pool = None

@@ -186,7 +186,7 @@ class TeamTrees:
         from codeinfo.team.store import list_trees
 
         if at and (known := list_trees(self._database, user, name)):
-            return NotFound(f"{name} has no index of {at}", next_step=f"There are: {', '.join(known[:10])}")
+            return NotFound(f"{name} has no index of {at}", f"There are: {', '.join(known[:10])}")
         return no_project(name)
 
 
@@ -258,10 +258,10 @@ class Indexes:
         except NotFound as error:
             if not self.config.store.url:
                 raise
-            raise NotFound(error.what, next_step=f"{error.next_step}. {NAME_WITH_HOST}") from error
+            raise NotFound(error.what, f"{error.next_step}. {NAME_WITH_HOST}") from error
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
-            raise NotFound(f"{path} is not in {index.root}", next_step="Give a file of the project")
+            raise NotFound(f"{path} is not in {index.root}", "Give a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
         return Place(self._revision(index, at) if at else index, below)
 
@@ -283,7 +283,7 @@ class Indexes:
     def _revision(self, index: IndexManager, at: str) -> IndexManager:
         """The index of a commit, kept open while it is among the most recently used."""
         if work_tree_of(str(index.root)) is None:
-            raise UsageError(f"{index.root} is not in a git repository", next_step="Search it without a revision")
+            raise UsageError(f"{index.root} is not in a git repository", "Search it without a revision")
         key = (str(index.root), commit_of(index.root, at))
         with self._lock:
             found = self._revisions.pop(key, None)
@@ -309,10 +309,10 @@ class Indexes:
         if not everywhere:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
-            raise UsageError("a search of all projects takes no paths or revisions", next_step="Leave them out")
+            raise UsageError("a search of all projects takes no paths or revisions", "Leave them out")
         found, old, others = self._local_projects() if self.team is None else self.trees.newest(self._user())
         if not found:
-            raise UsageError("no indexed project is visible to you", next_step="`projects` lists what there is")
+            raise UsageError("no indexed project is visible to you", "`projects` lists what there is")
         notes = []
         if old:
             notes.append(f"{old:,} projects that were indexed less recently were left out; name them to search them")
@@ -465,8 +465,7 @@ class Indexes:
             store = index.live_store()
         if store is None:
             raise NotFound(
-                f"{shown_root(index.root)} is not indexed yet",
-                next_step=NextStep("Run ", to_run("index"), " and search again"),
+                f"{shown_root(index.root)} is not indexed yet", NextStep("Run ", to_run("index"), " and search again")
             )
         return store, (*notes, *index.standing_notes())
 

@@ -127,11 +127,10 @@ class KnowledgeOperations:
         memory = find_by_id(project.memories(now), request.id)
         if memory.source == "git":
             raise UsageError(
-                f"{memory.id} is a commit's message",
-                next_step="It goes when the commit is 90 days old; nothing to remove",
+                f"{memory.id} is a commit's message", "It goes when the commit is 90 days old; nothing to remove"
             )
         if memory.source:
-            raise UsageError(f"{memory.id} is in {memory.source}", next_step="Remove it there")
+            raise UsageError(f"{memory.id} is in {memory.source}", "Remove it there")
         project.change_memories(lambda before: [one for one in before if one != memory])
         return operations.MemoryRemoved(describe(memory, now))
 
@@ -144,7 +143,7 @@ class KnowledgeOperations:
         try:
             data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
         except OSError as error:
-            raise NotFound(f"{file} cannot be read: {error.strerror}", next_step="Give a file of memories") from error
+            raise NotFound(f"{file} cannot be read: {error.strerror}", "Give a file of memories") from error
         given = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
         added = 0
@@ -380,7 +379,7 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
     ]
     inner = min(around, key=lambda one: one.end_line - one.start_line, default=None)
     if inner is None and line > (last := max(index.facts.lines(index.graph.files[path].file_id), default=0)):
-        raise NotFound(f"{path} has no code at line {line}", next_step=f"Its last line with code is {last}")
+        raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
     return f"{path}::{inner.qualified}" if inner else path
 
 
@@ -390,7 +389,7 @@ def _find_path(index: CodeIndex, written: str) -> str:
         return written
     ending = [path for path in index.graph.files if path.endswith(f"/{written}")] if "." in written else []
     if len(ending) > 1:
-        raise UsageError(f"{len(ending)} files end in {written}", next_step=f"One of: {', '.join(sorted(ending)[:5])}")
+        raise UsageError(f"{len(ending)} files end in {written}", f"One of: {', '.join(sorted(ending)[:5])}")
     return ending[0] if ending else ""
 
 

@@ -211,7 +211,7 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     if not is_here and indexes.config.store.url and names_repository(str(path)):
         return _why_in_team(indexes.find(str(path)), indexes)
     if not is_here:
-        raise NotFound(f"{path} does not exist", next_step="Give the path of a file or folder that exists")
+        raise NotFound(f"{path} does not exist", "Give the path of a file or folder that exists")
     folder, here = os.path.realpath(target.parent), indexes.locate("")
     index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
     relative = (Path(folder) / target.name).relative_to(index.root)

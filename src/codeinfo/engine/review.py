@@ -88,14 +88,12 @@ def _has_tests(store: SqliteStore) -> bool:
 def find_base(history: History, wanted: str) -> str:
     """The commit to compare with."""
     if not history.known and not history.shallow:
-        raise UsageError("there is no history to compare with", next_step="A review needs a git repository")
+        raise UsageError("there is no history to compare with", "A review needs a git repository")
     first, dots, last = wanted.partition("..")
     if dots:
         raise UsageError(
             f"{wanted!r} is a range; a review compares the current files with one revision",
-            next_step=NextStep(
-                f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")
-            ),
+            NextStep(f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")),
         )
     if wanted:
         return commit_of(history.root, wanted)

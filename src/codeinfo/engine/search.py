@@ -90,7 +90,7 @@ class SearchOperations:
         if request.at and (request.changed_since or request.context or request.purpose):
             raise UsageError(
                 "changed files, context and cards are those of the work tree, so they do not work with a revision",
-                next_step="Leave out the revision, or those options",
+                "Leave out the revision, or those options",
             )
         places, notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
@@ -144,7 +144,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
     """Search all roots as one index: a word's rarity is that over all of them, so a root without an answer takes no
     rank."""
     if not request.query.strip():
-        raise UsageError("the query is empty", next_step="Say what to look for")
+        raise UsageError("the query is empty", "Say what to look for")
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
         indexes = [index for index, _, _ in opened]
@@ -233,21 +233,19 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
     index, store, notes = opened
     path, _, line = request.place.rpartition(":")
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
-        raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
+        raise UsageError(f"{request.place} is not a place", "Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
         here = resolve_links(path)  # as typed in a folder of the project
         if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
             path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:
-            raise NotFound(
-                f"{path} is not in the index of {index.root}", next_step=NextStep("Ask ", to_run("why", path))
-            )
+            raise NotFound(f"{path} is not in the index of {index.root}", NextStep("Ask ", to_run("why", path)))
         file = view.paths.index(path)
         row = view.row_at(file, int(line))
         if row is None:
             rows = range(int(view.file_first[file]), int(view.file_first[file]) + int(view.file_rows[file]))
             last = max((chunk.end_line for chunk in view.chunks(rows)), default=0)
-            raise NotFound(f"{path} has no code at line {line}", next_step=f"Its last line with code is {last}")
+            raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
         chunk = view.chunks([row])[0]
         allowed = np.array([lies_below(one, below) for one in view.paths], bool)
         allowed[file] = False
@@ -386,7 +384,7 @@ def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequ
     except TimeoutError:
         raise ProviderError(
             f"{reranker.model_id} did not answer within {milliseconds} ms",
-            next_step="Allow more in rerank.timeout_ms, or use a smaller model",
+            "Allow more in rerank.timeout_ms, or use a smaller model",
             code="RERANK_TIMEOUT",
         ) from None
 
@@ -442,12 +440,12 @@ MAX_LIMIT = 20
 
 def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearchResult:
     if not request.query.strip():
-        raise UsageError("query is required", next_step="Say what to look for")
+        raise UsageError("query is required", "Say what to look for")
     embedder = indexes.models.embedder()
     if embedder is None:
         raise ProviderError(
             "no embedding model is configured",
-            next_step=NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
+            NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
             code="EMBEDDING_MODEL_MISSING",
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
@@ -455,9 +453,7 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
     ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
     if not ready or (request.repository and len(ready) < len(chosen)):
         building = ", ".join(str(index.root) for index in chosen if index not in ready)
-        raise UsageError(
-            f"{building} is still being indexed", next_step="Try again when it is done", code="NOT_INGESTED"
-        )
+        raise UsageError(f"{building} is still being indexed", "Try again when it is done", code="NOT_INGESTED")
     found = [one for index, store in ready.items() for one in _closest(index, store, request.query, embedder)]
     settled = apply_policy(sorted(found, key=distance_of)[:CANDIDATES], indexes.config.retrieval)
     import logging  # imported late: a plain search does not need it
@@ -489,14 +485,14 @@ def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
     roots = [root for root in indexes.roots() if root.is_dir()]
     if not roots:
         raise UsageError(
-            "nothing is indexed yet", next_step=NextStep("Run ", to_run("index"), " in a project"), code="NOT_INGESTED"
+            "nothing is indexed yet", NextStep("Run ", to_run("index"), " in a project"), code="NOT_INGESTED"
         )
     if not repository:
         return [indexes.of(root) for root in roots]
     found = [root for root in roots if repository in (root.name, str(root))]
     if not found:
         known = ", ".join(sorted(root.name for root in roots))
-        raise NotFound(f"no repository {repository} is indexed", next_step=f"Known: {known}", code="REPO_NOT_FOUND")
+        raise NotFound(f"no repository {repository} is indexed", f"Known: {known}", code="REPO_NOT_FOUND")
     return [indexes.of(root) for root in found]
 
 
@@ -504,7 +500,7 @@ def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embe
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
             f"{index.root} was indexed with another model than {embedder.model_id}",
-            next_step=NextStep("Run ", to_run("index", str(index.root))),
+            NextStep("Run ", to_run("index", str(index.root))),
             code="DIMENSION_MISMATCH",
         )
     with store.snapshot() as view:

@@ -122,9 +122,7 @@ class TeamOperations:
     def store(self) -> TeamDatabase:
         found = self._indexes.team
         if found is None:
-            raise UsageError(
-                "there is no team store", next_step="Set store.url to the team's PostgreSQL: docs/team.md says how"
-            )
+            raise UsageError("there is no team store", "Set store.url to the team's PostgreSQL: docs/team.md says how")
         return found
 
     @property
@@ -132,7 +130,7 @@ class TeamOperations:
         """The store, for those who may manage it."""
         caller = access.current_user.get()
         if access.request_user() is not None and (caller is None or not caller.admin):
-            raise access.Refused("only administrators may do this", next_step="Ask an administrator")
+            raise access.Refused("only administrators may do this", "Ask an administrator")
         return self.store
 
     def _rows(self, query: str, kind: type[Row], **values: Any) -> tuple[Row, ...]:
@@ -222,8 +220,7 @@ class TeamOperations:
         caller = self._caller()
         if missing := sorted(set(scopes) - caller.scopes):
             raise access.Refused(
-                f"you do not have the scope {missing[0]} here",
-                next_step="Sign in with a token that has it, or leave it out",
+                f"you do not have the scope {missing[0]} here", "Sign in with a token that has it, or leave it out"
             )
         token = access.create_token(self.store, caller.name, name, scopes, days, made_with=caller.token_id)
         return ops.NewTeamToken(caller.name, token, days)
@@ -393,7 +390,7 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
         lacking = done.lacking  # what the project had a moment ago, until its branch was indexed again
     raise CodeInfoError(
         f"{len(changed)} files changed while they were uploaded, {changed[0]} among them",
-        next_step="Push again",
+        "Push again",
         code="CHANGED_MEANWHILE",
     )
 
@@ -403,7 +400,7 @@ def _identity(root: Path) -> str:
         return identity_of(origin_of(root))
     except UsageError as error:
         step = "Name the project with --project host/owner/name"
-        raise UsageError(f"{root} has no git remote on a server", next_step=step) from error
+        raise UsageError(f"{root} has no git remote on a server", step) from error
 
 
 def _revision(root: Path) -> str:
@@ -447,16 +444,16 @@ class Server:
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise UsageError(
                 f"{address!r} is not the address of a server" if address else "no server is set",
-                next_step="Name it with --to https://code.example.com, or set store.server",
+                "Name it with --to https://code.example.com, or set store.server",
             )
         known = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
         if parts.scheme == "http" and parts.hostname not in known:
             raise UsageError(
                 f"your token would be sent to {address} unencrypted",
-                next_step="Use https, or add the host to trust.private_hosts if its network is safe",
+                "Use https, or add the host to trust.private_hosts if its network is safe",
             )
         if not config.store.token_file:
-            raise UsageError("no token is set", next_step="Put your personal access token into store.token_file")
+            raise UsageError("no token is set", "Put your personal access token into store.token_file")
         self._token = read_secret(Path(config.store.token_file), "Correct store.token_file").strip()
         self._parts = parts
 
@@ -469,8 +466,7 @@ class Server:
             except (OSError, http.client.HTTPException) as error:
                 if attempt == TRIES - 1:
                     raise ProviderError(
-                        f"{self._parts.hostname} cannot be reached: {error}",
-                        next_step="Check the address and push again",
+                        f"{self._parts.hostname} cannot be reached: {error}", "Check the address and push again"
                     ) from error
             else:
                 if status == 200:
@@ -498,4 +494,4 @@ class Server:
         except (ValueError, KeyError, TypeError):
             what, next_step, code = f"it answered {status}", "Check that it is a team's server", "SERVER_FAILED"
         kind = UsageError if 400 <= status < 500 else ProviderError
-        return kind(f"{self._parts.hostname}: {what}", next_step=next_step, code=code)
+        return kind(f"{self._parts.hostname}: {what}", next_step, code=code)

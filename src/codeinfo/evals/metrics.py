@@ -98,9 +98,7 @@ class Dataset(Struct, frozen=True):
         """The part that asks about these repositories."""
         known = {query.repo for query in self.queries}
         if unknown := sorted(set(names) - known):
-            raise NotFound(
-                f"{self.name} has no repository {unknown[0]!r}", next_step=f"It has: {', '.join(sorted(known))}"
-            )
+            raise NotFound(f"{self.name} has no repository {unknown[0]!r}", f"It has: {', '.join(sorted(known))}")
         return Dataset(self.name, tuple(q for q in self.queries if q.repo in names), self.roots, self.gates)
 
 
@@ -109,9 +107,7 @@ def load_dataset(path: Path) -> Dataset:
     if os.path.isdir(path):
         path = path / "queries.jsonl"
     if not os.path.isfile(path):
-        raise NotFound(
-            f"there is no dataset {path}", next_step="Give a folder with queries.jsonl, or a fixture in JSON."
-        )
+        raise NotFound(f"there is no dataset {path}", "Give a folder with queries.jsonl, or a fixture in JSON.")
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
@@ -120,9 +116,7 @@ def load_dataset(path: Path) -> Dataset:
         return _fixture(path.stem, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise UsageError(
-            f"{path} is not a dataset: {what}", next_step="See docs/evaluation.md for the formats."
-        ) from error
+        raise UsageError(f"{path} is not a dataset: {what}", "See docs/evaluation.md for the formats.") from error
 
 
 def _benchmark_queries(text: str) -> tuple[Query, ...]:
@@ -322,7 +316,7 @@ def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
             wanted = math.nan
         if name not in FIGURES or not math.isfinite(wanted):
             raise UsageError(
-                f"{text!r} is not a gate", next_step=f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
+                f"{text!r} is not a gate", f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
             )
         gates.append((name, wanted))
     return tuple(gates)

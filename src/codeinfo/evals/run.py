@@ -67,7 +67,7 @@ def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, p
         folder = "" if whole else dataset.roots.get(repo, "")
         root = tree_of(repo, trees) / folder
         if not os.path.isdir(root):
-            raise NotFound(f"the tree {root} is missing", next_step=f"Put the repository {repo} into {trees}.")
+            raise NotFound(f"the tree {root} is missing", f"Put the repository {repo} into {trees}.")
         reports.append(bring_up_to_date(engine, root, progress))
         answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
     return combine_reports(answers, reports, held=reports)
@@ -136,13 +136,11 @@ def write_results(path: Path, answers: Iterable[Answer]) -> None:
 def read_results(path: Path) -> dict[str, Answer]:
     """What `write_results`, or another system in the same format, wrote: by query id."""
     if not os.path.isfile(path):
-        raise NotFound(f"there is no results file {path}", next_step="Write one with `codeinfo eval … --out FILE`.")
+        raise NotFound(f"there is no results file {path}", "Write one with `codeinfo eval … --out FILE`.")
     try:
         lines = msgspec.json.Decoder(_Line).decode_lines(path.read_bytes())
     except msgspec.DecodeError as error:
-        raise UsageError(
-            f"{path} is not a results file: {error}", next_step="It must have one JSON object per line."
-        ) from error
+        raise UsageError(f"{path} is not a results file: {error}", "It must have one JSON object per line.") from error
     return {str(line.id): Answer(str(line.id), line.results, line.took_ms, line.status) for line in lines}
 
 
@@ -218,18 +216,18 @@ class History(Struct, frozen=True):
 def read_history(path: Path, count: int) -> History:
     """About `count` usable commits, evenly spread over the recent history."""
     if not os.path.isdir(path):
-        raise NotFound(f"there is no folder {path}", next_step="Give a git repository.")
+        raise NotFound(f"there is no folder {path}", "Give a git repository.")
     try:
         commits = list(read_commits(path, HISTORY))
     except git.GitFailed as error:
-        raise UsageError(f"{path} has no history to read: {error.what}", next_step="Give a git repository.") from error
+        raise UsageError(f"{path} has no history to read: {error.what}", "Give a git repository.") from error
     commits_seen = [(commit, reason_to_leave_out(commit)) for commit in commits]
     usable = [commit for commit, rule in commits_seen if not rule]
     left_out = Counter(rule for _, rule in commits_seen if rule)
     if not usable:
         raise UsageError(
             f"none of the {len(commits_seen)} commits of {path} can be asked about",
-            next_step="A commit counts when a person wrote three words or more and changed 1 to 10 code files.",
+            "A commit counts when a person wrote three words or more and changed 1 to 10 code files.",
         )
     return History(tuple(reversed(spread(usable, count))), len(commits_seen), left_out)
 
@@ -397,9 +395,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
         return dataset, done, tuple(_notes(history))
     if not request.dataset or not request.trees:
-        raise UsageError(
-            "a dataset and its trees are needed", next_step="Give both, as in `codeinfo eval DATASET --trees DIR`."
-        )
+        raise UsageError("a dataset and its trees are needed", "Give both, as in `codeinfo eval DATASET --trees DIR`.")
     dataset = load_dataset(Path(request.dataset))
     if request.repos:
         dataset = dataset.of_repositories(request.repos)
@@ -479,7 +475,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEvalReport:
     """Ask every question of every suite, as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
-        raise UsageError("no suite was given", next_step="Give a YAML file with questions")
+        raise UsageError("no suite was given", "Give a YAML file with questions")
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
     checks = []
     for suite, case in cases:
@@ -521,17 +517,15 @@ def read_suite(path: Path) -> tuple[Case, ...]:
 
     text = read_user_file(path, LARGEST)
     if text is None:
-        raise NotFound(f"there is no suite {path}", next_step="Give a YAML file")
+        raise NotFound(f"there is no suite {path}", "Give a YAML file")
     try:
         parsed = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid YAML: {error}", next_step="Correct that line") from error
+        raise UsageError(f"{path} is not valid YAML: {error}", "Correct that line") from error
     try:
         cases: tuple[Case, ...] = msgspec.convert(parsed, _SUITE)
     except msgspec.ValidationError as error:
-        raise UsageError(
-            f"{path} is not a list of questions: {error}", next_step="docs/answers.md shows one"
-        ) from error
+        raise UsageError(f"{path} is not a list of questions: {error}", "docs/answers.md shows one") from error
     return cases
 
 

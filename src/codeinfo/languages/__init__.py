@@ -175,7 +175,7 @@ def language_named(name: str) -> str:
 
         near = get_close_matches(asked, BY_NAME, n=1)
         step = f"Did you mean {near[0]}?" if near else NextStep(to_run("status"), " lists those of this project")
-        raise UsageError(f"{name} is not a language that CodeInfo knows", next_step=step)
+        raise UsageError(f"{name} is not a language that CodeInfo knows", step)
     return found.name
 
 

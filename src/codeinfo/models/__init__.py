@@ -83,14 +83,12 @@ class Models:
         if settings.provider == "local":
             if not settings.model_path:
                 raise UsageError(
-                    "no folder of a reranking model is set",
-                    next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
+                    "no folder of a reranking model is set", "Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one"
                 )
             return LocalReranker(Path(settings.model_path).expanduser(), seconds)
         if not settings.base_url:
             raise UsageError(
-                "no reranking endpoint is set",
-                next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
+                "no reranking endpoint is set", "Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address"
             )
         name = settings.api_key_env
         key = key_from_environment(name, self.config.secret(name)) if name else None

@@ -82,7 +82,7 @@ class BuiltinEmbedder:
 def _damaged_model(path: Path, reason: object) -> ProviderError:
     return ProviderError(
         f"the built-in model {path} is damaged: {reason}",
-        next_step="Install CodeInfo again: pip install --force-reinstall codeinfo",
+        "Install CodeInfo again: pip install --force-reinstall codeinfo",
         code="MODEL_DAMAGED",
     )
 

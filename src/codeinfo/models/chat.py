@@ -361,9 +361,7 @@ def make_llm(settings: ChatEndpoint) -> OpenAIChat:
     if not settings.model:
         offered = chat_models(list_models(settings.base_url, settings.key, settings.limits))
         if not offered:
-            raise ProviderError(
-                "the chat endpoint offers no chat model", next_step="Load one there.", code="LLM_MODEL_MISSING"
-            )
+            raise ProviderError("the chat endpoint offers no chat model", "Load one there.", code="LLM_MODEL_MISSING")
         settings = replace(settings, model=offered[0])
     return OpenAIChat(settings)
 
@@ -413,13 +411,13 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     if provider and provider not in answering:
         raise NotFound(
             f"no provider {provider!r} answers",
-            next_step=NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
+            NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
         )
     wanted = model or config.llm.model
     if wanted and (answering or model):
         raise NotFound(
             f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}",
-            next_step=NextStep(to_run("providers"), " lists them"),
+            NextStep(to_run("providers"), " lists them"),
         )
     return ChatModel(NONE, None, NO_CHAT_MODEL)
 
@@ -429,9 +427,7 @@ def _check_offered(config: Config, wanted: str) -> None:
     lists nothing is tried."""
     offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
     if offered and wanted not in offered:
-        raise NotFound(
-            f"{config.llm.base_url} offers no model {wanted!r}", next_step=f"Those it has: {', '.join(offered[:10])}"
-        )
+        raise NotFound(f"{config.llm.base_url} offers no model {wanted!r}", f"Those it has: {', '.join(offered[:10])}")
 
 
 def list_providers(config: Config) -> ProviderList:
@@ -462,7 +458,7 @@ def unavailable(error: ProviderError) -> ProviderError:
     """The endpoint's failure under the one code that clients of answers know."""
     if not error.code.startswith("LLM_"):
         return error
-    return ProviderError(error.what, next_step=error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
+    return ProviderError(error.what, error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
 
 
 def _model_of(server: Provider, config: Config, wish: str) -> str:

@@ -135,7 +135,7 @@ def key_from_environment(name: str, value: str) -> Key:
     if not value.strip():
         raise UsageError(
             f"the {origin} should contain a key, but is empty or unset",
-            next_step=f"Set {name}, or remove the setting that refers to it.",
+            f"Set {name}, or remove the setting that refers to it.",
         )
     return Key(_check_key(value.strip(), origin), origin)
 
@@ -151,7 +151,7 @@ def _check_key(value: str, origin: str) -> str:
     if not value or not all("!" <= char <= "~" for char in value):
         raise UsageError(
             f"the {origin} does not contain one key: it is empty, or has spaces, line breaks or other characters in it",
-            next_step="Put the bare key there, on one line.",
+            "Put the bare key there, on one line.",
         )
     return value
 
@@ -235,7 +235,7 @@ def provider_error(fault: Fault, *, role: str, where: str, model: str) -> Provid
         notes.append(f"{fault.tries} tries")
     if notes:
         what = f"{what} ({'; '.join(notes)})"
-    return ProviderError(redact(what), next_step=row.next_step, code=f"{role}_{row.suffix}")
+    return ProviderError(redact(what), row.next_step, code=f"{role}_{row.suffix}")
 
 
 _TOO_LARGE = re.compile(
@@ -315,8 +315,7 @@ def parse_target(base_url: str, default_path: str = "/v1") -> Target:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or any(char <= " " for char in base_url.strip()):
         raise UsageError(
-            "the address of an endpoint must look like http://host:port/v1",
-            next_step="Correct base_url in the settings.",
+            "the address of an endpoint must look like http://host:port/v1", "Correct base_url in the settings."
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/") or default_path

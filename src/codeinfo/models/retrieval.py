@@ -66,7 +66,7 @@ class OpenAIEmbedder:
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
             raise UsageError(
-                "no embedding model is set", next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
+                "no embedding model is set", "Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
             )
         self._endpoint = endpoint
         self._client = EndpointClient("EMBEDDING", endpoint)
@@ -302,7 +302,7 @@ class LocalReranker:
         if missing:
             raise ProviderError(
                 f"{folder} has no {' and no '.join(missing)}",
-                next_step="Set rerank.model_path to the folder of a cross-encoder that was exported to ONNX",
+                "Set rerank.model_path to the folder of a cross-encoder that was exported to ONNX",
                 code="RERANK_MODEL_MISSING",
             )
         try:
@@ -311,7 +311,7 @@ class LocalReranker:
         except ImportError as error:
             raise ProviderError(
                 f"a local reranking model needs a package that is not installed ({error.name})",
-                next_step="Install it: pip install 'codeinfo[rerank]'",
+                "Install it: pip install 'codeinfo[rerank]'",
                 code="RERANK_UNAVAILABLE",
             ) from error
         options = onnxruntime.SessionOptions()
@@ -358,14 +358,14 @@ class LocalReranker:
     def _unusable(self, why: str) -> ProviderError:
         return ProviderError(
             f"the model in {self._folder} {why}",
-            next_step="Set rerank.model_path to a cross-encoder that was exported to ONNX with its tokenizer",
+            "Set rerank.model_path to a cross-encoder that was exported to ONNX with its tokenizer",
             code="RERANK_BAD_MODEL",
         )
 
     def _timeout(self) -> ProviderError:
         return ProviderError(
             f"the model in {self._folder} did not answer within {self._seconds:g} s",
-            next_step="Allow more in rerank.timeout_ms, or use a smaller model",
+            "Allow more in rerank.timeout_ms, or use a smaller model",
             code="RERANK_TIMEOUT",
         )
 

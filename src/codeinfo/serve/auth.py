@@ -108,9 +108,7 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
     """The origin of `web.public_url`, and the Host values that a proxy in front may pass on."""
     parts = urlsplit(url.rstrip("/").lower())
     if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query):
-        raise UsageError(
-            f"web.public_url = {url!r} is not an address", next_step="Write it as https://code.example.com"
-        )
+        raise UsageError(f"web.public_url = {url!r} is not an address", "Write it as https://code.example.com")
     if not url:
         return "", frozenset()
     default = 443 if parts.scheme == "https" else 80
@@ -139,7 +137,7 @@ def read_token_file(path: Path) -> str:
     """The token in a file that only its owner can read."""
     token = read_secret(path, "Give a file that contains a token").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
-        raise UsageError(f"{path} contains no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
+        raise UsageError(f"{path} contains no token", f"Put at least {LEAST_TOKEN} ASCII characters into it")
     return token
 
 
@@ -288,12 +286,12 @@ def _limit_body(receive: Receive, most: int) -> Receive:
             async with asyncio.timeout_at(until):
                 message = await receive()
         except TimeoutError:
-            raise BodyRefused("the request did not arrive in time", next_step="Send it again", code="TIMEOUT") from None
+            raise BodyRefused("the request did not arrive in time", "Send it again", code="TIMEOUT") from None
         seen += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if seen > most:
             what = f"the body may have at most {most} bytes"
-            raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
+            raise BodyRefused(what, "Send less", code="BODY_TOO_LARGE")
         return message
 
     return receive_limited

@@ -157,7 +157,7 @@ def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "",
     for name in given:
         if name not in names:
             shown = ", ".join(item.name for item in known.values() if not item.hidden)
-            raise UsageError(f"unknown argument {where}{name}", next_step=f"Known: {shown or 'none'}")
+            raise UsageError(f"unknown argument {where}{name}", f"Known: {shown or 'none'}")
     named = {names[name]: value for name, value in given.items()}
     values: Values = {}
     for item in known.values():
@@ -166,7 +166,7 @@ def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "",
             value = _from_text(item.kind, value) if as_text else value
             values[item.name] = _check_value(item, value, where + item.name)
         elif item.required:
-            raise UsageError(f"{where}{item.name} is required", next_step=item.help)
+            raise UsageError(f"{where}{item.name} is required", item.help)
     return values
 
 
@@ -177,13 +177,13 @@ def _from_text(kind: str, value: str) -> Any:
 def _check_value(item: Input, value: Any, name: str) -> Any:
     if item.kind == "object":
         if not isinstance(value, Mapping):
-            raise UsageError(f"{name} must be an object", next_step=item.help)
+            raise UsageError(f"{name} must be an object", item.help)
         return check(item.fields, value, where=f"{name}.")
     if item.is_list:
         if isinstance(value, str) and item.aliases:  # other servers take one where this takes several
             value = [value]
         if not isinstance(value, list):
-            raise UsageError(f"{name} must be a list of strings", next_step=item.help)
+            raise UsageError(f"{name} must be a list of strings", item.help)
         return tuple(_check_scalar(item, "str", element, name) for element in value)
     return _check_scalar(item, item.kind, value, name)
 
@@ -193,17 +193,17 @@ def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
         value = int(value)  # JSON has one kind of number
     accepted, _, expected = _TYPES[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "bool"):
-        raise UsageError(f"{name} must be {expected}", next_step=item.help)
+        raise UsageError(f"{name} must be {expected}", item.help)
     if kind == "str":
         check_length(value, name)
     if item.choices and value not in item.choices:
-        raise UsageError(f"{name} cannot be {value!r}", next_step=f"One of: {', '.join(item.choices)}")
+        raise UsageError(f"{name} cannot be {value!r}", f"One of: {', '.join(item.choices)}")
     low, high = item.minimum, item.maximum
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"from {low} to {high}" if high is not None else f"at least {low}"
         shown = str(value)
         shown = shown if len(shown) <= LONGEST_NUMBER else f"{shown[:LONGEST_NUMBER]}…"
-        raise UsageError(f"{name} cannot be {shown}", next_step=f"It must be {bounds}")
+        raise UsageError(f"{name} cannot be {shown}", f"It must be {bounds}")
     return value
 
 
@@ -211,8 +211,7 @@ def check_length(text: str, name: str) -> str:
     """Return the text; raise UsageError if it is too long for HTTP and MCP."""
     if len(text) > MAX_TEXT_CHARS:
         raise UsageError(
-            f"{name} has {len(text):,} characters",
-            next_step=f"Send at most {MAX_TEXT_CHARS:,}: its most important part",
+            f"{name} has {len(text):,} characters", f"Send at most {MAX_TEXT_CHARS:,}: its most important part"
         )
     return text
 
@@ -388,7 +387,7 @@ class Projects:
         names = ", ".join(sorted(f"{project.name} ({project.root})" for project in known)) or "none yet"
         what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
-        raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
+        raise NotFound(what, f"{start}: {names}", code="REPO_NOT_FOUND")
 
     def place(self, request: Asked) -> Asked:
         """The request with projects by their roots and files by their paths, as far as its client may name them."""
@@ -466,7 +465,7 @@ def file_within(root: str, given: str) -> str:
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
     except (ValueError, OSError, RuntimeError):
         raise CodeInfoError(
-            f"{given!r} is not in the project", next_step="Give a file of the project", code="FOLDER_REFUSED"
+            f"{given!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED"
         ) from None
 
 
@@ -483,7 +482,7 @@ class Limiter:
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
         if self._waiting >= MOST_WAITING:
-            raise Busy("too many requests are already waiting", next_step="Try again in a moment", code="OVERLOADED")
+            raise Busy("too many requests are already waiting", "Try again in a moment", code="OVERLOADED")
         self._waiting += 1
         try:
             await self._free.acquire()
@@ -558,7 +557,7 @@ class Dispatcher:
                 done, error = await loop.run_in_executor(threads, run, self._outcome, work, call)
         except TimeoutError:
             next_step = "Ask for less, or try again later"
-            raise CodeInfoError("it took too long", next_step=next_step, code="TOOK_TOO_LONG") from None
+            raise CodeInfoError("it took too long", next_step, code="TOOK_TOO_LONG") from None
         finally:
             call.cancel()
             if reporting is not None:
@@ -592,7 +591,7 @@ def fault(error: Exception, log_place: str) -> CodeInfoError:
         return known
     log.error("unexpected error", exc_info=error)
     next_step = f"This is a bug in CodeInfo; {log_place} has the details"
-    return CodeInfoError(f"{type(error).__name__}: {error}", next_step=next_step)
+    return CodeInfoError(f"{type(error).__name__}: {error}", next_step)
 
 
 async def _report_progress(report: Report, call: Call) -> None:

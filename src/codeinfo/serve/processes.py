@@ -330,12 +330,12 @@ def serve_operators(address: str, metrics: Metrics, readings: Readings, problem:
 
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
-        raise UsageError(f"{address!r} is not an address", next_step="Set serve.metrics_address as in 127.0.0.1:9464")
+        raise UsageError(f"{address!r} is not an address", "Set serve.metrics_address as in 127.0.0.1:9464")
     try:
         server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
     except OSError as error:
         raise UsageError(
-            f"{address} cannot be used: {error.strerror}", next_step="Set serve.metrics_address to another one"
+            f"{address} cannot be used: {error.strerror}", "Set serve.metrics_address to another one"
         ) from error
     threading.Thread(target=server.serve_forever, name="codeinfo metrics", daemon=True).start()
 

@@ -128,7 +128,7 @@ class Runs:
         with self._lock:
             if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
                 what = f"{MOST_RUNNING} answers are already being written"
-                raise Busy(what, next_step="Stop one, or wait", code="OVERLOADED")
+                raise Busy(what, "Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
             finished = [one.id for one in self._runs.values() if one.finished]
             for old in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
@@ -146,7 +146,7 @@ class Runs:
     def get(self, identity: str) -> AnswerRun:
         run = self._runs.get(identity) or self._follow(identity=identity)
         if run is None or run.owner != self._engine.answers.store.owner:
-            raise NotFound(f"there is no run {identity!r}", next_step="Open the conversation instead")
+            raise NotFound(f"there is no run {identity!r}", "Open the conversation instead")
         return run
 
     def of_conversation(self, identity: str) -> AnswerRun | None:
@@ -224,9 +224,7 @@ class Runs:
                 return
             if found is None or (found.gone and not found.finished):
                 what = "the server that wrote this answer has ended"
-                self._record_error(
-                    run, CodeInfoError(what, next_step="Ask again; the conversation has what was written")
-                )
+                self._record_error(run, CodeInfoError(what, "Ask again; the conversation has what was written"))
                 self._copy_event(run, "done", {"runId": run.id, "conversationId": run.conversation}, "")
                 return
             time.sleep(PUBLISH_S)
@@ -237,7 +235,7 @@ class Runs:
             run.conversation = data["conversationId"]
             run.finished = True
         elif kind == "error":
-            run.error = run.error or CodeInfoError(data["message"], next_step=data["next"], code=data["code"])
+            run.error = run.error or CodeInfoError(data["message"], data["next"], code=data["code"])
         run.stopped = run.stopped or kind == "stopped"
         run.emit(kind, **data)
         if run.finished:
@@ -253,7 +251,7 @@ class Runs:
             self._record_error(run, error)
         except Exception as error:
             log.exception("an answer failed")
-            self._record_error(run, CodeInfoError(f"{type(error).__name__}: {error}", next_step="The log shows where"))
+            self._record_error(run, CodeInfoError(f"{type(error).__name__}: {error}", "The log shows where"))
         finally:
             self._drop_if_empty(run)
             run.finished = True
@@ -333,14 +331,12 @@ class State(Struct):
         try:
             folder = Path(given).expanduser().resolve(strict=True)
         except (OSError, RuntimeError, ValueError):
-            raise NotFound(f"there is no folder {given!r}", next_step="Choose an existing one") from None
+            raise NotFound(f"there is no folder {given!r}", "Choose an existing one") from None
         if not any(folder.is_relative_to(root) for root in self.allowed):
             shown = ", ".join(map(str, self.allowed))
-            raise CodeInfoError(
-                f"{folder} is not below an allowed folder", next_step=f"Allowed: {shown}", code="FOLDER_REFUSED"
-            )
+            raise CodeInfoError(f"{folder} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a folder", next_step="Choose a folder")
+            raise UsageError(f"{folder} is not a folder", "Choose a folder")
         return folder
 
     def add_project(self, given: str, *, full: bool) -> IngestRun:
@@ -356,7 +352,7 @@ class State(Struct):
     def remove_project(self, name: str) -> ClearReport:
         root = self.projects.root_of(name)
         if self.ingest.is_busy(Path(root)):
-            raise Busy(f"{root} is being indexed", next_step="Cancel that first")
+            raise Busy(f"{root} is being indexed", "Cancel that first")
         cleared = self.engine.clear(ClearRequest((root,)))
         self.projects.forget()
         return cleared
@@ -369,7 +365,7 @@ class State(Struct):
         try:
             entries = sorted(one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
         except OSError as error:
-            raise NotFound(f"{folder} cannot be read: {error.strerror}", next_step="Choose another folder") from error
+            raise NotFound(f"{folder} cannot be read: {error.strerror}", "Choose another folder") from error
         inside = any(folder.parent.is_relative_to(root) for root in self.allowed)
         return {
             "path": str(folder),
@@ -420,9 +416,7 @@ class IndexQueue:
     def add(self, root: Path, *, full: bool = False) -> IngestRun:
         identity = self._store.add(str(root), full=full, most=MOST_WAITING)
         if identity is None:
-            raise Busy(
-                f"{MOST_WAITING} folders are already waiting to be indexed", next_step="Try again when some are done"
-            )
+            raise Busy(f"{MOST_WAITING} folders are already waiting to be indexed", "Try again when some are done")
         self._wake.set()
         return self.run(identity)
 
@@ -434,7 +428,7 @@ class IndexQueue:
     def run(self, identity: str) -> IngestRun:
         found = self._store.get(identity)
         if found is None:
-            raise NotFound(f"there is no run {identity!r}", next_step="See the list of runs")
+            raise NotFound(f"there is no run {identity!r}", "See the list of runs")
         places = [waiting.id for waiting in self._store.waiting_runs()]
         return self._with_position(found, places.index(identity) + 1 if identity in places else 0)
 

@@ -105,8 +105,7 @@ def check_offered(operation: str) -> None:
 
 def refusal_of(operation: str) -> team.Refused:
     return team.Refused(
-        f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}",
-        next_step="docs/team.md says what it offers",
+        f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}", "docs/team.md says what it offers"
     )
 
 
@@ -120,15 +119,15 @@ def team_project(database: TeamDatabase, name: str) -> str:
     name = name.removeprefix("//")
     if not name and len(known) != 1:
         if known:
-            raise UsageError("no project was given", next_step="Give one; `projects` lists what you may see")
+            raise UsageError("no project was given", "Give one; `projects` lists what you may see")
         add, grant = to_run("team project add", "URL"), to_run("team grant add", "PROJECT", "NAME")
         advice = NextStep("An administrator adds one with ", add, " and grants it to you with ", grant)
-        raise UsageError("no project is visible to you", next_step=advice)
+        raise UsageError("no project is visible to you", advice)
     found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
     if not found:
         raise team.no_project(name)
     if len(found) > 1:
-        raise UsageError(f"{len(found)} projects are called {name}", next_step=f"Which one: {', '.join(found)}?")
+        raise UsageError(f"{len(found)} projects are called {name}", f"Which one: {', '.join(found)}?")
     team.note_use(database, found[0])
     return f"//{found[0]}"
 
@@ -137,9 +136,7 @@ def team_file(given: str) -> str:
     """A path within a project, checked by its text alone: nothing is looked up on this server's disk."""
     path = posixpath.normpath(given)
     if path.startswith(("/", "../")) or path == "..":
-        raise CodeInfoError(
-            f"{given!r} is not in the project", next_step="Give a file of the project", code="FOLDER_REFUSED"
-        )
+        raise CodeInfoError(f"{given!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED")
     return path
 
 
@@ -209,7 +206,7 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
         elif name and not secret:
             raise UsageError(
                 f"the environment variable {name} should contain the client's secret, but is empty or unset",
-                next_step=f"Set {name}, or remove auth.client_secret_env",
+                f"Set {name}, or remove auth.client_secret_env",
             )
         service = SignInService(
             engine.team.store,

@@ -317,7 +317,7 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
     known = {item.name for item in inputs_of(GrepRequest)}
     if wrong := sorted(given - known - {"query"}):
         flag = wrong[0].replace("_", "-")
-        raise UsageError(f"--{flag} is for ranked search", next_step="Leave it out, or the quotes around the query")
+        raise UsageError(f"--{flag} is for ranked search", "Leave it out, or the quotes around the query")
     return {"pattern": query, **options, **{name: values[name] for name in given & known}}
 
 
@@ -347,7 +347,7 @@ def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
             from codeinfo.engine.indexes import NAME_WITH_HOST
 
             hint += f". {NAME_WITH_HOST}"
-        raise UsageError(f"{missing} does not exist", next_step=hint)
+        raise UsageError(f"{missing} does not exist", hint)
     words, paths = [given[field], *paths[:last_word]], paths[last_word:]
     if paths and len(words) > 1 and "/" not in paths[0]:
         click.echo(
@@ -378,7 +378,7 @@ def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
     pairs = [item.partition("=") for item in settings]
     for key, equals, _ in pairs:
         if not equals:
-            raise UsageError(f"--set {key} has no value", next_step="Write it as KEY=VALUE, as in index.workers=1.")
+            raise UsageError(f"--set {key} has no value", "Write it as KEY=VALUE, as in index.workers=1.")
     return {key.strip(): value for key, _, value in pairs}
 
 
@@ -581,7 +581,7 @@ def config() -> None:
 def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> None:
     """Every setting with its value and its origin: flag, environment, project file, user file or default."""
     if not os.path.exists(path):
-        raise UsageError(f"{path} does not exist", next_step="Give the folder of a project.")
+        raise UsageError(f"{path} does not exist", "Give the folder of a project.")
     loaded = Config.load(parse_settings(settings), Path(path))
     if as_json:
         rows = [
@@ -637,7 +637,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     import logging
 
     if not os.path.isdir(project):
-        raise UsageError(f"{project} is not a folder", next_step="Give the folder of a project.")
+        raise UsageError(f"{project} is not a folder", "Give the folder of a project.")
     os.chdir(project)
     logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     flags = parse_settings(settings)
@@ -725,7 +725,7 @@ def main() -> NoReturn:
         code = run(sys.argv[1:])
     else:
         step = "Redirect it to a file, or to /dev/null if the result does not matter"
-        closed = UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
+        closed = UsageError("standard output is closed", step, code="STDOUT_CLOSED")
         code = _fail(closed, set(sys.argv[1:]))
     try:
         sys.stdout.flush()
@@ -773,11 +773,9 @@ def run(argv: Sequence[str]) -> int:
         hint = f"See `{context.command_path} --help`" if context else ""
         if context and not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
-        return _fail(UsageError(what[:1].lower() + what[1:], next_step=hint), options)
+        return _fail(UsageError(what[:1].lower() + what[1:], hint), options)
     except (click.Abort, KeyboardInterrupt):
-        return _fail(
-            Interrupted("interrupted", next_step="What was finished is kept; run it again to continue."), options
-        )
+        return _fail(Interrupted("interrupted", "What was finished is kept; run it again to continue."), options)
     except Exception as error:
         return _fail(error, options)
     finally:

@@ -427,7 +427,7 @@ def serve(
 
 def _existing_folder(name: str) -> Path:
     if not (folder := Path(name).expanduser()).is_dir():
-        raise UsageError(f"{name} is not a folder", next_step="Give an existing one with --allow")
+        raise UsageError(f"{name} is not a folder", "Give an existing one with --allow")
     return folder
 
 
@@ -466,21 +466,20 @@ def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, p
     """Raises UsageError for an address that is open to more than intended, and for processes that share nothing."""
     if workers > 1 and not of_team:
         raise UsageError(
-            "several processes need a store that they share",
-            next_step="Set store.url to a PostgreSQL, or leave --workers out",
+            "several processes need a store that they share", "Set store.url to a PostgreSQL, or leave --workers out"
         )
     if host not in LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
-            next_step="Put a token into a file and pass it with --token-file: every request must then send it",
+            "Put a token into a file and pass it with --token-file: every request must then send it",
         )
     if host in EVERY_ADDRESS and not (of_team and public):
         raise UsageError(
             f"{host} means every address of this machine",
-            next_step="Give the one that others use, as in --host 192.168.1.5: only requests to it are answered",
+            "Give the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
     if of_team and token_file:
-        raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
+        raise UsageError("a team's server has no token of its own", "Leave --token-file out, or store.url")
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -493,7 +492,5 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.listen(WAITING_TO_BE_ACCEPTED)
     except OSError as error:
         listener.close()
-        raise UsageError(
-            f"{host}:{port} cannot be used: {error.strerror}", next_step="Choose another with --port"
-        ) from error
+        raise UsageError(f"{host}:{port} cannot be used: {error.strerror}", "Choose another with --port") from error
     return listener

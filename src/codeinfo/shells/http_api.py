@@ -128,11 +128,11 @@ async def json_body(request: Request) -> Mapping[str, Any]:
     """The body as a JSON object; its media type must be JSON, which another site's form cannot send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise UsageError("the body must be application/json", next_step="Set Content-Type", code="MEDIA_TYPE")
+        raise UsageError("the body must be application/json", "Set Content-Type", code="MEDIA_TYPE")
     try:
         value = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the body is not a JSON object: {error}", next_step="Send one JSON object") from None
+        raise UsageError(f"the body is not a JSON object: {error}", "Send one JSON object") from None
     check_text(value)
     return value
 
@@ -144,9 +144,7 @@ def check_text(value: object) -> None:
         deeper: list[object] = []
         for one in texts:
             if isinstance(one, str) and ("\0" in one or any("\ud800" <= char <= "\udfff" for char in one)):
-                raise UsageError(
-                    "a string contains a character that cannot be used", next_step="Send plain Unicode text"
-                )
+                raise UsageError("a string contains a character that cannot be used", "Send plain Unicode text")
             if isinstance(one, dict):
                 deeper += [*one.keys(), *one.values()]
             elif isinstance(one, list):
@@ -530,7 +528,7 @@ AGENT_INPUTS = (
 
 def ask_request(state: State, values: Values) -> answers.AskRequest:
     if not values["message"].strip():
-        raise UsageError("the question is empty", next_step="Ask something")
+        raise UsageError("the question is empty", "Ask something")
     if values.get("conversationId"):
         state.engine.answers.conversation(answers.ConversationRequest(values["conversationId"]))
     roots = tuple(state.projects.root_of(name) for name in values.get("projects") or ("",))
@@ -543,7 +541,7 @@ def agent_request(state: State, values: Values) -> answers.AgentRunRequest:
     if command:
         profile.command(command)
     elif not instruction.strip():
-        raise UsageError("the instruction is empty", next_step="Say what the agent should do")
+        raise UsageError("the instruction is empty", "Say what the agent should do")
     root = state.projects.root_of(values.get("working_folder", ""))
     return answers.AgentRunRequest(values["name"], instruction, root, command, **continuation(values))
 

@@ -129,7 +129,7 @@ def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
     """An exact search, by the toggle or by quotes or slashes around the query; None for a ranked one."""
     mode = asked.get("mode", "")
     if mode not in ("", *MODES):
-        raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
+        raise UsageError(f"there is no mode {mode}", f"One of: {', '.join(MODES)}")
     if not mode and (quoted := strip_quotes(query)):
         query, mode = quoted[0], "regex" if quoted[1] else "exact"
     if not mode:
@@ -147,7 +147,7 @@ def _number(asked: Any, name: str, default: int) -> int:
 def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
     intent, purpose, kind = asked.get("intent", ""), asked.get("purpose", ""), asked.get("kind", "")
     if intent not in ("", *Intent) or purpose not in ("", *PURPOSES) or kind not in ("", *FileKind):
-        raise UsageError("a filter has a value that does not exist", next_step="Choose one of the list")
+        raise UsageError("a filter has a value that does not exist", "Choose one of the list")
     folder = asked.get("folder", "").strip("/")
     return SearchRequest(
         query,
@@ -173,9 +173,7 @@ def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     if known.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
         return None
     if request_user() is not None:  # a team's workers index it
-        raise NotFound(
-            f"{shown_root(root)} is not indexed yet", next_step="Look again when the workers are done with it"
-        )
+        raise NotFound(f"{shown_root(root)} is not indexed yet", "Look again when the workers are done with it")
     status = state.ingest.status()
     runs = [run for run in (*status.waiting, *status.finished) if run.root == root]
     latest = runs[0] if runs else None
@@ -212,7 +210,7 @@ def _panel(visit: Visit) -> str:
     except (CodeInfoError, OSError, ValueError):
         text = ""
     if not text:
-        raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
+        raise NotFound(f"{path}:{start} is not in the index", "It may have changed: search again")
     return visit.render(
         "panel.html",
         root=root,
@@ -237,14 +235,14 @@ def _name(visit: Visit) -> str:
     except NotFound:
         plain = wanted.rpartition("::")[2]
         raise NotFound(
-            f"{plain} is not defined in this project", next_step="It comes from elsewhere, or is a local name"
+            f"{plain} is not defined in this project", "It comes from elsewhere, or is a local name"
         ) from None
     return visit.render("name.html", root=root, name=wanted.rpartition("::")[2], uses=uses)
 
 
 def _line(text: str) -> int:
     if not text.isdecimal() or len(text) > 8:
-        raise UsageError("lines are numbers from 1", next_step="Follow a link of this page")
+        raise UsageError("lines are numbers from 1", "Follow a link of this page")
     return max(1, int(text))
 
 
@@ -343,7 +341,7 @@ def _document_panel(visit: Visit) -> str:
 def _add_collection(visit: Visit) -> str:
     given = visit.given.get("source", "").strip()
     if not given:
-        raise UsageError("no source was given", next_step="Type a folder, or the address of a git repository")
+        raise UsageError("no source was given", "Type a folder, or the address of a git repository")
     source = given if "://" in given or given.startswith("git@") else str(visit.state.addable_folder(given))
     request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
@@ -406,7 +404,7 @@ def _dirs(visit: Visit) -> str:
 def _add(visit: Visit) -> str:
     given = visit.given.get("path", "").strip()
     if not given:
-        raise UsageError("no folder was given", next_step="Type or choose a folder")
+        raise UsageError("no folder was given", "Type or choose a folder")
     visit.state.add_project(given, full=False)
     return _queue(visit)
 
@@ -495,7 +493,7 @@ def _health_frame(visit: Visit) -> str:
 def _level(visit: Visit) -> str:
     level = visit.given.get("level", "INFO")
     if level not in http_api.LEVELS:
-        raise UsageError(f"there is no level {level}", next_step=f"One of: {', '.join(http_api.LEVELS)}")
+        raise UsageError(f"there is no level {level}", f"One of: {', '.join(http_api.LEVELS)}")
     return level
 
 
@@ -523,7 +521,7 @@ def _agents(visit: Visit) -> str:
     agents = visit.state.engine.answers.agents().agents
     chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
-        raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
+        raise NotFound(f"there is no agent {chosen}", "Choose one on the Agents page")
     return visit.render("agents.html", agents=agents, **_conversation_values(visit, chosen))
 
 

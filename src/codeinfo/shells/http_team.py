@@ -54,7 +54,7 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
         if not getattr(route, "scope", ""):
             raise Refused(
                 "a team's server does not offer this: it concerns one machine and its folders",
-                next_step="Use it on your own machine",
+                "Use it on your own machine",
             )
         return str(route.scope)
 
@@ -113,7 +113,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
     async def start(request: Request) -> Response:
         """Redirect to the sign-in service."""
         if gate.service is None:
-            raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
+            raise NotFound("this server has no sign-in service", "Sign in with a token")
         begun = await to_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
         cookie = f"{BROWSER}={begun.browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
         headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": begun.address}
@@ -122,7 +122,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
     async def callback(request: Request) -> Response:
         """Return from the sign-in service."""
         if gate.service is None:
-            raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
+            raise NotFound("this server has no sign-in service", "Sign in with a token")
         browser = request.cookies.get(BROWSER, "")
         try:
             caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
@@ -243,10 +243,10 @@ def _pages(
         problem, done = "", None
         try:
             if not visit.request.state.page_token:
-                raise UsageError("this is for people in a browser", next_step="Open the page and sign in")
+                raise UsageError("this is for people in a browser", "Open the page and sign in")
             action = actions.get(visit.given.get("action", ""))
             if action is None:
-                raise UsageError("there is no such action", next_step=f"One of: {', '.join(actions)}")
+                raise UsageError("there is no such action", f"One of: {', '.join(actions)}")
             done = action(visit.state.engine.team, visit.given)
         except (KeyError, ValueError):
             problem = "A field is missing, or is not a number."

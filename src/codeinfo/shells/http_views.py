@@ -297,7 +297,7 @@ def editor_template(setting: str) -> str:
     if template and ("{path}" not in template or not _SCHEME.match(template)):
         raise UsageError(
             f"web.editor cannot be {setting!r}",
-            next_step=f"One of {', '.join(_EDITORS)}, or an address such as myeditor://open?file={{path}}&line={{line}}",
+            f"One of {', '.join(_EDITORS)}, or an address such as myeditor://open?file={{path}}&line={{line}}",
         )
     return template
 
@@ -541,9 +541,7 @@ async def unknown_page(request: Request, error: Exception) -> Response:
     """A browser gets a page; programs get JSON as everywhere."""
     if "text/html" not in request.headers.get("accept", ""):
         return await no_route(request, error)
-    return _error_page(
-        request, NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
-    )
+    return _error_page(request, NotFound(f"there is no page {request.url.path}", "The pages are listed above"))
 
 
 async def form_fields(request: Request) -> dict[str, str]:

@@ -284,7 +284,7 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
     at, inserted = toml_insertion(text, path, keys, entry) if is_toml else json_insertion(text, keys, entry)
     after = text[:at] + inserted + text[at:]
     if _read_entry(client, after, path) != entry:
-        raise UsageError("the format of the file does not allow adding to it", next_step="Add the server by hand")
+        raise UsageError("the format of the file does not allow adding to it", "Add the server by hand")
     return Plan(client.name, path, action, before, after, inserted)
 
 
@@ -295,7 +295,7 @@ def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
         return Plan(client.name, path, "unchanged")
     after = _cut_entry(client, before, record.inserted_text(path))
     if after is None:
-        raise UsageError(f"{SERVER} could not be removed", next_step="Remove it by hand")
+        raise UsageError(f"{SERVER} could not be removed", "Remove it by hand")
     return Plan(client.name, path, "removed", before, after or None)
 
 
@@ -421,7 +421,7 @@ def _choose(names: Sequence[str], there: Callable[[Client], bool]) -> list[Clien
     known = {client.name: client for client in CLIENTS}
     for name in names:
         if name not in known:
-            raise NotFound(f"no client is called {name}", next_step=f"Known: {', '.join(known)}")
+            raise NotFound(f"no client is called {name}", f"Known: {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
 
 
@@ -479,7 +479,7 @@ class JsonObject(Struct, frozen=True):
         """The object under a key; None where there is no such key."""
         member = self.members.get(key)
         if member is not None and self.text[member.value] != "{":
-            raise UsageError(f"{key} is not an object", next_step="Correct the file, or add the server by hand")
+            raise UsageError(f"{key} is not an object", "Correct the file, or add the server by hand")
         return _object(self.text, member.value) if member is not None else None
 
 
@@ -494,7 +494,7 @@ def _read(text: str) -> JsonObject | None:
             raise ValueError
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", strict.count("\n", 0, start) + 1)
-        raise UsageError(f"line {line} is not valid JSON", next_step="Correct it, or add the server by hand") from None
+        raise UsageError(f"line {line} is not valid JSON", "Correct it, or add the server by hand") from None
     return _object(strict, start)
 
 
@@ -598,7 +598,7 @@ def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[
     except UsageError:
         written = None
     if written != value:
-        raise UsageError(f"{keys[0]} has a format that does not allow adding to it", next_step="Add the server by hand")
+        raise UsageError(f"{keys[0]} has a format that does not allow adding to it", "Add the server by hand")
     return len(text), added
 
 

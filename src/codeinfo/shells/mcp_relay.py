@@ -384,7 +384,7 @@ def _connect(journal: Journal) -> socket.socket:
                 server.settimeout(None)
                 if refusal := parse_message(reply):
                     kind = UsageError if refusal["exit"] == UsageError.exit_code else CodeInfoError
-                    raise kind(refusal["error"], next_step=refusal["next"], code=refusal["code"])
+                    raise kind(refusal["error"], refusal["next"], code=refusal["code"])
                 return server
         except (FileNotFoundError, ConnectionError, TimeoutError):
             pass

@@ -513,4 +513,4 @@ def _read_cursor(cursor: str) -> dict[str, int]:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Places)
     except ValueError as error:
-        raise UsageError("the cursor is not valid", next_step="Take it from a reply, or leave it out") from error
+        raise UsageError("the cursor is not valid", "Take it from a reply, or leave it out") from error

@@ -182,9 +182,9 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
     if not root:
         names = ", ".join(one.name for one in known) or "none"
-        raise NotFound(f"no repository {wanted} is indexed", next_step=f"Known: {names}")
+        raise NotFound(f"no repository {wanted} is indexed", f"Known: {names}")
     if engine.index_progress(root) is not None:
-        raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
+        raise Busy(f"{root} is being indexed", "Try again when it is done")
     return engine.index(search.IndexRequest((root,)), call.progress)
 
 
@@ -213,7 +213,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
         asked = {"limit": values.get("limit", 10), "purpose": "" if purpose == "explore" else purpose, "context": True}
         return fill_request(search.SearchRequest, {"query": values["query"], **asked, **filters}, project)
     if purpose != "explore":
-        raise UsageError(f"intent {purpose} needs mode ranked", next_step="Leave out one of the two")
+        raise UsageError(f"intent {purpose} needs mode ranked", "Leave out one of the two")
     asked = {"limit": values.get("limit", 100), "regex": mode == "regex"}
     return fill_request(search.GrepRequest, {"pattern": values["query"], **asked, **filters}, project)
 
@@ -552,9 +552,7 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
         elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
             found[name] = tool
         else:
-            raise UsageError(
-                f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
-            )
+            raise UsageError(f"no set of tools is called {name}", f"Sets: {', '.join(SETS)}; or a tool's name")
     return tuple(found.values())
 
 

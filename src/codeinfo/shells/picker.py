@@ -44,7 +44,7 @@ _PLACE = {"subl", "zed", "hx", "helix"}  # take FILE:LINE
 def pick(engine: Engine, request: SearchRequest) -> int:
     """Search as a person types, until a result is opened or the screen is left."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("an interactive search needs a terminal", next_step="Leave -I out to print the results")
+        raise UsageError("an interactive search needs a terminal", "Leave -I out to print the results")
     with show_progress(sys.stderr) as progress:  # a first search indexes, before the screen is switched
         engine.search(replace(request, query=request.query or "index", limit=1), progress)
     picker = Picker(engine, replace(request, refresh=False, limit=max(request.limit, LISTED)))

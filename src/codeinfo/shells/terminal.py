@@ -344,6 +344,6 @@ def _as_known(error: Exception) -> CodeInfoError:
     if known := environment_error(error):
         return known
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # undecodable bytes of an argument
-        return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
+        return UsageError("an argument is not UTF-8 text", "Write it in UTF-8.")
     what = f"{type(error).__name__}: {error}"
-    return CodeInfoError(what, next_step="This is a bug in CodeInfo; --debug shows the details.")
+    return CodeInfoError(what, "This is a bug in CodeInfo; --debug shows the details.")

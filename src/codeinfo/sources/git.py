@@ -282,7 +282,7 @@ def _program() -> str:
     program = shutil.which("git")
     # A relative entry in PATH could name a program inside the repository.
     if program is None or not os.path.isabs(program):
-        raise GitFailed("git was not found", next_step="Install git, or put its absolute folder on PATH")
+        raise GitFailed("git was not found", "Install git, or put its absolute folder on PATH")
     return program
 
 
@@ -427,7 +427,7 @@ def fetch_files(
             kind = Redirected if _REDIRECT.search(error.what) else ProviderError
             raise kind(
                 f"{hide_user(url)} cannot be fetched: {error.what}",
-                next_step="Check the address, the branch or tag, and that git may read it",
+                "Check the address, the branch or tag, and that git may read it",
                 code=GitFailed.code,
             ) from error
         yield commit, _blobs(folder, commit, wanted, limit)
@@ -583,10 +583,8 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
         return run(root, verify).decode().strip()
     except GitFailed as error:
         if revision == "HEAD":
-            raise NotFound(NO_COMMITS, next_step="Commit something first") from error
-        raise NotFound(
-            f"{revision!r} is not a commit of this repository", next_step="Give a branch, tag or commit"
-        ) from error
+            raise NotFound(NO_COMMITS, "Commit something first") from error
+        raise NotFound(f"{revision!r} is not a commit of this repository", "Give a branch, tag or commit") from error
 
 
 def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = False) -> list[Blob]:

@@ -634,7 +634,7 @@ class RevisionFiles:
         except git.GitFailed as error:
             raise git.GitFailed(
                 f"this clone cannot list {self.commit[:12]}: {error.what}",
-                next_step="Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone",
+                "Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone",
             ) from error
 
     @cached_property

@@ -113,7 +113,7 @@ class ConversationStore:
             if not held:
                 raise Busy(
                     f"a run of conversation {identity} is in progress",
-                    next_step="Wait for it to end, or start another conversation",
+                    "Wait for it to end, or start another conversation",
                     code="RUN_IN_PROGRESS",
                 )
             yield
@@ -125,7 +125,7 @@ class ConversationStore:
             if _find_conversation(db, identity).archived_at is not None:
                 raise UsageError(
                     f"conversation {identity} is archived and must be restored before use",
-                    next_step=NextStep("Run ", to_run("conversations restore", identity)),
+                    NextStep("Run ", to_run("conversations restore", identity)),
                     code="CONVERSATION_ARCHIVED",
                 )
             insert = """INSERT INTO turns(conversation_id, role, content, status, created_at, provider, model, error)
@@ -195,7 +195,7 @@ class ConversationStore:
             where.append("(last_message_at, id) < (?, ?)")
             values += cursor.split(",")
             if cursor.count(",") != 1:
-                raise UsageError("the cursor is not valid", next_step="Start without a cursor")
+                raise UsageError("the cursor is not valid", "Start without a cursor")
         query = f"""SELECT {_CONVERSATION} FROM conversations WHERE {" AND ".join(where)}
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         with self._data.reading() as db:
@@ -215,9 +215,9 @@ class ConversationStore:
         """Conversations that contain every word, the latest first."""
         words = list(dict.fromkeys(text.split()))
         if not words:
-            raise UsageError("there is nothing to search for", next_step="Give some words")
+            raise UsageError("there is nothing to search for", "Give some words")
         if len(words) > MOST_WORDS:
-            raise UsageError(f"the search has {len(words):,} different words", next_step=f"Use at most {MOST_WORDS}")
+            raise UsageError(f"the search has {len(words):,} different words", f"Use at most {MOST_WORDS}")
         patterns = [f"%{word.replace('^', '^^').replace('%', '^%').replace('_', '^_')}%" for word in words]
         having = """(lower(c.title) LIKE lower(?) ESCAPE '^' OR EXISTS(SELECT 1 FROM turns t
                     WHERE t.conversation_id = c.id AND lower(t.content) LIKE lower(?) ESCAPE '^'))"""
@@ -249,7 +249,7 @@ class ConversationStore:
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
-            raise UsageError("no conversation was given", next_step=_LISTED)
+            raise UsageError("no conversation was given", _LISTED)
         with self._data.writing() as db:
             chosen = tuple(dict.fromkeys(_find_conversation(db, given).id for given in identities))
             for identity in chosen:
@@ -271,15 +271,15 @@ def _find_conversation(db: Transaction, given: str) -> ops.Conversation:
     if not exact and len(given) < LEAST_PREFIX:
         raise NotFound(
             f"{given!r} is too short to identify a conversation",
-            next_step=NextStep(f"Give its id, or at least the first {LEAST_PREFIX} characters: ", _LISTED),
+            NextStep(f"Give its id, or at least the first {LEAST_PREFIX} characters: ", _LISTED),
         )
     if not rows:
-        raise NotFound(f"there is no conversation {given!r}", next_step=_LISTED)
+        raise NotFound(f"there is no conversation {given!r}", _LISTED)
     if not exact and len(rows) > 1:
         ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
         raise NotFound(
             f"several conversations begin with {given!r}: {', '.join(ids)}",
-            next_step="Give enough characters to identify one of them",
+            "Give enough characters to identify one of them",
         )
     return _read_conversation(db, (exact or rows)[0])
 

@@ -118,7 +118,7 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
         raise _no_room(folder, place) from error
     except apsw.NoMemError as error:
         raise OutOfSpace(
-            f"memory ran out while working on the {place.name}", next_step="Close other programs and retry"
+            f"memory ran out while working on the {place.name}", "Close other programs and retry"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
         raise _damage_error(folder, place, error) from error
@@ -130,7 +130,7 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
         raise _no_write(folder, place, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         what = f"the {place.name} is being written by another process"
-        raise Busy(what, next_step="Try again in a moment") from error
+        raise Busy(what, "Try again in a moment") from error
     except apsw.IOError as error:
         raise _disk_error(folder, place, error) from error
     except ConnectionError:
@@ -152,21 +152,21 @@ def _damage_error(folder: Path, place: Place, error: Exception) -> IndexDamaged:
         return BuildDamaged(folder, error)
     return IndexDamaged(
         f"a database in {folder} is damaged: {error}",
-        next_step="Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
+        "Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
     )
 
 
 def _no_room(folder: Path, place: Place) -> OutOfSpace:
     return OutOfSpace(
         f"the disk under {folder} is full; what was committed before is kept",
-        next_step=f"Free some space, or set {place.setting} to a folder on another disk, and run it again",
+        f"Free some space, or set {place.setting} to a folder on another disk, and run it again",
     )
 
 
 def _no_write(folder: Path, place: Place, error: Exception) -> UsageError:
     return UsageError(
         f"the {place.name} folder {folder} cannot be written: {error}",
-        next_step=f"Make it writable, or set {place.setting} to a folder that is",
+        f"Make it writable, or set {place.setting} to a folder that is",
         code="READ_ONLY",
     )
 
@@ -174,7 +174,7 @@ def _no_write(folder: Path, place: Place, error: Exception) -> UsageError:
 def _disk_error(folder: Path, place: Place, problem: object) -> OutOfSpace:
     return OutOfSpace(
         f"the disk under {folder} failed: {problem}",
-        next_step=f"Check the disk, or set {place.setting} to a folder on another one",
+        f"Check the disk, or set {place.setting} to a folder on another one",
         code="IO_FAILED",
     )
 

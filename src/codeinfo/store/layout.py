@@ -111,7 +111,7 @@ class IndexFolder:
         if int(match[1]) > SCHEMA_VERSION:
             raise IndexTooNew(
                 f"the index of {self.root} was written by a newer CodeInfo (schema {match[1]})",
-                next_step=NextStep("Upgrade CodeInfo, or run ", to_run("clear"), " and index again"),
+                NextStep("Upgrade CodeInfo, or run ", to_run("clear"), " and index again"),
             )
         return self.path / name
 
@@ -270,7 +270,7 @@ class IndexFolder:
                 what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
                     f"{what} is being indexed by process {pid or 'unknown'}",
-                    next_step="Wait for it to finish; searches continue with the index as it is",
+                    "Wait for it to finish; searches continue with the index as it is",
                 )
             waiting()
             time.sleep(_LOCK_RETRY_S)

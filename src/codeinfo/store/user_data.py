@@ -179,8 +179,7 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
             made = _migrations_made(db)
             if unknown := made - migrations.keys():
                 raise IndexTooNew(
-                    f"{path} was written by a newer CodeInfo ({', '.join(sorted(unknown))})",
-                    next_step="Upgrade CodeInfo",
+                    f"{path} was written by a newer CodeInfo ({', '.join(sorted(unknown))})", "Upgrade CodeInfo"
                 )
             for name in [name for name in migrations if name not in made]:
                 db.execute(migrations[name])

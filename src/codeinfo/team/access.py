@@ -85,9 +85,7 @@ class Refused(CodeInfoError):
 def require_scope(scope: str) -> None:
     caller = current_user.get()
     if caller is not None and scope not in caller.scopes:
-        raise Refused(
-            f"this needs a token with the scope {scope}", next_step="Use one that has it, or ask an administrator"
-        )
+        raise Refused(f"this needs a token with the scope {scope}", "Use one that has it, or ask an administrator")
 
 
 # --- users, groups, grants -----------------------------------------------------------------------------------------
@@ -101,14 +99,14 @@ def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bo
     with database.transaction() as db:
         found = db.execute(insert, (f"local {name}", name, email, admin)).fetchone()
         if found is None:
-            raise UsageError(f"the user {name} already exists", next_step="Choose another name", code="NAME_TAKEN")
+            raise UsageError(f"the user {name} already exists", "Choose another name", code="NAME_TAKEN")
         audit(db, "user added", detail={"user": name, "admin": admin})
         return int(found[0])
 
 
 def check_name(name: str) -> str:
     if not _NAME.match(name) or name.casefold() == EVERYONE:
-        raise UsageError(f"{name!r} cannot be a name", next_step="Use letters, digits and . _ + @ -, 100 at most")
+        raise UsageError(f"{name!r} cannot be a name", "Use letters, digits and . _ + @ -, 100 at most")
     return name
 
 
@@ -132,7 +130,7 @@ def project_id(db: Connection, given: str) -> int:
 def _id_of(db: Connection, query: str, kind: str, name: str, step: NextStep) -> int:
     found = db.execute(query.encode(), (name,)).fetchone()
     if found is None:
-        raise NotFound(f"there is no {kind} {name}", next_step=step)
+        raise NotFound(f"there is no {kind} {name}", step)
     return int(found[0])
 
 
@@ -185,12 +183,12 @@ def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
 def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> None:
     """`to` is a user, an @group, or everyone who has signed in."""
     if level not in (READ, WRITE):
-        raise UsageError(f"there is no level {level}", next_step="One of: read, write")
+        raise UsageError(f"there is no level {level}", "One of: read, write")
     with database.transaction() as db:
         identity = project_id(db, project)
         if to == EVERYONE:
             if level != READ:
-                raise UsageError("everyone can only be granted read", next_step="Give a user or a @group")
+                raise UsageError("everyone can only be granted read", "Give a user or a @group")
             db.execute("UPDATE projects SET visibility = 'internal' WHERE id = %s", (identity,))
         else:
             insert = """INSERT INTO grants(project, user_id, group_id, level) VALUES (%s, %s, %s, %s)
@@ -208,9 +206,7 @@ def revoke(database: TeamDatabase, project: str, to: str) -> None:
             delete = """DELETE FROM grants WHERE project = %s AND user_id IS NOT DISTINCT FROM %s
                         AND group_id IS NOT DISTINCT FROM %s"""
             if not db.execute(delete, (identity, *_grantee(db, to))).rowcount:
-                raise NotFound(
-                    f"{to} has no grant for {project}", next_step=NextStep(to_run("team grant list"), " shows them")
-                )
+                raise NotFound(f"{to} has no grant for {project}", NextStep(to_run("team grant list"), " shows them"))
         audit(db, "revoked", project=identity, detail={"to": to})
 
 
@@ -228,9 +224,7 @@ def visible_projects(database: TeamDatabase) -> list[str]:
 
 def no_project(name: str) -> NotFound:
     """The same error for a project that does not exist and for one that the caller may not see."""
-    return NotFound(
-        f"no project {name} is indexed", next_step="`projects` lists what you may see", code="REPO_NOT_FOUND"
-    )
+    return NotFound(f"no project {name} is indexed", "`projects` lists what you may see", code="REPO_NOT_FOUND")
 
 
 # --- tokens --------------------------------------------------------------------------------------------------------
@@ -248,17 +242,17 @@ def create_token(
     """The token itself, which is not stored and cannot be shown again. One created with another token expires with
     it at the latest."""
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
-        raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
+        raise UsageError(f"there is no scope {wrong[0]}", f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
         raise UsageError(
-            "a token needs a scope and an expiry", next_step=f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
+            "a token needs a scope and an expiry", f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
         )
     token = PREFIX + secrets.token_urlsafe(32)
     with database.transaction() as db:
         identity = user_id(db, user)
         (is_admin,) = db.execute("SELECT admin FROM users WHERE id = %s", (identity,)).fetchall()[0]
         if ADMIN in scopes and not is_admin:
-            raise UsageError(f"{user} is not an administrator", next_step="Leave the scope admin out")
+            raise UsageError(f"{user} is not an administrator", "Leave the scope admin out")
         insert = """INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) VALUES (%s, %s, %s, %s,
                     least(now() + make_interval(days => %s), (SELECT expires_at FROM tokens WHERE id = %s)),
                     nullif(%s, 0)) RETURNING id"""
@@ -278,9 +272,7 @@ def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None)
     with database.transaction() as db:
         ended = db.execute(update, (token, user)).fetchall()
         if not ended:
-            raise NotFound(
-                f"there is no valid token {token}", next_step=NextStep(to_run("team token list"), " shows them")
-            )
+            raise NotFound(f"there is no valid token {token}", NextStep(to_run("team token list"), " shows them"))
         for (number,) in sorted(ended):
             audit(db, "token revoked", detail={"token": number})
 
@@ -346,7 +338,7 @@ def add_subject(db: Connection, subject: str, name: str, email: str) -> None:
         if db.execute(insert, (subject, own, email)).rowcount:
             audit(db, "user added", detail={"user": own, "subject": subject})
             return
-    raise UsageError(f"there are a thousand users called {name}", next_step="Give them other names")
+    raise UsageError(f"there are a thousand users called {name}", "Give them other names")
 
 
 def subject_caller(db: Connection, subject: str, scopes: Iterable[str]) -> Caller | None:
@@ -488,7 +480,7 @@ def _refusal(remote: str) -> UsageError:
     shown = hide_user(remote)[:200]
     return UsageError(
         f"{shown!r} does not name a repository on a server",
-        next_step="Give a remote such as https://host/owner/name or git@host:owner/name",
+        "Give a remote such as https://host/owner/name or git@host:owner/name",
     )
 
 

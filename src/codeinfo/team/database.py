@@ -124,7 +124,7 @@ class TeamDatabase:
             conninfo_to_dict(url)
         except psycopg.ProgrammingError as error:
             step = "Write it as postgresql://user@host/database"
-            raise UsageError("store.url is not the address of a PostgreSQL", next_step=step) from error
+            raise UsageError("store.url is not the address of a PostgreSQL", step) from error
         self.url = url
         # Called after each check whether a local copy is behind.
         self.on_pull: Callable[[bool], None] = lambda behind: None
@@ -263,7 +263,7 @@ class TeamDatabase:
         it fails at once if another has just failed: searches must not wait one after the other."""
         until = time.monotonic() + patience_s
         if not patience_s and self._lost is not None and until - self._lost[0] < _LOST_S:
-            raise StoreUnavailable(self._lost[1].what, next_step=self._lost[1].next_step)
+            raise StoreUnavailable(self._lost[1].what, self._lost[1].next_step)
         while True:
             try:
                 with self.transaction(user, max(0.0, until - time.monotonic()), quick=quick) as db:
@@ -292,7 +292,7 @@ class TeamDatabase:
         """Hold a lock shared by the whole team. Raises Busy if it is taken."""
         with self.try_locked(name) as held:
             if not held:
-                raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
+                raise Busy(f"{name} is being indexed by another server or worker", "Try again in a moment")
             yield
 
     @contextmanager
@@ -385,7 +385,7 @@ class TeamDatabase:
         if needed > latest:
             raise IndexTooNew(
                 f"the team store at {self.address} was changed by a newer CodeInfo (schema {needed}, here {latest})",
-                next_step="Upgrade CodeInfo on this machine",
+                "Upgrade CodeInfo on this machine",
             )
 
     @contextmanager
@@ -395,24 +395,24 @@ class TeamDatabase:
         except _FULL as error:
             raise OutOfSpace(
                 f"the team store at {self.address} has no room left: {_first_line(error)}",
-                next_step="Free some space on the database server; what was committed before is kept",
+                "Free some space on the database server; what was committed before is kept",
             ) from error
         except errors.InsufficientPrivilege as error:
             raise UsageError(
                 f"the database user of {self.address} may not do this: {_first_line(error)}",
-                next_step="Use the owner of the database; the first start also needs the right to create a role",
+                "Use the owner of the database; the first start also needs the right to create a role",
                 code="STORE_REFUSED",
             ) from error
         except psycopg.DataError as error:
             if error.sqlstate not in (None, errors.UntranslatableCharacter.sqlstate):  # not a NUL in text or in JSON
                 raise
-            raise UsageError(f"a text cannot be stored: {_first_line(error)}", next_step="Leave it out") from error
+            raise UsageError(f"a text cannot be stored: {_first_line(error)}", "Leave it out") from error
         except (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure) as error:
-            raise Busy(f"the team store is busy: {_first_line(error)}", next_step="Try again in a moment") from error
+            raise Busy(f"the team store is busy: {_first_line(error)}", "Try again in a moment") from error
         except _LOST as error:
             raise StoreUnavailable(
                 f"the team store at {self.address} cannot be reached: {_first_line(error)}",
-                next_step="Check store.url and that PostgreSQL runs; nothing that was committed is lost",
+                "Check store.url and that PostgreSQL runs; nothing that was committed is lost",
             ) from error
 
 
@@ -456,7 +456,7 @@ def embedded_database(folder: Path) -> Iterator[str]:
     except FileNotFoundError as error:  # PostgreSQL refuses to run as root, so a user is created for it
         raise UsageError(
             f"PostgreSQL cannot be started: {error.filename} was not found",
-            next_step="add /usr/sbin to PATH, or run the command as a user other than root",
+            "add /usr/sbin to PATH, or run the command as a user other than root",
         ) from error
     try:
         address = str(started.get_uri())

@@ -424,7 +424,7 @@ class Indexing:
         with self._database.transaction() as db:
             now = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
             if now.generation != tree.generation or self._reason_to_skip(db, now, commit):
-                raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It will be retried")
+                raise Busy(f"{ref} of {identity} was just changed by another worker", "It will be retried")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
         return f"{identity} {ref} at {commit[:12]}: {len(found_files)} files changed, {new} to parse"
 
@@ -526,7 +526,7 @@ class Indexing:
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:
             raise CodeInfoError(
                 f"{len(lost)} files of {run.identity} could not be read, {lost[0]} among them",
-                next_step="It will be retried; if that does not help, remove the worker's mirror",
+                "It will be retried; if that does not help, remove the worker's mirror",
             )
 
     def _close(self, db: Connection, run: int, batch: int) -> None:

@@ -103,7 +103,7 @@ class Mirror(Struct, frozen=True):
             except git.GitFailed as error:
                 raise ProviderError(
                     f"{identity_of(self.url)} cannot be fetched: {error.what}",
-                    next_step="Check its address and that the worker may read it (store.git_credentials, ssh keys)",
+                    "Check its address and that the worker may read it (store.git_credentials, ssh keys)",
                     code=git.GitFailed.code,
                 ) from error
 

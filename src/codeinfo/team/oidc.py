@@ -61,10 +61,10 @@ class SignInService:
     ) -> None:
         issuer = urlsplit(settings.issuer)
         if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
-            raise UsageError(f"auth.issuer = {settings.issuer!r} is not secure", next_step="Use an https:// address")
+            raise UsageError(f"auth.issuer = {settings.issuer!r} is not secure", "Use an https:// address")
         if not settings.client_id:
             raise UsageError(
-                "auth.issuer needs auth.client_id", next_step="Set it to the client id of this server at the service"
+                "auth.issuer needs auth.client_id", "Set it to the client id of this server at the service"
             )
         self.issuer = settings.issuer.rstrip("/")
         self._database = database
@@ -185,14 +185,12 @@ class SignInService:
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
                 raise ProviderError(
-                    f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
+                    f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", "Correct auth.issuer"
                 )
             self._metadata = time.monotonic(), found
         value = found.get(name, default)
         if value is None:
-            raise ProviderError(
-                f"{self.issuer} does not provide {name}", next_step="Check that it speaks OpenID Connect"
-            )
+            raise ProviderError(f"{self.issuer} does not provide {name}", "Check that it speaks OpenID Connect")
         return value
 
     def _decode(self, token: str) -> jwt.Token:
@@ -218,7 +216,7 @@ def _wanted_name(claims: Mapping[str, Any]) -> str:
 
 
 def _refusal(what: str) -> Refused:
-    return Refused(what, next_step="Sign in again", code="SIGN_IN_REFUSED")
+    return Refused(what, "Sign in again", code="SIGN_IN_REFUSED")
 
 
 def _plain(text: object) -> str:
@@ -237,7 +235,7 @@ _opener = urllib.request.build_opener(_NoRedirects)
 def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """A JSON object of the sign-in service."""
     if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in LOOPBACK:
-        raise ProviderError(f"{address} is not secure", next_step="The sign-in service has to use https")
+        raise ProviderError(f"{address} is not secure", "The sign-in service has to use https")
     asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     try:
         with _opener.open(asked, timeout=_TIMEOUT_S) as reply:
@@ -246,12 +244,10 @@ def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] |
         with error:
             detail = _plain(error.read(1000).decode("utf-8", "replace"))
         raise ProviderError(
-            f"the sign-in service answered {error.code}: {detail}", next_step="Sign in again; check auth.client_id"
+            f"the sign-in service answered {error.code}: {detail}", "Sign in again; check auth.client_id"
         ) from error
     except (OSError, ValueError) as error:
-        raise ProviderError(
-            f"the sign-in service does not answer: {_plain(error)}", next_step="Check auth.issuer"
-        ) from error
+        raise ProviderError(f"the sign-in service does not answer: {_plain(error)}", "Check auth.issuer") from error
     if not isinstance(found, dict):
-        raise ProviderError("the sign-in service did not answer with an object", next_step="Check auth.issuer")
+        raise ProviderError("the sign-in service did not answer with an object", "Check auth.issuer")
     return found

@@ -115,24 +115,22 @@ class Uploads(Struct, frozen=True):
         query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
         found = self.database.rows(query, (project,), self.caller.user_id)
         if not found:
-            raise NotFound(f"the team has no project {project}", next_step="Ask an administrator to add or grant it")
+            raise NotFound(f"the team has no project {project}", "Ask an administrator to add or grant it")
         if not found[0][1]:
-            raise Refused(f"you may read {project}, but not push to it", next_step="Ask an administrator for that")
+            raise Refused(f"you may read {project}, but not push to it", "Ask an administrator for that")
         if recipe != self.recipe:
             raise UsageError(
                 "this server indexes in another way: its release, chunk settings or embedding model differ from yours",
-                next_step="Use its release and leave the settings under index and embedding as they are there",
+                "Use its release and leave the settings under index and embedding as they are there",
                 code="RECIPE_DIFFERS",
             )
         return str(found[0][0])
 
     def _check(self, asked: PushedTree) -> None:
         if not _NAME.match(asked.name) or not _REVISION.match(asked.revision):
-            raise UsageError(
-                f"{asked.name!r} cannot be the name of a tree", next_step="Use letters, digits and . _ + -"
-            )
+            raise UsageError(f"{asked.name!r} cannot be the name of a tree", "Use letters, digits and . _ + -")
         if len(asked.files) > MOST_FILES or len({file.path for file in asked.files}) != len(asked.files):
-            raise UsageError(f"more than {MOST_FILES} files, or one is listed twice", next_step="Push a part of it")
+            raise UsageError(f"more than {MOST_FILES} files, or one is listed twice", "Push a part of it")
         for file in asked.files:
             _check_source(file.source, file.sha256)
         self._allow(asked.project, asked.recipe)
@@ -160,7 +158,7 @@ class Uploads(Struct, frozen=True):
         try:
             file = decode_file(payload, MOST_BYTES)
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
-            raise UsageError(f"an uploaded file cannot be read: {error}", next_step="Push again") from error
+            raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error
         _check_source(file.source, file.sha256)
         chunks, terms, vectors = file.parsed.chunks, file.parsed.terms, file.vectors
         weights = [weight for weighted in terms for weight in weighted.values()]
@@ -175,7 +173,7 @@ class Uploads(Struct, frozen=True):
         )
         if not is_sound:
             raise UsageError(
-                f"{file.source.path} was not uploaded in the format of this server's release", next_step="Push again"
+                f"{file.source.path} was not uploaded in the format of this server's release", "Push again"
             )
         return replace(file, sha256=f"{_mark(self.caller)}{file.sha256}")
 
@@ -192,7 +190,7 @@ def receive_upload(
             asked = msgspec.msgpack.decode(body, type=PushedTree)
             answer = uploads.list_missing_files(asked) if step == "lacking" else uploads.set_tree(asked)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"this is not an upload: {error}", next_step="Push with the server's own release") from error
+        raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
     return msgspec.msgpack.encode(answer)
 
 
@@ -206,4 +204,4 @@ def _check_source(source: SourceFile, sha256: str) -> None:
     plain = path and len(path) <= 4000 and "\0" not in path and not path.startswith("/")
     numbers = 0 <= source.size < 1 << 40 and abs(source.mtime_ns) < 1 << 62
     if not plain or ".." in path.split("/") or not numbers or not _HASH.match(sha256):
-        raise UsageError(f"{path[:100]!r} cannot be a file of a tree", next_step="Push again")
+        raise UsageError(f"{path[:100]!r} cannot be a file of a tree", "Push again")

@@ -188,7 +188,7 @@ def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_p
     query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
     found = db.execute(query, ([identity], name, recipe)).fetchall()
     if not found:
-        raise NotFound(f"{identity} was removed from the team", next_step="Ask an administrator")
+        raise NotFound(f"{identity} was removed from the team", "Ask an administrator")
     return TreeRow(*found[0])
 
 
@@ -247,7 +247,7 @@ def set_entries(
     after = [file for _, file in placed]
     query = "SELECT count(*) FROM (SELECT 1 FROM files WHERE id = ANY(%s) FOR KEY SHARE) f"
     if db.execute(query, (after,)).fetchall()[0][0] != len(set(after)):
-        raise Busy("a stored file was removed just now", next_step="Try again; it will be indexed again")
+        raise Busy("a stored file was removed just now", "Try again; it will be indexed again")
     remove = """UPDATE entries SET file = NULL, size = 0, mtime_ns = 0, generation = %s
                 WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"""
     db.execute(remove, (generation, tree, list(removed)))
@@ -497,7 +497,7 @@ class TeamStore(SqliteStore):
             db.execute("UPDATE entries SET mtime_ns = -1 WHERE file = %s", (file,))
         return FileDamaged(
             f"{path} of {self.place.identity} is damaged in the team store and was set aside",
-            next_step=NextStep(
+            NextStep(
                 "Index it again, in its folder by ", to_run("index", full=True), ", and check the disk of the database"
             ),
         )
@@ -650,7 +650,7 @@ class TeamStore(SqliteStore):
             if not begins and (reached is None or (row.id, row.generation) != (reached.tree, reached.generation)):
                 raise Busy(
                     f"{place.name} of {place.identity} was just changed by another server or worker",
-                    next_step="Try again in a moment",
+                    "Try again in a moment",
                 )
             yield db, row
 

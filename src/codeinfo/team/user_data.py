@@ -153,8 +153,7 @@ def change_memories(
         writable = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
         if user is not None and db.execute(writable, (identity,)).fetchone() is None:
             raise Refused(
-                f"you may read {identity}, but not change its memories",
-                next_step="Ask an administrator for the level write",
+                f"you may read {identity}, but not change its memories", "Ask an administrator for the level write"
             )
         db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"memories of {identity}"),))
         before = _read(db, identity)

@@ -140,13 +140,13 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
         if not any(accepted) or not project:
             raise HookRefused(
                 "this is not signed with the secret of a project here",
-                next_step=NextStep("Set the webhook up with what ", to_run("team project hook"), " shows"),
+                NextStep("Set the webhook up with what ", to_run("team project hook"), " shows"),
             )
         if not delivery or len(delivery) > _MOST_DELIVERY:
-            raise UsageError(f"{scheme.delivery[0]} is missing or too long", next_step="Send an id for each delivery")
+            raise UsageError(f"{scheme.delivery[0]} is missing or too long", "Send an id for each delivery")
         insert = "INSERT INTO deliveries(project, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING"
         if not db.execute(insert, (project, f"{kind} {delivery}")).rowcount:
-            raise Replayed("this delivery was received before", next_step="There is nothing to do")
+            raise Replayed("this delivery was received before", "There is nothing to do")
         if scheme.event and headers.get(scheme.event, "") not in scheme.pushes:
             return "ignored: not about a branch or tag"
         if push.ref and not push.ref.startswith("refs/"):
