@@ -227,6 +227,17 @@ def test_a_mistyped_command_is_answered_with_the_right_one(typed: str, capsys: p
     assert (f"To search for it: codeinfo search {typed}" in said) is (" " not in typed)
 
 
+@pytest.mark.parametrize("typed", ["", "  "])
+def test_an_empty_query_is_no_unknown_command(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([typed]) == 2
+    assert "the query is empty" in capsys.readouterr().err
+
+
+def test_the_choices_of_a_missing_argument_are_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["completion"]) == 2
+    assert "Choose from: bash, zsh, fish\n" in capsys.readouterr().err
+
+
 def test_what_must_be_named_is_asked_for_before_any_question(
     engine: Scripted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

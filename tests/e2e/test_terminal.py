@@ -72,13 +72,15 @@ def test_code_has_the_colours_of_its_language_and_marked_words(monkeypatch: pyte
 
 
 def test_secrets_that_were_masked_are_one_line() -> None:
-    notes = tuple(f"tests/{name}.py: 2 secrets masked" for name in "abc")
+    notes = [f"tests/{name}.py: 2 secrets masked" for name in "abc"]
+    notes += [f"tests/{name}.dat: 7 invalid byte sequences replaced" for name in "ab"]
     response = IndexResponse((IndexReport("/r", 3, 3, notes=(*notes, "a remark")),))
     short, full = io.StringIO(), io.StringIO()
     render(response, Output(short))
     render(response, Output(full, verbose=True))
     assert "note: 6 secrets masked in 3 files; --verbose lists them" in short.getvalue()
-    assert "tests/a.py" not in short.getvalue()
+    assert "note: 14 invalid byte sequences replaced in 2 files; --verbose lists them" in short.getvalue()
+    assert "tests/a" not in short.getvalue()
     assert "note: a remark" in short.getvalue()
     assert "tests/c.py: 2 secrets masked" in full.getvalue()
 

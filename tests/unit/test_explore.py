@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest
+from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest, ImpactRequest, ImportsRequest
 from codeinfo.operations.knowledge import RememberRequest
 
 PARSER = '''"""Headers."""
@@ -156,3 +156,18 @@ def test_an_example_of_the_same_name_takes_no_tests_away(engine: Engine, project
         (project / name).write_text(text)
     assert explore(engine, project, "src/pkg/terminal.py").tests == ("tests/test_terminal.py",)
     assert explore(engine, project, "examples/terminal/terminal.py").tests == ()
+
+
+def test_a_class_comes_before_variables_that_stand_for_it(engine: Engine, project: Path) -> None:
+    (project / "apis.py").write_text("Page = load_model('core', 'Page')\n\n\ndef show():\n    return Page()\n")
+    (project / "pages.py").write_text("class Page:\n    pass\n")
+    assert explore(engine, project, "Page").place == "pages.py:1-2"
+    found = engine.code.definitions(DefsRequest("Page", str(project)))
+    assert [one.path for one in found.definitions] == ["pages.py", "apis.py"]
+
+
+def test_what_is_asked_of_a_folder_names_the_mistake(engine: Engine, project: Path) -> None:
+    with pytest.raises(UsageError, match="tests is a folder"):
+        engine.code.imports(ImportsRequest(str(project / "tests")))
+    with pytest.raises(UsageError, match=r"^\. is a folder"):
+        engine.code.impact(ImpactRequest(str(project)))

@@ -54,7 +54,16 @@ def test_invalid_bytes_are_replaced_and_reported() -> None:
     assert decoded("kept \ufffd as written".encode()).notes == ()
 
 
-@pytest.mark.parametrize("data", [b"text\0more", b"x" * 9000 + b"\0", bytes(range(1, 256)) * 20, b"\xff\xfea\0\0\0"])
+# A small loose object of git: of its 84 bytes four are control characters.
+LOOSE_OBJECT = bytes.fromhex(
+    "78012b294a4d5530376230343030333151c82a484dd7cb2a4867289c28fda53dedb884a8c441764e41c6f9bb1936fe81aac9"
+    "c9cc4bd52b2e4b67489ebaad4ffedd6e399fd46afff9d98bd2b3346cb80116e91b90"
+)
+
+
+@pytest.mark.parametrize(
+    "data", [b"text\0more", b"x" * 9000 + b"\0", bytes(range(1, 256)) * 20, b"\xff\xfea\0\0\0", LOOSE_OBJECT]
+)
 def test_binaries(data: bytes) -> None:
     assert read.decode(data) is None
 

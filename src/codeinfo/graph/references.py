@@ -91,13 +91,13 @@ class Lookup(Struct, frozen=True):
         return Lookup(self.name, found, self.others or len(found) < len(self.found), overloads)
 
     def symbol_infos(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
-        """Those of the product before those of tests and examples, exported ones first, prototypes last; of several,
-        those in `central` files first."""
+        """Those of the product before those of tests and examples, exported ones first, types and functions before
+        variables that may only stand for them, prototypes last; of several, those in `central` files first."""
 
-        def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, float, str, int]:
+        def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, bool, float, str, int]:
             is_shipped = is_shipped_folder(info.path.rpartition("/")[0]) and not is_test_name(info.path)
-            importance = -central.get(info.path, 0.0)
-            return info.kind == "prototype", not is_shipped, not info.exported, importance, info.path, info.start_line
+            rank = info.kind == "prototype", not is_shipped, not info.exported, info.kind == "variable"
+            return *rank, -central.get(info.path, 0.0), info.path, info.start_line
 
         return sorted((symbol_info(symbol.path, definition) for symbol, definition in self.bodies), key=order)
 

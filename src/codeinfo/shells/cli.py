@@ -465,13 +465,13 @@ class Commands(click.Group):
 
     def _is_query(self, ctx: click.Context, args: list[str]) -> bool:
         """Several words, the first of which is not an option, a command or a misspelt command."""
-        first = args[0] if args else ""
-        if not first or first.startswith("-") or first in self.list_commands(ctx):
+        first = args[0] if args else "-"
+        if first.startswith("-") or first in self.list_commands(ctx):
             return False
         several = len(args) > 1 and not args[1].startswith("-")
         if several and _near(first, self.list_commands(ctx), MISSPELT):
             return False
-        return several or len(first.split()) > 1 or first[0] in QUOTES
+        return several or len(first.split()) != 1 or first[0] in QUOTES
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
@@ -769,7 +769,7 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError) and "--json" not in options:
             error.show()
             return error.exit_code
-        what, context = error.format_message().removesuffix("."), error.ctx
+        what, context = " ".join(error.format_message().split()).removesuffix("."), error.ctx
         hint = f"See `{context.command_path} --help`" if context else ""
         if context and not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"

@@ -316,20 +316,24 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skipped_files(report, out)
-        out.notes(report.notes if out.verbose else _merge_mask_notes(report.notes))
+        out.notes(report.notes if out.verbose else _merge_file_notes(report.notes))
 
 
-_MASKED = re.compile(r".*: (\d+) secrets? masked")
+_FILE_NOTES = (
+    (re.compile(r".*: (\d+) secrets? masked"), "secrets masked"),
+    (re.compile(r".*: (\d+) invalid byte sequences replaced"), "invalid byte sequences replaced"),
+)
 
 
-def _merge_mask_notes(notes: Sequence[str]) -> list[str]:
-    """One line for all files with masked secrets: a large repository has many, nearly all of them in tests."""
-    masked = [match for note in notes if (match := _MASKED.fullmatch(note))]
-    if len(masked) < 2:
-        return list(notes)
-    count = sum(int(match[1]) for match in masked)
-    others = [note for note in notes if not _MASKED.fullmatch(note)]
-    return [*others, f"{count} secrets masked in {len(masked)} files; --verbose lists them"]
+def _merge_file_notes(notes: Sequence[str]) -> list[str]:
+    """One line for all files with masked secrets, and one for invalid bytes: a large repository has many."""
+    merged = list(notes)
+    for expression, what in _FILE_NOTES:
+        found = [match for note in notes if (match := expression.fullmatch(note))]
+        if len(found) > 1:
+            merged = [note for note in merged if not expression.fullmatch(note)]
+            merged.append(f"{sum(int(one[1]) for one in found)} {what} in {len(found)} files; --verbose lists them")
+    return merged
 
 
 def _skipped_files(report: search.IndexReport, out: Output) -> None:

@@ -116,7 +116,9 @@ _MARKS = (
 )
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 _PROBE_BYTES = 8192
-_MAX_CONTROL_SHARE = 0.1  # compressed data without a NUL is rare, but one byte in eight is a control character
+# Compressed data without a NUL is rare, but one byte in eight is a control character: of small files fewer, by chance.
+_MAX_CONTROL_SHARE = 0.1
+_MAX_CONTROL_SHARE_INVALID = 0.03  # of text in old encodings 1 % at most, of git's small loose objects 5 % and more
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # letters and quotes in Windows-1252, control characters in Latin-1
 
 
@@ -160,12 +162,13 @@ def _decode(data: bytes) -> tuple[str, str] | None:
             content = data[len(mark) :].decode(encoding, "replace")
             return None if "\0" in content else (content, encoding)
     probe = data[:_PROBE_BYTES]
-    if b"\0" in data or len(probe) - len(probe.translate(None, _CONTROL_BYTES)) > len(probe) * _MAX_CONTROL_SHARE:
+    control_share = (len(probe) - len(probe.translate(None, _CONTROL_BYTES))) / max(len(probe), 1)
+    if b"\0" in data or control_share > _MAX_CONTROL_SHARE:
         return None
     try:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
-        return _decode_invalid(data)
+        return None if control_share > _MAX_CONTROL_SHARE_INVALID else _decode_invalid(data)
 
 
 def _decode_invalid(data: bytes) -> tuple[str, str]:
