@@ -117,7 +117,9 @@ def test_an_area_has_a_name() -> None:
     areas = {
         "src/(parse … read)": ("src", "9 files: parse … read"),
         "src/(* … read)": ("src", "9 files: … read"),
-        "(parse_everything … read_everything)": ("the top folder", "9 files"),
+        "(parse_all … read_everything)": ("the top folder", "9 files: parse_all … read…"),
+        "modules/(markup, timeutil, …)": ("modules", "9 files: markup, timeutil…"),
+        "modules/(templates, repository, …)": ("modules", "9 files: templates, repos…"),
         "packages/sync-server": ("sync-server", "9 files"),
         "packages/component-library/src": ("…ponent-library/src", "9 files"),
     }

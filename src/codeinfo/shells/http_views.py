@@ -339,7 +339,11 @@ def area_detail(area: MapArea) -> str:
     if area.files == 1:
         return _shorten(area.name.rpartition("/")[0]) or "the top folder"
     count, part = quantity(area.files, "file"), _PART.fullmatch(area_name(area.name))
-    return f"{count}: {part[2]}" if part and len(part[2]) <= _LABEL_CHARS - 2 else count
+    if not part:
+        return count
+    # Other parts of the folder may have boxes too: without some of its names they would look alike.
+    names, room = part[2], _LABEL_CHARS - 2
+    return f"{count}: {names if len(names) <= room else names[: room - 1].rstrip(' ,…') + '…'}"
 
 
 def area_label(area: MapArea) -> str:
