@@ -171,3 +171,6 @@ def test_what_is_asked_of_a_folder_names_the_mistake(engine: Engine, project: Pa
         engine.code.imports(ImportsRequest(str(project / "tests")))
     with pytest.raises(UsageError, match=r"^\. is a folder"):
         engine.code.impact(ImpactRequest(str(project)))
+    with pytest.raises(UsageError, match="tests is a folder") as refused:
+        explore(engine, project, "tests/")
+    assert refused.value.next_step == "Give one of its files, as in tests/test_headers.py"

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.language_servers import LanguageServers
-from codeinfo.errors import NotFound, UsageError
-from codeinfo.globs import lies_below
+from codeinfo.errors import NotFound
 from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import dumps, loads, part_of
@@ -264,8 +263,6 @@ def _file_context(index: CodeIndex, path: str) -> HitContext:
 
 
 def _check_indexed(index: CodeIndex, path: str) -> None:
-    if path in index.graph.files:
-        return
-    if any(lies_below(file, path) for file in index.graph.files):
-        raise UsageError(f"{path or '.'} is a folder", "Give one of its files")
-    raise NotFound(f"{path} is not in the index", NextStep(to_run("why", path), " says why"))
+    if path not in index.graph.files:
+        refs.refuse_folder(index.graph, path)
+        raise NotFound(f"{path} is not in the index", NextStep(to_run("why", path), " says why"))

@@ -20,7 +20,15 @@ from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.references import Lookup, callees, find_uses, look_up_defined, symbol_info, usages
+from codeinfo.graph.references import (
+    Lookup,
+    callees,
+    find_uses,
+    look_up_defined,
+    refuse_folder,
+    symbol_info,
+    usages,
+)
 from codeinfo.graph.uses import import_timing
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
@@ -367,6 +375,8 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
     written = target.strip().removeprefix("./").removeprefix(f"{index.root}/")
     if path := _find_path(index, written):
         return path
+    if "/" in written:
+        refuse_folder(index.graph, written.rstrip("/"))
     place = _PLACE.fullmatch(written)
     path = _find_path(index, place[1]) if place else ""
     if not path or place is None:

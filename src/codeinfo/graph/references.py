@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import SymbolId, Unit, implementation
+from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import find_bases, find_included, find_member, find_overridden, lineage, resolve_bare
@@ -56,6 +56,13 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     complete = len(found) <= request.limit and not unparsed
     return code.SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
+
+
+def refuse_folder(graph: Graph, path: str) -> None:
+    """Raise UsageError, with the most central files, if the path is a folder of the index."""
+    if inside := [file for file in graph.files if lies_below(file, path)]:
+        central = sorted(inside, key=lambda file: (-graph.centrality.get(file, 0.0), file))[:_MOST_NEAR]
+        raise UsageError(f"{path or '.'} is a folder", f"Give one of its files, as in {', '.join(central)}")
 
 
 def without_alternatives(definitions: Sequence[Definition]) -> list[Definition]:
