@@ -24,7 +24,7 @@ from store_digest import digest_of
 
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
-from codeinfo.store.conversations import ConversationStore
+from codeinfo.store.user_data import ConversationStore
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData

@@ -30,8 +30,8 @@ from codeinfo.engine import Engine
 from codeinfo.errors import ProviderError, StoreUnavailable
 from codeinfo.operations.team import PushRequest, TeamJobsRequest, TeamProjectRequest
 from codeinfo.team import access
+from codeinfo.team.receiving import sign
 from codeinfo.team.store import open_tree
-from codeinfo.team.webhooks import sign
 
 MAIN = "refs/heads/main"
 SETTLE_S = 180.0  # for what is queued at the end

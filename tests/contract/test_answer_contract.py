@@ -12,7 +12,7 @@ from codeinfo.errors import Busy, ProviderError, UsageError
 from codeinfo.operations import inputs_of
 from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
-from codeinfo.store.conversations import ConversationStore
+from codeinfo.store.user_data import ConversationStore
 
 
 def names(kind: type) -> set[str]:

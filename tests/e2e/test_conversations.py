@@ -21,7 +21,7 @@ from codeinfo.answers.write import history_messages, stats_block, title_of, to_m
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
 from codeinfo.model import Distance
 from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
-from codeinfo.store.conversations import UNFINISHED, ConversationStore
+from codeinfo.store.user_data import UNFINISHED, ConversationStore
 
 
 @pytest.fixture(params=["file", "team"])
@@ -109,7 +109,7 @@ CRASH = """
 import os, signal, sys
 sys.path.insert(0, "TESTS")
 from postgres_tools import user_data
-from codeinfo.store.conversations import ConversationStore
+from codeinfo.store.user_data import ConversationStore
 with user_data(sys.argv[1]) as place, (store := ConversationStore(place)).run(sys.argv[2]):
     turn = store.begin(sys.argv[2], "and then?", provider="p", model="m")
     print("begun", flush=True)

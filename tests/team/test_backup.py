@@ -10,7 +10,7 @@ from failover_tools import Node, indexed
 from postgres_tools import caller_of, drop_database, new_database, run_program, team_store
 from store_digest import digest_of
 
-from codeinfo.store.conversations import ConversationStore
+from codeinfo.store.user_data import ConversationStore
 from codeinfo.team.access import create_token, create_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.user_data import TeamUserData

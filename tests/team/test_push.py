@@ -27,7 +27,7 @@ from codeinfo.model import SourceFile
 from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
-from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree, Uploads
+from codeinfo.team.receiving import Answer, PushedFile, PushedFiles, PushedTree, Uploads
 from codeinfo.team.store import decode_file, encode_file, open_tree
 
 SECRET = "def only_for_some():\n    return 'the hidden price'\n"

@@ -9,8 +9,7 @@ import pytest
 from postgres_tools import called_by, user_data, wait_until
 
 from codeinfo.errors import CodeInfoError, NotFound
-from codeinfo.store.conversations import ConversationStore
-from codeinfo.store.user_data import SavingsStore, Tally
+from codeinfo.store.user_data import ConversationStore, SavingsStore, Tally
 from codeinfo.team.access import create_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.user_data import TeamUserData

@@ -27,7 +27,7 @@ from codeinfo.operations.team import (
 )
 from codeinfo.serve.auth import MAX_HOOK_BYTES
 from codeinfo.team.access import project_id
-from codeinfo.team.webhooks import CLOCK_SKEW_S, SCHEMES, HookRefused, receive, secrets_of, sign
+from codeinfo.team.receiving import CLOCK_SKEW_S, SCHEMES, HookRefused, receive, secrets_of, sign
 
 MAIN = "refs/heads/main"
 PROJECT = "code.example/owner/name"

@@ -10,7 +10,7 @@ import pytest
 
 from codeinfo.model import Distance, Dropped
 from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.store.conversations import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
+from codeinfo.store.user_data import CONVERSATION_MIGRATIONS, MALFORMED, MOST_DETAIL_CHARS, ConversationStore
 
 ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")
 ROUND = Round("how?", (ITEM,), (Dropped("b.py", 1, 2, "cutoff", "1.6"),), 0.9, "answer", "distances")
@@ -42,9 +42,9 @@ def test_details_stay_small_and_the_rows_last_longer_than_their_previews(tmp_pat
 
 
 def test_conversations_of_an_earlier_version_keep_everything(tmp_path: Path) -> None:
-    first = next(iter(MIGRATIONS))
+    first = next(iter(CONVERSATION_MIGRATIONS))
     db = apsw.Connection(str(tmp_path / "conversations.db"))
-    db.execute(MIGRATIONS[first])
+    db.execute(CONVERSATION_MIGRATIONS[first])
     db.execute("CREATE TABLE migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
     db.execute("INSERT INTO migrations VALUES(?, ?)", (first, "2025"))
     db.execute("INSERT INTO conversations VALUES('c1', 'old', 'p', 'm', 'CLI', '2025', '2025', '', NULL, '[\"/r\"]')")

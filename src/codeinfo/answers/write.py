@@ -226,13 +226,9 @@ def _contains(source: Passage, words: str) -> bool:
 
 
 def _contains_number(source: Passage, number: float) -> bool:
-    known = _numbers_of(source)
-    return any(number * unit in known or number / unit in known for unit in _UNITS)
-
-
-def _numbers_of(source: Passage) -> frozenset[float]:
     text = f"{source.path} {source.symbol} {source.text}"
-    return frozenset((*_numbers_in(text), *_numbers_in(text.replace(",", " "))))  # f(100,200) has two of them
+    known = {*_numbers_in(text), *_numbers_in(text.replace(",", " "))}  # f(100,200) has two of them
+    return any(number * unit in known or number / unit in known for unit in _UNITS)
 
 
 def _squeeze(text: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.search import SearchOperations
     from codeinfo.engine.team import TeamOperations
     from codeinfo.ports import Embedder
-    from codeinfo.store.conversations import ConversationStore
+    from codeinfo.store.user_data import ConversationStore
 
 Area = TypeVar("Area")
 
@@ -86,7 +86,7 @@ class Engine:
 
     @property
     def conversations(self) -> ConversationStore:
-        from codeinfo.store.conversations import ConversationStore
+        from codeinfo.store.user_data import ConversationStore
 
         return self._area(ConversationStore, lambda: ConversationStore(self.indexes.user_data))
 

@@ -54,8 +54,8 @@ from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
-from codeinfo.store.conversations import ConversationStore
 from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.user_data import ConversationStore
 from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:

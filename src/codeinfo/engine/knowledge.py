@@ -424,7 +424,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
     uses = _uses(index, lookup)
-    in_tests = {use: _is_in_tests(index, use) for use in uses}
+    in_tests = {use: use.file in index.graph.tests or index.is_inline_test(use.file, use.within) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
@@ -457,10 +457,6 @@ def _uses(index: CodeIndex, lookup: Lookup) -> list[Usage]:
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
     central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
-
-
-def _is_in_tests(index: CodeIndex, use: Usage) -> bool:
-    return use.file in index.graph.tests or index.is_inline_test(use.file, use.within)
 
 
 def _describe_use(use: Usage) -> str:

@@ -36,9 +36,17 @@ from codeinfo.team import access
 from codeinfo.team.access import identity_of
 from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
 from codeinfo.team.mirror import Mirrors
-from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree, receive_upload
+from codeinfo.team.receiving import (
+    Answer,
+    PushedFile,
+    PushedFiles,
+    PushedTree,
+    project_row,
+    receive,
+    receive_upload,
+    rotate_secret,
+)
 from codeinfo.team.store import drop_project, encode_file
-from codeinfo.team.webhooks import project_row, receive, rotate_secret
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors

@@ -183,7 +183,7 @@ class Answer(Struct, frozen=True):
     """All results of a search for one query, best first."""
 
     id: str
-    found: tuple[Found, ...]
+    found: tuple[Found, ...] = field(name="results")  # in a file
     took_ms: float | None = None
     status: str = ""  # "ok" or "low_confidence"; "" if the search did not say
 

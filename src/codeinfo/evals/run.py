@@ -120,17 +120,9 @@ def _read_hit(prefix: str, hit: Hit) -> Found:
 # --- results in a file ---------------------------------------------------------------------------------------------
 
 
-class _Line(Struct):
-    id: str | int
-    results: tuple[Found, ...]
-    took_ms: float | None = None
-    status: str = ""
-
-
 def write_results(path: Path, answers: Iterable[Answer]) -> None:
     """One object a line: id, results [{path, start, end, chars, shown}], took_ms, status."""
-    lines = (_Line(one.id, one.found, one.took_ms, one.status) for one in answers)
-    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    path.write_bytes(msgspec.json.Encoder().encode_lines(answers))
 
 
 def read_results(path: Path) -> dict[str, Answer]:
@@ -138,10 +130,11 @@ def read_results(path: Path) -> dict[str, Answer]:
     if not os.path.isfile(path):
         raise NotFound(f"there is no results file {path}", "Write one with `codeinfo eval … --out FILE`.")
     try:
-        lines = msgspec.json.Decoder(_Line).decode_lines(path.read_bytes())
+        lines = msgspec.json.Decoder(dict[str, Any]).decode_lines(path.read_bytes())
+        answers = msgspec.convert([line | {"id": str(line.get("id", ""))} for line in lines], list[Answer])
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not a results file: {error}", "It must have one JSON object per line.") from error
-    return {str(line.id): Answer(str(line.id), line.results, line.took_ms, line.status) for line in lines}
+    return {answer.id: answer for answer in answers}
 
 
 # --- a repository's own history ---------------------------------------------------------------------------------------

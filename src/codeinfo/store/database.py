@@ -68,11 +68,6 @@ class Replaced(Busy):
         super().__init__(f"the index in {folder} was just replaced", next_step="Try again in a moment")
 
 
-def mark_damaged(folder: Path, problem: str) -> None:
-    with suppress(OSError):
-        write_private(folder / _MARK, problem.encode("utf-8", "replace"))
-
-
 def refuse_marked(folder: Path) -> None:
     try:
         problem = (folder / _MARK).read_text("utf-8", "replace")
@@ -286,7 +281,8 @@ class Connections:
         except BuildDamaged as damage:
             if damage.folder == self._path.parent:  # a question to several indexes passes through all of them
                 self.damaged = True
-                mark_damaged(damage.folder, damage.problem)
+                with suppress(OSError):
+                    write_private(damage.folder / _MARK, damage.problem.encode("utf-8", "replace"))
             raise
 
     def _problem(self) -> str:

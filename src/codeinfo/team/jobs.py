@@ -82,11 +82,6 @@ def defer_index(db: Connection, project: int, ref: str) -> None:
     defer(db, INDEX, {"project": project, "ref": ref}, key=f"{project} {ref}")
 
 
-def _own_queue(recipe: str) -> str:
-    """Batches need workers that parse and embed in the same way: after an upgrade there may be others."""
-    return f"{QUEUE}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
-
-
 # --- the worker ----------------------------------------------------------------------------------------------------
 
 
@@ -110,7 +105,8 @@ class _Worker:
         self._tools = tools
         self._heartbeat_s = heartbeat_s
         self._lost_after_s = LOST_AFTER * heartbeat_s
-        self._queue = _own_queue(tools.recipe)
+        # Batches need workers that parse and embed in the same way: after an upgrade there may be others.
+        self._queue = f"{QUEUE}-{hashlib.sha256(tools.recipe.encode()).hexdigest()[:12]}"
         self._indexing = Indexing(tools, partial(defer, queue=self._queue))
         self._stopping = False
 
