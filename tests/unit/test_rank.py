@@ -396,6 +396,9 @@ def test_who_asks_how_to_do_something_is_shown_the_guide() -> None:
         ("minimum node version", "package.json"),
         ("what are the main dependencies", "Cargo.toml"),
         ("how is the code organised", "ARCHITECTURE.md"),
+        ("main entry point", "main.go"),
+        ("what is the entry point of the server?", "cmd/server/main.go"),
+        ("where does the program start", "src/app/__main__.py"),
     ],
 )
 def test_questions_about_the_project_find_the_files_that_set_it_up(text: str, path: str) -> None:
@@ -414,6 +417,8 @@ def test_what_a_project_does_is_in_its_own_readme(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "entry point of the request pipeline",
+        "where does the server start a transaction",
         "how the pool acquires and releases connections",
         "how are messages published to the queue",
         "how is a license key validated",
@@ -615,6 +620,9 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     assert assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).status == "ok", (
         "a name that is there, whatever it means"
     )
+    dotted = read_query("repo.issues.new")
+    assert assess(Grounds(1, 1, 1, 0.1), dotted).status == "low_confidence", "three words of any file"
+    assert assess(Grounds(1, 1, 1, 0.1, defined=True), dotted).status == "ok"
     vague = assess(Grounds(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
     assert "to some paths" in vague.hint

@@ -18,6 +18,7 @@ from codeinfo.search.query import (
     STOP_WORDS,
     TITLE_WEIGHT,
     Shape,
+    read_names_whose_uses_are_asked,
     read_query,
 )
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
@@ -255,6 +256,52 @@ def test_in_a_sentence_only_what_looks_like_code_is_a_name() -> None:
 )
 def test_paths_are_read_as_an_index_has_them(text: str, paths: tuple[str, ...]) -> None:
     assert read_query(text).paths == paths
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("src/app.py:42", [("src/app.py", 42)]),
+        ("./src/app.ts:42:7 and app.ts(43,7)", [("src/app.ts", 42), ("app.ts", 43)]),
+        ("https://host/blob/main/src/app.go#L42", [("host/blob/main/src/app.go", 42)]),
+        ('File "/usr/lib/pkg/a.py", line 30, in send\n  File "b.py", line 4', [("/usr/lib/pkg/a.py", 30), ("b.py", 4)]),
+        ("what is at line 300 of app.py, or on app.rs line 12", [("app.rs", 12)]),
+        ("app.py: 3 errors, since 1.2:30", []),
+    ],
+)
+def test_lines_of_files_are_read(text: str, places: list[tuple[str, int]]) -> None:
+    assert [(path.removeprefix("/"), line) for path, line in read_query(text).places] == [
+        (path.removeprefix("/"), line) for path, line in places
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("what happens when a user logs in", ("user", "login")),
+        ("Logged out after signing up", ("logout", "signup")),
+        ("the request timed out, fall back to the cache", ("request", "timeout", "fallback", "cache")),
+        ("read the log in the folder", ("read", "log", "folder")),
+        ("log errors in the worker", ("log", "errors", "worker")),
+    ],
+)
+def test_a_verb_and_its_particle_are_one_word(text: str, words: tuple[str, ...]) -> None:
+    assert read_query(text).words == words
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("who calls CreateRepository?", ("CreateRepository",)),
+        ("where is Session.send used", ("send",)),
+        ("callers of `send`", ("send",)),
+        ("all implementations of the Notifier interface", ("Notifier",)),
+        ("how does CreateRepository work", ()),
+        ("Use CreateRepository where a repository is made", ()),
+    ],
+)
+def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, names: tuple[str, ...]) -> None:
+    assert read_names_whose_uses_are_asked(text) == names
 
 
 @pytest.mark.parametrize(

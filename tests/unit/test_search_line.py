@@ -138,7 +138,9 @@ QUOTED = {
     "src/errors.py": "# TODO: parse the body lazily\nclass ParseError(Exception):\n    pass\n",
     "src/parse_body.py": "def parse_body(body):\n    # to do: parse it lazily, with its parser\n    return body\n",
     "src/settings.py": "LIMIT = int(os.environ['BODY_LIMIT_BYTES'])\n",
-    "src/body_limit.py": "class BodyLimit:\n    bytes: int  # the limit of a body in bytes\n",
+    "src/body_limit.py": "class BodyLimit:\n    bytes: int  # BODY_LIMIT_BYTES: the limit of a body in bytes\n",
+    "src/body/errors.py": "class New:\n    # body.errors.new is made here\n    pass\n",
+    "src/pages.py": "def title(translate):\n    return translate('body.errors.new')\n",
     "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
     "docs/release-notes.md": "# Changes\n\n- Parse the body of errors twice\n- `BODY_LIMIT_BYTES` limits the body\n",
 }
@@ -152,6 +154,7 @@ QUOTED = {
         ("where is 'error parsing the body' raised", "src/server.py"),
         ("TODO: parse the body lazily", "src/errors.py"),
         ("BODY_LIMIT_BYTES", "src/settings.py"),
+        ("body.errors.new", "src/pages.py"),
     ],
 )
 def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query: str, first: str) -> None:
@@ -161,6 +164,36 @@ def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query
         assert any(signal.name == "exact_text" for signal in found.hits[0].signals)
         assert found.quality.status == "ok"
         assert found.quality.reasons == ("the first result contains the exact text",)
+
+
+def test_a_dotted_name_is_a_key_only_if_no_definition_has_it(tmp_path: Path) -> None:
+    files = {
+        "src/body/errors.py": "def render(page):\n    return page\n",
+        "src/patches.py": "def patch(replace):\n    replace('body.errors.render', str)\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        assert paths(searcher(engine, tmp_path)("body.errors.render"))[0] == "src/body/errors.py"
+
+
+@pytest.mark.parametrize(
+    "named", ["{}:{}", "{} line {}", 'File "/lib/site-packages/{}", line {}', "panicked at {}:{}:9"]
+)
+def test_the_line_that_a_query_names_is_shown(tmp_path: Path, named: str) -> None:
+    body = "".join(f"    total = total + step_{at} * {at}\n" for at in range(60))
+    steps = "\n\n".join(f"def run_{name}(total):\n{body}    return total" for name in ("one", "two", "three"))
+    root = write(tmp_path / "project", {"src/app/steps.py": steps, "src/app/other.py": "def other():\n    return 1\n"})
+    with make_engine(root) as engine:
+        for line in (1, 64, 100, 125, 187):
+            hit = searcher(engine, root)(named.format("app/steps.py", line)).hits[0]
+            assert hit.path == "src/app/steps.py"
+            assert hit.text_line <= line <= hit.text_line + hit.text.count("\n"), (line, hit.text)
+            assert hit.symbol == f"run_{('one', 'two', 'three')[line // 63]}"
+        assert searcher(engine, root)("src/app/steps.py:9999").hits[0].path == "src/app/steps.py"
+
+
+def test_a_question_about_uses_leads_to_all_of_them(search: Search) -> None:
+    assert search("who calls should_retry").notes == ("`codeinfo refs should_retry` lists every use of should_retry",)
+    assert search("who calls should_rettry").notes == search("how does should_retry work").notes == ()
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,13 @@ def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -
     return exact, named
 
 
+def is_definition_of(query: Query, symbol: StoredSymbol, paths: Sequence[str]) -> bool:
+    """Whether a dotted name is this definition, by its owner or its module; otherwise it may be a key in a string."""
+    if not query.names_owner or symbol.name != query.names[0]:
+        return False
+    return query.asks_for(symbol.qualified) or query.names[-1].lower() in re.split("[/.]", paths[symbol.file].lower())
+
+
 def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the distinct words of the first line that a file has, each with equal weight. For a question a
     synonym counts; the verbs of a task ("resolve", "delete") say what was done rather than what the code does."""

@@ -85,7 +85,8 @@ def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tupl
 
 
 def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
-    """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it."""
+    """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it.
+    Of a constant, those that have it as a string, if it is the name of nothing here."""
     wanted = query.terms.keys() & terms(quotation.text)
     if not wanted or not keyword.idf.keys() >= wanted:
         return []
@@ -98,10 +99,14 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
         having = having[np.argsort(-scores, kind="stable")[:READ_FOR_QUOTE]]
     rows = having.tolist()
     found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
+    strings: set[int] = set()
     for row, chunk in zip(rows, view.chunks(rows), strict=True):
         if quotation.is_in(chunk.text, chunk.file_kind):
             found.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
+            strings |= {row} if quotation.is_string_in(chunk.text) else set()
     best = next((found[kind] for kind in QUOTED_FIRST if kind in found), {})
+    if quotation.is_constant and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
+        best = {row: file for row, file in best.items() if row in strings}
     return list(best) if len(set(best.values())) <= QUOTED_IN else []
 
 
@@ -408,8 +413,9 @@ _ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
 _MAY_LEAD = _MARKS | {""}
 
 
-def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Shown:
-    """The best run of whole lines within `budget`; at least one line, truncated if it is longer.
+def focus(text: str, finder: Finder, budget: int, *, prose: bool = False, at: int | None = None) -> Shown:
+    """The best run of whole lines within `budget`, with the line `at` if one is requested; at least one line,
+    truncated if it is longer.
 
     A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
     term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
@@ -420,6 +426,8 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
         return Shown(0, text.count("\n"), text)
     reading = finder.read(text)
     factors, starts = _read_prose(reading, finder) if prose else _read_code(reading, finder, int(ABOVE * budget))
+    if at is not None:
+        starts = {_start_around(reading, at, int(ABOVE * budget)): True}
     best, best_end, best_worth = 0, 0, (-1.0, False)
     for first, is_head in starts.items():
         end = _run_end(reading, first, budget)
@@ -431,6 +439,12 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
     chosen = text[reading.starts[best] : reading.starts[best_end] - 1].rstrip("\n")
     shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
     return Shown(best, best + chosen.count("\n"), shown)
+
+
+def _start_around(reading: Reading, line: int, room: int) -> int:
+    """Where the definition around a line begins if that is at most `room` characters above, otherwise as far above."""
+    head = reading.definition_around(line, room)
+    return min(bisect_right(reading.starts, reading.starts[line] - room), line) if head is None else head
 
 
 def _read_prose(reading: Reading, finder: Finder) -> tuple[dict[int, float], dict[int, bool]]:

@@ -234,9 +234,10 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "project_file": boost.project_files(query, view.paths),
         **signals_of_words(query, keyword, view, w, options),
     }
-    quotation, rows = find_quotation(query, keyword, view) if w.exact_text else (None, [])
+    may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in found)
+    quotation, rows = find_quotation(query, keyword, view) if may_quote else (None, [])
     if quotation:
-        evidence.quoting, evidence.is_quoted = rows, not quotation.is_part
+        evidence.quoting, evidence.is_quoted = rows, not quotation.is_part or query.bare_name
         evidence.files["exact_text"] = np.zeros(files, np.float32)
         evidence.files["exact_text"][view.row_file[rows]] = PART_QUOTED if quotation.is_part else 1
     if options.commits:
@@ -610,7 +611,8 @@ def _candidates(
         items = ranked[start : start + page]
         files = [item.file for item in items]
         asked = find_defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(
-            (*evidence.quoting, *_heads_of_project_files(query, view, files)), QUOTED_HERE
+            (*evidence.quoting, *_heads_of_project_files(query, view, files), *_rows_at(query, view, files)),
+            QUOTED_HERE,
         )
         cosines = None
         if evidence.meant is not None:
@@ -637,6 +639,13 @@ def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) 
             rows = range(int(view.file_first[file]), int(view.file_first[file] + view.file_rows[file]))
             heads += [row for row in rows if view.row_length[row] >= SHORT_PREFACE][:1] or rows[:1]
     return heads
+
+
+def _rows_at(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
+    """The rows with the lines of these files that the query names."""
+    lines = ((file, query.line_in(view.paths[file])) for file in files) if query.places else ()
+    rows = (view.row_at(file, line) for file, line in lines if line is not None)
+    return [row for row in rows if row is not None]
 
 
 def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
@@ -704,7 +713,9 @@ def _hit(
     chunk, cosine = best[0]
     is_prose = chunk.file_kind == FileKind.DOCS
     telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
-    shown = focus(chunk.text, telling, budget, prose=is_prose)
+    line = query.line_in(chunk.path) or 0
+    at = line - chunk.start_line if chunk.start_line <= line <= chunk.end_line else None
+    shown = focus(chunk.text, telling, budget, prose=is_prose, at=at)
     symbol, kind = chunk.symbol, chunk.kind
     if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
@@ -755,6 +766,7 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
         together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
         agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
         quoted=evidence.is_quoted and not quoting.isdisjoint(best[:1]),
+        defined=any(symbol.file in best[:1] and symbol.name == query.names[0] for symbol in evidence.definitions),
     )
 
 

@@ -44,6 +44,7 @@ class Grounds(Struct, frozen=True):
     agreed: float = 0.0  # 1 if words alone put the first file first as well
     alone: bool = False  # no other file matches at all
     quoted: bool = False  # the first file contains the query's text verbatim
+    defined: bool = False  # the first file defines the name asked for
 
 
 MOSTLY_KNOWN = 0.6  # below this share of known words, leading by them means little
@@ -97,7 +98,8 @@ def assess(found: Grounds, query: Query) -> Quality:
     if found.closest is not None:
         worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
     score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
-    is_there = found.quoted or (query.bare_name and found.named >= ALL_OF_IT)
+    is_name = query.bare_name and (found.defined or not query.names_owner)  # `repo.issues.new` may be any three words
+    is_there = found.quoted or (is_name and found.named >= ALL_OF_IT)
     confidence = max(round(1 / (1 + math.exp(-score)), 3), THERE if is_there else 0.0)
     if confidence >= OK:
         return Quality("ok", confidence, (QUOTED,) if found.quoted else ())

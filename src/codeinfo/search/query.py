@@ -59,18 +59,33 @@ class Quotation(NamedTuple):
     is_guess: bool = False  # by its words alone: release notes contain tasks, and comments topics, word for word
     is_part: bool = False  # of a string of the code: of a message, between what was filled in; an option, a route
 
+    @property
+    def is_constant(self) -> bool:
+        return _CONSTANT.fullmatch(self.text) is not None
+
+    def is_string_in(self, text: str) -> bool:
+        """Whether it is the whole of a string there, as the name of an environment variable is where it is read."""
+        return any(f"{mark}{self.text}{mark}" in text for mark in STRING_MARKS)
+
     def is_in(self, text: str, kind: str) -> bool:
         if (self.is_guess or self.is_part) and kind == FileKind.DOCS:
             return False
         if self.is_part:
             is_option = "/" not in self.text and " " not in self.text  # a string begins with it
-            before, after = (r"\s*-{0,2}", r"(?![\w-])") if is_option else (r"[^\"'`\n]*(?<!\w)", "")
+            before, after = (r"\s*-{0,2}", r"(?![\w-]|\.\w)") if is_option else (r"[^\"'`\n]*(?<!\w)", "")
             return re.search(rf"[\"'`]{before}{re.escape(self.text)}{after}", text, re.IGNORECASE) is not None
         if not self.is_guess:
             return self.text in text
         opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
         wanted, text = self.text.lower(), text.lower()  # few people type a message's capital
         return any(mark + wanted in text for mark in opening)
+
+
+class Place(NamedTuple):
+    """A line of a file that a text names: `src/app.py:42`."""
+
+    path: str
+    line: int
 
 
 class Query(Struct, frozen=True):
@@ -83,6 +98,7 @@ class Query(Struct, frozen=True):
     words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
+    places: tuple[Place, ...]  # lines of files mentioned
     title: frozenset[str]  # index terms of the first line: what the text says about itself
     scope: frozenset[str]  # index terms of the part of the project it opens with, as in "http client: …"
     about_tests: bool
@@ -113,6 +129,16 @@ class Query(Struct, frozen=True):
         """Whether it asks about the project, as in "where is the CI configured", and this file says so."""
         return bool(self.project_files) and re.search(self.project_files, path, re.IGNORECASE) is not None
 
+    def line_in(self, path: str) -> int | None:
+        """The last line of this file that it names, by at least the last two parts of a longer path."""
+        own = path.lower().split("/")[-2:]
+        for place in reversed(self.places):
+            named = place.path.lower().split("/")[-2:]
+            shared = min(len(own), len(named))
+            if own[-shared:] == named[-shared:]:
+                return place.line
+        return None
+
     def heaviest(self, most: int) -> dict[str, float]:
         """Of its terms."""
         return _heaviest(self.terms, most)
@@ -122,12 +148,12 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
     paths = _paths(text)
     prose = _drop_boilerplate(text)
-    tokens = _TOKEN.findall(prose)
+    tokens = _tokens(prose)
     bare = _is_bare_name(prose)
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     content = [token for token in tokens if token.lower() not in stop]
     words = tuple(part for token in content for part in _parts(token) if part not in stop)
-    title = _TOKEN.findall(_first_line(prose))
+    title = _tokens(_first_line(prose))
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
     scope = _scope(_first_line(prose))
@@ -144,6 +170,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         words=words,
         names=_names(tokens, bare),
         paths=paths,
+        places=_places(text) if paths else (),
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
         scope=frozenset(terms(scope)),
         about_tests=about_tests,
@@ -185,6 +212,39 @@ def _drop_boilerplate(text: str) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
+
+
+# Verbs that make another word with a particle, which is a stop word: who "logs in" does not log.
+_PHRASAL_VERBS = {
+    (form, particle): verb + particle
+    for particle, verbs in {
+        "in": "log opt sign",
+        "out": "check log opt roll sign time",
+        "up": "back look sign",
+        "down": "shut tear",
+        "off": "back hand log",
+        "over": "fail roll",
+        "back": "call fall roll",
+    }.items()
+    for verb in verbs.split()
+    for stemmed in (verb, verb.removesuffix("e"), verb + verb[-1])
+    for form in (verb, f"{verb}s", f"{stemmed}ed", f"{stemmed}ing")
+}
+_BEFORE_NOUN = frozenset("a an each every its the this".split())  # "the log in the cache folder"
+
+
+def _tokens(text: str) -> list[str]:
+    """Its words and names, with phrasal verbs as one word, the way code has them: `login`, `timeout`."""
+    tokens: list[str] = []
+    before = ""
+    for token in _TOKEN.findall(text):
+        joined = _PHRASAL_VERBS.get((tokens[-1].lower(), token.lower())) if tokens else None
+        if joined is None or before in _BEFORE_NOUN:
+            before = tokens[-1].lower() if tokens else ""
+            tokens.append(token)
+        else:
+            tokens[-1] = joined
+    return tokens
 
 
 _SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<second>[\w./-]+))?!?: ")
@@ -230,8 +290,10 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
-_MARKED = re.compile(r"[A-Z][A-Z0-9_]{3,}|(?:TODO|FIXME|HACK|XXX)\b.+")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
+_MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
 _OPTION = re.compile(r"-{0,2}([a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
+_KEY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+")  # `repo.issues.new`, unless it is the name of a definition
 _ROUTE = re.compile(r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[\w{}:.*~-]+(?:/[\w{}:.*~-]+)*)/?")
 _PRONOUNS = frozenset("how what where which who whose why".split())
 _CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
@@ -250,6 +312,8 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
         return (Quotation(line),)
     if option_or_route := _OPTION.fullmatch(line) or _ROUTE.fullmatch(line):
         return (Quotation(option_or_route[1], is_part=True),)
+    if _KEY.fullmatch(line):
+        return (Quotation(line, is_part=True),)
     if " " not in line or _QUESTION.match(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
@@ -286,6 +350,7 @@ _USAGE = re.compile(
 # What people ask about a project rather than its code, and the files that say it.
 _PLATFORMS = r"(?:python|node(?:\.js)?|rust|java|jdk|go(?:lang)?|ruby|php|elixir|kotlin|scala|swift|dotnet|\.net)"
 _WHOLE = r"(?:project|repo|repository|code|code ?base|library|package|tool)"
+_PROGRAM = r"(?:app|application|binary|cli|command|program|server|service)"
 _PROJECT_FILES = (
     (
         rf"\b(?:what(?:'s| does| is)|how does|about|describe|explain|summari[sz]e|overview of) (?:this|the) {_WHOLE}"
@@ -293,6 +358,13 @@ _PROJECT_FILES = (
         r"|\b(?:architecture|project|high[- ]level) overview|overview of the architecture"
         rf"|how is (?:the |this )?{_WHOLE} (?:organi[sz]ed|structured|laid out)",
         r"\Areadme|architecture[^/]*\Z|overview[^/]*\Z",
+    ),
+    (
+        rf"\b(?:entry ?points?|main (?:file|function))(?: (?:of|to|for) (?:this|the) (?:{_PROGRAM}|{_WHOLE}))?\W*\Z"
+        rf"|\bwhere (?:does|do) (?:this|the) (?:{_PROGRAM}|{_WHOLE}|execution) (?:start|begin)\W*\Z",
+        r"\A(?!.*(?:test|example|xtask|tools?/|scripts?/))(?:.*/)?"
+        r"(?:__main__\.py|manage\.py|main\.(?:c|cc|cpp|cs|dart|go|hs|java|js|kt|py|rb|rs|scala|swift|ts|zig)"
+        r"|program\.cs|bin/[\w.-]+|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt))\Z",
     ),
     (
         r"\bci\b|continuous integration|github actions",
@@ -344,6 +416,20 @@ def _is_bare_name(text: str) -> bool:
     return bool(_BARE_NAME.match(text.strip()))
 
 
+_USES = re.compile(
+    r"\b(?:callers|uses|usages|references|call sites|implementations|implementors|subclasses) (?:of|to|for)\b"
+    r"|\A(?:who|what|which|where)\b.* (?:call|use|invoke|reference|import|instantiate|implement|extend)\w*\b",
+    re.IGNORECASE,
+)
+
+
+def read_names_whose_uses_are_asked(text: str) -> tuple[str, ...]:
+    """The names of code in "who calls `send`" or "where is Session used": search finds a few uses, references all."""
+    if "\n" in text.strip() or _USES.search(text) is None:
+        return ()
+    return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False))
+
+
 def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
     """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun."""
     found: list[str] = []
@@ -361,6 +447,18 @@ def _paths(text: str) -> tuple[str, ...]:
     """Paths and file names as in an index: without `./` and the full stop of a sentence."""
     found = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
     return tuple(dict.fromkeys(path for path in found if _is_path(path)))[:MAX_NAMES]
+
+
+_AT_LINE = re.compile(r"(?::|#L|\(|\"?,? (?:on |at )?lines? )(\d{1,7})")
+
+
+def _places(text: str) -> tuple[Place, ...]:
+    """`src/app.py:42`, `app.py#L42`, `File "app.py", line 42`, `app.ts(42,5)`."""
+    found = []
+    for match in _PATH.finditer(text):
+        if (line := _AT_LINE.match(text, match.end())) and _is_path(match[0]):
+            found.append(Place(_FROM_HERE.sub("", match[0]), int(line[1])))
+    return tuple(dict.fromkeys(found))[:MAX_NAMES]
 
 
 def _is_path(text: str) -> bool:
@@ -399,7 +497,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> list[tuple[str, float]]:
     """The words of the title count twice, names in backticks half as much again, later ones a little less."""
     quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
-    title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
+    title = sum(1 for token in _tokens(_first_line(text)) if token.lower() not in stop)
     verbs = _leading_verbs(content[:title], CHANGE_VERBS)
     return [
         (
@@ -500,6 +598,10 @@ _FAULTS = frozenset(
 # Pairs that a question says one way and code the other. Few on purpose: each costs precision.
 _SYNONYMS = (
     ("authentication", "auth"),
+    ("login", "signin"),
+    ("signin", "login"),
+    ("logout", "signout"),
+    ("signup", "register"),
     ("authorization", "auth"),
     ("configuration", "config"),
     ("settings", "config"),
