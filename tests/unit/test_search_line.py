@@ -142,6 +142,7 @@ QUOTED = {
     "src/body/errors.py": "class New:\n    # body.errors.new is made here\n    pass\n",
     "src/pages.py": "def title(translate):\n    return translate('body.errors.new')\n",
     "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
+    "tests/lazy.spec.ts": "describe('parse lazily', () => {\n  it('waits', () => parse())\n})\n",
     "docs/release-notes.md": "# Changes\n\n- Parse the body of errors twice\n- `BODY_LIMIT_BYTES` limits the body\n",
 }
 
@@ -152,6 +153,7 @@ QUOTED = {
         ("There was an error parsing the body", "src/server.py"),
         ("there was an error parsing the body", "src/server.py"),
         ("where is 'error parsing the body' raised", "src/server.py"),
+        ("the page that says There was an error parsing the body", "src/server.py"),
         ("TODO: parse the body lazily", "src/errors.py"),
         ("BODY_LIMIT_BYTES", "src/settings.py"),
         ("body.errors.new", "src/pages.py"),
@@ -228,6 +230,7 @@ def test_the_code_that_says_a_message_is_found_whatever_was_filled_in(tmp_path: 
         ("retry-delay", "src/options.py"),
         ("/api/jobs/{id}", "src/routes.py"),
         ("POST /api/jobs/{id}", "src/routes.py"),
+        ("GET /api/users", "src/api/users.py"),
     ],
 )
 def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, query: str, first: str) -> None:
@@ -246,6 +249,8 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
     app.post('/api/jobs/{id}', read)
     app.get('/api/jobs/{id}/log', log)
 """,
+        "src/api/users.py": "# operation: GET /api/users listUsers\nclass Users:\n    pass\n",
+        "src/api/user.py": "# operation: GET /api/users/{id} getUser\nclass User:\n    id = 1  # of the users of the api\n",
         "src/api/jobs.py": """class Jobs:
     id = 1  # the id of a job of the api
 
@@ -265,6 +270,7 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
         "Add support for parsing the body, twice",
         "Parse the body of errors twice",  # a task that only the release notes have
         "parsed body",  # a topic of a comment
+        "parse lazily",  # and of a test
         "There was an error parsing the header",
     ],
 )

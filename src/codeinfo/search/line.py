@@ -713,9 +713,7 @@ def _hit(
     chunk, cosine = best[0]
     is_prose = chunk.file_kind == FileKind.DOCS
     telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
-    line = query.line_in(chunk.path) or 0
-    at = line - chunk.start_line if chunk.start_line <= line <= chunk.end_line else None
-    shown = focus(chunk.text, telling, budget, prose=is_prose, at=at)
+    shown = focus(chunk.text, telling, budget, prose=is_prose, at=_line_asked_for(query, chunk))
     symbol, kind = chunk.symbol, chunk.kind
     if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
@@ -738,6 +736,15 @@ def _hit(
         distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def _line_asked_for(query: Query, chunk: ChunkRow) -> int | None:
+    """The line of a chunk that the query names or quotes, counted from its first."""
+    line = query.line_in(chunk.path)
+    if line is not None and chunk.start_line <= line <= chunk.end_line:
+        return line - chunk.start_line
+    quoted = (quotation.line_in(chunk.text) for quotation in query.quotations)
+    return next((line for line in quoted if line is not None), None)
 
 
 def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:

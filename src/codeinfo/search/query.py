@@ -59,6 +59,11 @@ class Quotation(NamedTuple):
     is_guess: bool = False  # by its words alone: release notes contain tasks, and comments topics, word for word
     is_part: bool = False  # of a string of the code: of a message, between what was filled in; an option, a route
 
+    def line_in(self, text: str) -> int | None:
+        """The first line that has it, counted from 0."""
+        start = text.lower().find(self.text.lower())
+        return None if start < 0 else text.count("\n", 0, start)
+
     @property
     def is_constant(self) -> bool:
         return _CONSTANT.fullmatch(self.text) is not None
@@ -68,15 +73,18 @@ class Quotation(NamedTuple):
         return any(f"{mark}{self.text}{mark}" in text for mark in STRING_MARKS)
 
     def is_in(self, text: str, kind: str) -> bool:
-        if (self.is_guess or self.is_part) and kind == FileKind.DOCS:
+        is_phrase = self.is_guess and len(self.text.split()) < SENTENCE
+        if kind == FileKind.DOCS and (self.is_guess or self.is_part):
+            return False
+        if kind == FileKind.TEST and is_phrase:  # the title of a test
             return False
         if self.is_part:
             is_option = "/" not in self.text and " " not in self.text  # a string begins with it
             before, after = (r"\s*-{0,2}", r"(?![\w-]|\.\w)") if is_option else (r"[^\"'`\n]*(?<!\w)", "")
             return re.search(rf"[\"'`]{before}{re.escape(self.text)}{after}", text, re.IGNORECASE) is not None
-        if not self.is_guess:
-            return self.text in text
-        opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
+        if not self.is_guess:  # `GET /jobs` is not `GET /jobs/{id}`
+            return re.search(re.escape(self.text) + r"(?!/\w|/\{)", text) is not None
+        opening = STRING_MARKS if is_phrase else ("",)
         wanted, text = self.text.lower(), text.lower()  # few people type a message's capital
         return any(mark + wanted in text for mark in opening)
 
@@ -290,10 +298,13 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
+_LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]*\w)\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
-_OPTION = re.compile(r"-{0,2}([a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
-_KEY = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+")  # `repo.issues.new`, unless it is the name of a definition
+_OPTION = re.compile(r"-{0,2}(?P<text>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
+_KEY = re.compile(
+    r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+)"
+)  # `repo.issues.new`, unless it is the name of a definition
 _ROUTE = re.compile(r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[\w{}:.*~-]+(?:/[\w{}:.*~-]+)*)/?")
 _PRONOUNS = frozenset("how what where which who whose why".split())
 _CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
@@ -308,12 +319,14 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
     for part in _QUOTED_PART.finditer(line):
         if " " in part[2].strip():
             return (Quotation(part[2]), *_message_parts(line))
+    if label := _LABEL.search(line):
+        return (Quotation(label[1]),)
     if _MARKED.fullmatch(line):
         return (Quotation(line),)
-    if option_or_route := _OPTION.fullmatch(line) or _ROUTE.fullmatch(line):
-        return (Quotation(option_or_route[1], is_part=True),)
-    if _KEY.fullmatch(line):
-        return (Quotation(line, is_part=True),)
+    if route := _ROUTE.fullmatch(line):
+        return (*([Quotation(line)] if route[1] != line else []), Quotation(route[1], is_part=True))
+    if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
+        return (Quotation(option_or_key["text"], is_part=True),)
     if " " not in line or _QUESTION.match(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
@@ -360,11 +373,13 @@ _PROJECT_FILES = (
         r"\Areadme|architecture[^/]*\Z|overview[^/]*\Z",
     ),
     (
-        rf"\b(?:entry ?points?|main (?:file|function))(?: (?:of|to|for) (?:this|the) (?:{_PROGRAM}|{_WHOLE}))?\W*\Z"
-        rf"|\bwhere (?:does|do) (?:this|the) (?:{_PROGRAM}|{_WHOLE}|execution) (?:start|begin)\W*\Z",
-        r"\A(?!.*(?:test|example|xtask|tools?/|scripts?/))(?:.*/)?"
+        rf"\A(?:(?:what|where)(?:'s| is| are) )?(?:the )?(?:main |{_PROGRAM} )?(?:entry ?points?|main file|main function)"
+        rf"(?: (?:of|to|for|in) (?:this|the) (?:{_PROGRAM}|{_WHOLE}))?\W*\Z"
+        rf"|\A(?:where|how) does (?:this|the) (?:{_PROGRAM}|{_WHOLE}|execution) (?:start|begin)\W*\Z",
+        r"\A(?!.*(?:test|example|xtask|tools?/|scripts?/|(?:\A|/)\.))(?:(?:.*/)?"
         r"(?:__main__\.py|manage\.py|main\.(?:c|cc|cpp|cs|dart|go|hs|java|js|kt|py|rb|rs|scala|swift|ts|zig)"
-        r"|program\.cs|bin/[\w.-]+|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt))\Z",
+        r"|program\.cs|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt)|config\.ru)"
+        r"|(?:src/)?(?:index|server|app|cli)\.(?:[cm]?js|ts|php|py))\Z",
     ),
     (
         r"\bci\b|continuous integration|github actions",
