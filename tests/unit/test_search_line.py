@@ -132,6 +132,15 @@ def test_each_file_once_with_its_second_place_as_more(tmp_path: Path) -> None:
     assert hit.more[0] != (hit.start_line, hit.end_line)
 
 
+def test_what_is_left_at_the_end_of_a_file_is_not_shown_for_it(tmp_path: Path) -> None:
+    body = "".join(f"  const step{at} = run({at})\n" for at in range(40))
+    files = {
+        "src/TwoFactor.tsx": f"const TwoFactor = (props) => {{\n{body}  return props\n}}\n\nexport default TwoFactor\n"
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        assert searcher(engine, tmp_path)("two factor dialog").hits[0].start_line == 1
+
+
 QUOTED = {
     "src/server.py": "def read_body(request):\n    raise Error(400, 'There was an error parsing the body')\n",
     "src/body.py": 'class Body:\n    """The parsed body. Parsing errors are errors of the body parser."""\n',
@@ -250,7 +259,7 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
     app.get('/api/jobs/{id}/log', log)
 """,
         "src/api/users.py": "# operation: GET /api/users listUsers\nclass Users:\n    pass\n",
-        "src/api/user.py": "# operation: GET /api/users/{id} getUser\nclass User:\n    id = 1  # of the users of the api\n",
+        "src/api/user.py": "# operation: GET /api/users/{id} getUser\nclass User:\n    id = 1  # of users\n",
         "src/api/jobs.py": """class Jobs:
     id = 1  # the id of a job of the api
 
@@ -282,10 +291,10 @@ def test_a_task_or_a_topic_is_no_quotation(tmp_path: Path, query: str) -> None:
 
 
 def test_what_many_files_say_is_no_place(tmp_path: Path) -> None:
-    said = {f"src/part{n}.py": f"def part{n}():\n    raise Gone('this part is no longer here')\n" for n in range(6)}
+    said = {f"src/part{n}.py": f"def part{n}():\n    raise Gone('this part is no longer here')\n" for n in range(9)}
     with make_engine(write(tmp_path, said)) as engine:
         found = engine.search(SearchRequest("this part is no longer here", paths=(str(tmp_path),)))
-        assert len(found.hits) == 6
+        assert len(found.hits) == 9
         assert "the first result contains the exact text" not in found.quality.reasons
 
 

@@ -23,9 +23,10 @@ DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
 OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
 NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
-READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it, best first
+SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
+READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it: code first, then by words
 QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
-QUOTED_IN = 5  # files at most: text in more files is a phrase, not a place
+QUOTED_IN = 8  # files at most: text in more files is a phrase, not a place
 
 
 def best_rows(
@@ -42,6 +43,7 @@ def best_rows(
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
     if cosines is not None:
         score = score + MEANING_IN_FILE * cosines[rows]
+    score = score * np.minimum(view.row_length[rows] / SHORT_ROW, 1)
     for row, worth in defined.items():
         score[rows == row] += worth
     order = rows[np.lexsort((-score, np.arange(len(files)).repeat(counts)))].tolist()
@@ -96,7 +98,8 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
         having = having[other[np.minimum(other.searchsorted(having), len(other) - 1)] == having]
     if len(having) > READ_FOR_QUOTE:
         scores = keyword.rows(view.row_file[having])[having]
-        having = having[np.argsort(-scores, kind="stable")[:READ_FOR_QUOTE]]
+        code = view.once("code", lambda: np.array([kind == FileKind.CODE for kind in view.kinds]))
+        having = having[np.lexsort((-scores, ~code[view.row_file[having]]))[:READ_FOR_QUOTE]]
     rows = having.tolist()
     found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
     strings: set[int] = set()

@@ -76,7 +76,7 @@ class Quotation(NamedTuple):
         is_phrase = self.is_guess and len(self.text.split()) < SENTENCE
         if kind == FileKind.DOCS and (self.is_guess or self.is_part):
             return False
-        if kind == FileKind.TEST and is_phrase:  # the title of a test
+        if kind != FileKind.CODE and is_phrase:  # the title of a test, a translation
             return False
         if self.is_part:
             is_option = "/" not in self.text and " " not in self.text  # a string begins with it
@@ -168,7 +168,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     shape = _shape(words, title, scope, bare)
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
     project_files = _project_files(opening) if shape is Shape.QUESTION else ""
-    asks_usage = bool(project_files) or _USAGE.match(opening) is not None
+    asks_usage = project_files not in ("", _ENTRY_POINTS) or _USAGE.match(opening) is not None
     weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
     return Query(
         text=prose,
@@ -327,7 +327,7 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
         return (*([Quotation(line)] if route[1] != line else []), Quotation(route[1], is_part=True))
     if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
         return (Quotation(option_or_key["text"], is_part=True),)
-    if " " not in line or _QUESTION.match(line):
+    if " " not in line or _QUESTION.match(line) or (line.islower() and line.count(" ") == 1):  # "rate limit": a topic
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
 
@@ -364,6 +364,12 @@ _USAGE = re.compile(
 _PLATFORMS = r"(?:python|node(?:\.js)?|rust|java|jdk|go(?:lang)?|ruby|php|elixir|kotlin|scala|swift|dotnet|\.net)"
 _WHOLE = r"(?:project|repo|repository|code|code ?base|library|package|tool)"
 _PROGRAM = r"(?:app|application|binary|cli|command|program|server|service)"
+_ENTRY_POINTS = (
+    r"\A(?!.*(?:test|example|xtask|tools?/|scripts?/|(?:\A|/)\.))(?:(?:.*/)?"
+    r"(?:__main__\.py|manage\.py|main\.(?:c|cc|cpp|cs|dart|go|hs|java|js|kt|py|rb|rs|scala|swift|ts|zig)"
+    r"|program\.cs|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt)|config\.ru)"
+    r"|(?:src/)?(?:index|server|app|cli)\.(?:[cm]?js|ts|php|py))\Z"
+)
 _PROJECT_FILES = (
     (
         rf"\b(?:what(?:'s| does| is)|how does|about|describe|explain|summari[sz]e|overview of) (?:this|the) {_WHOLE}"
@@ -373,13 +379,10 @@ _PROJECT_FILES = (
         r"\Areadme|architecture[^/]*\Z|overview[^/]*\Z",
     ),
     (
-        rf"\A(?:(?:what|where)(?:'s| is| are) )?(?:the )?(?:main |{_PROGRAM} )?(?:entry ?points?|main file|main function)"
+        rf"\A(?:(?:what|where)(?:'s| is) )?(?:the )?(?:main |{_PROGRAM} )?(?:entry ?points?|main (?:file|function))"
         rf"(?: (?:of|to|for|in) (?:this|the) (?:{_PROGRAM}|{_WHOLE}))?\W*\Z"
         rf"|\A(?:where|how) does (?:this|the) (?:{_PROGRAM}|{_WHOLE}|execution) (?:start|begin)\W*\Z",
-        r"\A(?!.*(?:test|example|xtask|tools?/|scripts?/|(?:\A|/)\.))(?:(?:.*/)?"
-        r"(?:__main__\.py|manage\.py|main\.(?:c|cc|cpp|cs|dart|go|hs|java|js|kt|py|rb|rs|scala|swift|ts|zig)"
-        r"|program\.cs|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt)|config\.ru)"
-        r"|(?:src/)?(?:index|server|app|cli)\.(?:[cm]?js|ts|php|py))\Z",
+        _ENTRY_POINTS,
     ),
     (
         r"\bci\b|continuous integration|github actions",
