@@ -28,6 +28,7 @@ from codeinfo.operations.code import (
     ImpactRequest,
     ImportsRequest,
     MapRequest,
+    RefsRequest,
     SymbolsRequest,
 )
 from codeinfo.operations.knowledge import MemoryListRequest, MetadataRequest
@@ -277,6 +278,71 @@ def test_tests_of_a_common_name_are_those_that_are_about_the_file(tmp_path: Path
             (),
             ("tests/shapes/tests.py", "tests/a/test_all.py"),
         ]
+
+
+def test_tests_inside_of_a_package_are_about_the_package(tmp_path: Path) -> None:
+    sources = {
+        "shop/admin/model.py": "class Model: ...\n",
+        "shop/contrib/settings/views.py": "def show(): ...\n",
+        "shop/contrib/settings/tests/plain/test_model.py": "def test_settings(): ...\n",
+        "shop/tests/test_model.py": "def test_model(): ...\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = engine.code.imports(ImportsRequest("shop/admin/model.py", root=str(root))).tests
+    assert found == ("shop/tests/test_model.py",)
+
+
+def test_impact_through_a_namespace_or_an_object_reaches_those_who_use_the_names(tmp_path: Path) -> None:
+    """Who imports a namespace of hundreds of types is not affected by each of them; who passes a module on is."""
+    sources = {
+        "types/cart.ts": "export interface Cart { id: string }\n",
+        "types/order.ts": "export interface Order { id: string }\n",
+        "types/all.ts": 'export * from "./cart"\nexport * from "./order"\n',
+        "types/index.ts": 'export * as Http from "./all"\n',
+        "sdk/index.ts": 'export { Http } from "../types"\n',
+        "app/a.ts": 'import { Http } from "../types"\nexport const a: Http.Cart = make()\n',
+        "app/b.ts": 'import { Http } from "../types"\nexport const b: Http.Order = make()\n',
+        "app/c.ts": 'import { Http as H } from "../sdk"\nexport const c: H.Cart = make()\n',
+        "ui/list.js": "export class List {}\n",
+        "ui/index.js": 'export { List } from "./list"\n',
+        "ui/start.js": 'import * as components from "."\nregister(components)\n',
+        "ui/routes.js": 'export const routes = [{ lazy: () => import(".") }]\n',
+        "ui/other.js": 'import * as components from "."\nopen(components.Table)\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        reached = {
+            path: {one.path for one in engine.code.impact(ImpactRequest(path, hops=1, root=str(root))).files}
+            for path in ("types/cart.ts", "ui/list.js")
+        }
+    assert reached["types/cart.ts"] == {"app/a.ts", "app/c.ts"}
+    assert reached["ui/list.js"] == {"ui/start.js", "ui/routes.js"}
+
+
+def test_impact_through_a_crate_that_another_one_offers(tmp_path: Path) -> None:
+    """`default` is a name of Rust as any other, and a crate may have another name where it is used."""
+    sources = {
+        "types/Cargo.toml": '[package]\nname = "shop-types"\n',
+        "types/src/lib.rs": "mod cart;\npub use cart::*;\nmod tax;\npub use tax::*;\n",
+        "types/src/cart.rs": "pub struct Cart;\n",
+        "types/src/tax.rs": "pub struct Tax;\n",
+        "core/Cargo.toml": '[package]\nname = "core-kit"\n[dependencies]\nshop-types = { path = "../types" }\n',
+        "core/src/lib.rs": "pub use shop_types as types;\npub fn make() -> u8 { Default::default() }\n",
+        "app/Cargo.toml": '[package]\nname = "app"\n[dependencies]\nkit = { path = "../core", package = "core-kit" }\n',
+        "app/src/main.rs": "mod a;\nmod b;\nfn main() {}\n",
+        "app/src/a.rs": "use kit::types::{Cart};\npub fn a(one: Cart) -> Cart { one }\n",
+        "app/src/b.rs": "use kit::types;\npub fn b(one: types::Tax) {}\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        reached = engine.code.impact(ImpactRequest("types/src/cart.rs", hops=1, root=str(root))).files
+        used = engine.code.references(RefsRequest("Cart", str(root))).usages
+    assert {one.path for one in reached} == {"app/src/a.rs"}
+    assert {(one.file, one.line, one.confidence) for one in used} == {
+        ("app/src/a.rs", 1, "resolved"),
+        ("app/src/a.rs", 2, "resolved"),
+    }
 
 
 def test_a_test_shares_more_with_a_file_than_its_name(tmp_path: Path) -> None:
@@ -1009,6 +1075,20 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "packages/cli/run.ts",
                 "packages/ui/a.ts",
             ],
+        ),
+        (
+            {  # nobody else can import a module below `internal`; what pages load is in a folder of its own
+                "go.mod": "module example.com/tea\n",
+                "main.go": 'package main\n\nimport "example.com/tea/internal/s3"\n\nfunc main() { s3.Open() }\n',
+                "internal/s3/go.mod": "module example.com/tea/internal/s3\n",
+                "internal/s3/s3.go": "package s3\n\nfunc Open() {}\n",
+                "stream/package.json": '{"name": "stream", "main": "index.js"}',
+                "stream/index.js": "listen()\n",
+                "web/package.json": '{"name": "web", "private": true}',
+                "web/app/entrypoints/admin.ts": 'import { a } from "../a"\na()\n',
+                "web/app/a.ts": "export const a = 1\n",
+            },
+            ["main.go", "web/app/entrypoints/admin.ts", "stream/index.js"],
         ),
     ],
 )

@@ -169,12 +169,15 @@ CASES = {
             "class Kernel extends Base { function f(User $u) {} }\n",
             "src/Http/Base.php": "<?php\nnamespace App\\Http;\nclass Base {}\n",
             "src/Models/User.php": "<?php\nnamespace App\\Models;\nclass User {}\n",
+            "routes/web.php": "<?php\nuse App\\Http as Web;\nget('/', [Web\\Kernel::class, 'f']);\n"
+            "bind(App\\Models\\User::class, \\Other\\User::class);\n",
         },
         {
             "src/Http/Kernel.php": (
                 {"src/Models/User.php", "src/Http/Base.php"},
                 {"unresolved:App\\Gone", "external:Psr\\Log"},
-            )
+            ),
+            "routes/web.php": ({"src/Http/Kernel.php", "src/Models/User.php"}, set()),
         },
     ),
     "ruby": (

@@ -189,6 +189,11 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("backend/scripts/seed.py", False),
         ("packages/browser/scripts/build.js", False),
         ("docs/src/scripts/page.ts", False),
+        ("dev/licensing/list.php", False),
+        ("perf/load/config.js", False),
+        ("src/dev/tools.ts", True),
+        ("client/storybook/preview.js", False),
+        ("runtests.py", False),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

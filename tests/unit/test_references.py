@@ -493,6 +493,37 @@ def test_what_a_package_offers_to_other_projects_is_not_unused(tmp_path: Path) -
         assert {one.symbol.name for one in report.symbols} == {"linear", "quadIn", "lift", "lost"}
 
 
+def test_types_of_php_are_used_by_their_full_names(tmp_path: Path) -> None:
+    sources = {
+        "src/Cart.php": "<?php\nnamespace Shop\\Models;\n"
+        "class Cart {\n  const MOST = 9;\n  static function make() {}\n}\n",
+        "routes.php": "<?php\nuse Shop\\Models as M;\n"
+        "route(M\\Cart::class);\n\\Shop\\Models\\Cart::make();\nM\\Cart::MOST;\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Cart") == {("routes.php", line, "resolved") for line in (3, 4, 5)}
+        assert uses(engine, tmp_path, "Cart.make") == {("routes.php", 4, "resolved")}
+
+
+def test_a_file_of_data_or_comments_is_read(tmp_path: Path) -> None:
+    texts = "".join(f"  'key{line}' => 'Don\\'t update the total',\n" for line in range(40))
+    sources = {
+        "src/sum.php": "<?php\nfunction total() { return 1; }\n",
+        "lang/en.php": f"<?php\nreturn [\n{texts}];\n",
+        "lang/de.php": "<?php\n" + "// total()\n" * 40,
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("total", str(tmp_path)))
+        assert report.is_complete
+        assert not report.notes
+
+
+def test_a_name_may_be_asked_for_with_its_sign(tmp_path: Path) -> None:
+    sources = {"a.ts": "export function $open() {}\n", "b.ts": "import { $open } from './a'\n$open()\n"}
+    with indexed(tmp_path, sources) as engine:
+        assert {use[:2] for use in uses(engine, tmp_path, "$open")} == {("b.ts", 1), ("b.ts", 2)}
+
+
 def test_what_could_not_be_parsed_is_not_taken_for_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_manager, "chunk_settings", lambda settings: ChunkSettings(syntax_max_chars=400))
     sources = {

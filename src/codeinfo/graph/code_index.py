@@ -29,6 +29,7 @@ from codeinfo.languages.model import (
     ImportRules,
     Outcome,
     Resolver,
+    Target,
     Tree,
     get_language,
     in_test_module,
@@ -67,6 +68,9 @@ class ImportResolver:
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         return self._imports(source.language).resolve(source, written)
 
+    def full_name(self, source: FileFacts, imports: Sequence[Import], name: str) -> tuple[Target, ...]:
+        return self._imports(source.language).full_name(source, imports, name)
+
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         """Files whose names the source may use without an import."""
         return self._imports(source.language).visible(source)
@@ -96,6 +100,10 @@ class ImportResolver:
             if rules.whole_names
             else self._implicit_edges(source, open_names)
         )
+        if rules.full_names:
+            for name, line in dotted_names(unpack(packed)[0], {one.line for one in imports}).items():
+                for target in self.full_name(source, imports, name) if "." in name else ():
+                    _merge_edge(edges, Edge(source.path, target.path, line, target.names))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
             # What is in no namespace is far away: an opened one that has the name comes first.
@@ -498,6 +506,9 @@ class CodeIndex:
         key = ("outcome", source.path, written)
         known: Outcome | None = self.memo.get(key)
         return known if known is not None else self.memo.add(key, self._resolver.outcome(source, written))
+
+    def full_name(self, source: FileFacts, imports: Sequence[Import], name: str) -> tuple[Target, ...]:
+        return self._resolver.full_name(source, imports, name)
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         return self._resolver.visible(source)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
-from codeinfo.languages.model import FileFacts, language_family
+from codeinfo.languages.model import FileFacts, ancestors, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
@@ -35,7 +35,7 @@ _ROUNDS = 40  # the values converge to three digits well before
 _MOST_HELPED = 5  # tests that use a helper
 _FAKE = re.compile(r"(?:\A|/)Test[A-Z]\w*(?<!Test)(?<!Tests)\.\w+$")  # stands in for something: TestUserStore.kt
 
-FORMAT = 25  # raise when the serialization or the meaning of the facts changes
+FORMAT = 26  # raise when the serialization or the meaning of the facts changes
 
 
 class Edge(Struct, frozen=True, array_like=True):
@@ -222,6 +222,7 @@ class Graph(Struct, frozen=True, dict=True):
             is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
+            is_meant = is_meant and lies_below(path, _tested_folder(own))
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
@@ -377,6 +378,12 @@ def _is_request_for(folder: str, test: str) -> bool:
     """Whether a test calls a controller in a folder: `requests/api/v1/media_spec` one in `controllers/api/v1`."""
     outside = _FROM_OUTSIDE.search(test)
     return outside is not None and test[outside.end() :].rpartition("/")[0] == _CONTROLLERS.sub("", f"{folder}/")[:-1]
+
+
+def _tested_folder(folder: str) -> str:
+    """The folder that tests are about: `shop/cart` for those in `shop/cart/tests/unit`, also if `model.py` is there
+    only in `shop/admin`."""
+    return next(filter(is_shipped_folder, ancestors(folder)), "")
 
 
 def _count_shared(folder: str, other: str) -> int:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
@@ -62,6 +63,7 @@ from codeinfo.model import Definition, Reference
 
 _SEPARATORS = re.compile(r"::|\\")
 _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
+_ABSOLUTE = re.compile(r"\A\??\.(?=[A-Z])")  # `\Shop\Cart`
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
@@ -90,6 +92,8 @@ def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 
 def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     rules = unit.facts.rules.names
+    if unit.facts.rules.imports.full_names:
+        use = replace(use, receiver=_ABSOLUTE.sub("", use.receiver))
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
     if rules.whole_modules:
@@ -208,6 +212,9 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
             found = resolve_imported(index, unit, written.alias or use.name)
             return Resolution(_symbols(found)) if found else None
+    if unit.facts.rules.imports.full_names and use.name[0].isupper():
+        found = resolve_imported(index, unit, f"{use.receiver}.{use.name}")
+        return Resolution(_symbols(found)) if found else None
     return None
 
 

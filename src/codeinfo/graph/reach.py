@@ -164,7 +164,7 @@ def _extends(index: CodeIndex, user: str, path: str) -> bool:
     )
 
 
-Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached
+Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached: `X`, or `space.X`
 
 
 def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
@@ -178,7 +178,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
     for hop in range(1, hops + 1):
         found: dict[str, code.Affected] = {}
         passed: Border = {}
-        border: Border = {path: frozenset((*index.graph.files[path].exports, "default")) for path in origins}
+        border: Border = {path: _offered_names(index.graph.files[path]) for path in origins}
         border |= _declaring_headers(index, origins)
         while border:
             beyond: Border = {}
@@ -201,6 +201,10 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         weight = index.graph.centrality
         reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
+
+
+def _offered_names(file: FileFacts) -> frozenset[str]:
+    return frozenset((*file.exports, "default") if file.rules.names.default_exports else file.exports)
 
 
 def _headers(graph: Graph, path: str) -> list[str]:
@@ -226,16 +230,32 @@ def _declaring_headers(index: CodeIndex, paths: Sequence[str]) -> Border:
 
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
     """Which of some names an import takes; None if none of them. An import without names takes all of a changed
-    file, and from a re-exporting file the names in use."""
+    file. From a re-exporting file it takes the names in use, as does an import of a namespace; one that is passed on
+    as an object takes all."""
     listed = frozenset(edge.names)
     is_whole = "*" in listed or not listed or edge.implicit
     if is_origin:
         return names if is_whole else listed
-    if not is_whole:
-        return listed & names or None
+    inside = names if is_whole else frozenset(one for one in names if one.partition(".")[0] in listed - names)
+    if is_whole and _is_taken_as_object(index, edge):
+        return names
     text = index.uses(index.graph.files[edge.source].file_id)
-    used = frozenset(name for name in names.intersection(_WORD.findall(text)) if references_to(text, name))
-    return used | _reexport_names(index, edge, names) or None
+    words = set(_WORD.findall(text)) if inside else set()
+    used = {one for one in inside if (last := one.rpartition(".")[2]) in words and references_to(text, last)}
+    passed = inside if _reexport_names(index, edge, inside) else frozenset()
+    return (frozenset() if is_whole else listed & names) | used | passed or None
+
+
+def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
+    """Whether a file of JavaScript passes on the module that it imports: `register(components)`, or what `import()`
+    returns to a router."""
+    unit = index.unit(edge.source)
+    if unit is None or not unit.facts.rules.names.default_exports:
+        return False
+    whole = [one for one in unit.imports if one.names in ((), ("*",)) and not one.reexport]
+    leading = [one for one in whole if any(to.path == edge.target for to in index.outcome(unit.facts, one).targets)]
+    uses = index.uses(unit.facts.file_id)
+    return any(_is_passed(uses, one) if one.alias else edge.timing == "lazy" for one in leading)
 
 
 def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
@@ -246,7 +266,8 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
     for written in unit.imports:
-        is_declared = unit.facts.rules.imports.paths and not written.names  # `mod x;` shows its macros at most
+        # `mod x;` shows its macros at most.
+        is_declared = unit.facts.rules.imports.paths and not written.names and not written.reexport
         if not (written.reexport or is_declared or (is_package and not written.timing)):
             continue
         if edge.target not in {target.path for target in index.outcome(unit.facts, written).targets}:
@@ -254,9 +275,10 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
         if is_declared:
             given |= names.difference(unit.facts.exports)
         elif written.names in ((), ("*",)):
-            given |= {written.alias} if written.alias else names
+            given |= {f"{written.alias}.{name}" for name in names} if written.alias else names
         else:
-            given |= {written.alias or name for name in written.names if name in names}
+            taken = [one for one in names if one.partition(".")[0] in written.names]
+            given |= {".".join((written.alias or first, *rest)) for first, *rest in (one.split(".") for one in taken)}
     return frozenset(given)
 
 
@@ -266,7 +288,7 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     if unit is None:
         return False
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
-    uses = (use for name in names for use in references_to(text, name))
+    uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
     return any(find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
 
 

@@ -21,7 +21,7 @@ from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import find_bases, find_included, find_member, find_overridden, lineage, resolve_bare
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
-from codeinfo.languages.model import FileFacts, enclosing_names, get_language, language_family
+from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
 from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
@@ -32,6 +32,7 @@ _MOST_NAMED = 3  # files named in a note
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
 _SMALL_FILE = 30  # lines: parsed in no time
+_TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`""")
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
 _LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -112,6 +113,7 @@ class Lookup(Struct, frozen=True):
 def look_up(index: CodeIndex, asked: str) -> Lookup:
     """Resolve `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()`."""
     path, qualified = _read_asked(index, asked)
+    qualified = SIGIL.sub("", qualified)
     name = qualified.rpartition(".")[2]
     if not name:
         raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
@@ -514,7 +516,12 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
     is_parsed = file.language in GRAMMARS and (
         len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
     )
-    return not is_parsed and lines.mention(name)
+    if is_parsed or not lines.mention(name):
+        return False
+    if file.language not in GRAMMARS:
+        return True
+    # A file of nothing but data or comments uses no names either.
+    return re.search(rf"\b{re.escape(name)}\b", _TEXT.sub("", lines.whole_text())) is not None
 
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:

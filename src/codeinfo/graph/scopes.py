@@ -287,10 +287,17 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
 def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What imports bind a name to in a file. Only this name is followed: no file is read for the others, and if only
     an import that names it can bring it, no other import is resolved."""
+    if "." in name and unit.facts.rules.imports.full_names:
+        return index.memo.once(("full", unit.facts.path, name), lambda: _resolve_full_name(index, unit, name))
     imports = unit.by_shown.get(name, ()) if unit.facts.rules.names.imports_show else unit.imports
     if not imports:
         return []
     return index.memo.once(("imported", unit.facts.path, name), lambda: _read_sources(index, unit, imports, name))
+
+
+def _resolve_full_name(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    targets = index.full_name(unit.facts, unit.imports, name)
+    return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
 
 
 def _read_sources(index: CodeIndex, unit: Unit, imports: Sequence[Import], name: str) -> Meaning:
@@ -314,9 +321,9 @@ def _sources_of(index: CodeIndex, unit: Unit, written: Import) -> Iterator[tuple
                 top = index.outcome(unit.facts, Import(first, written.line)).targets
                 yield from ((first, ModuleId((one.path,), first)) for one in top if not one.names)
         for name in target.names:
-            if written.names and name not in written.names:  # Java's static import: a member of the class
+            if written.names and name not in written.names:  # a member of a class, or of a crate that a file re-exports
                 for member in written.names:
-                    yield written.alias or member, partial(find_member, index, SymbolId(target.path, name), member)
+                    yield written.alias or member, partial(_resolve_inside, index, target.path, name, member)
             else:
                 yield written.alias or name, partial(_resolve_taken, index, target.path, name, written.alias)
 
@@ -335,6 +342,10 @@ def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meanin
     """A default export is mostly named as the import or its file is; a method called `default` is none."""
     own = (alias, path.rpartition("/")[2].partition(".")[0]) if name == "default" and alias else ()
     return next((found for one in (*own, name) if (found := resolve_export(index, path, one))), [])
+
+
+def _resolve_inside(index: CodeIndex, path: str, name: str, member: str) -> Meaning:
+    return _descend(index, resolve_export(index, path, name), [member])
 
 
 # --- exports ---------------------------------------------------------------------------------------------------------

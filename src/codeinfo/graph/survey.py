@@ -36,6 +36,7 @@ _STARTS = re.compile(
     r"^(?:__main__|main|init|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$"
 )
 _TYPE_NAME = re.compile(r"(?:\b(?P<package>\w+)\.)?\b(?P<name>[^\W\d]\w+)\b(?!\.)")
+_BUNDLED = re.compile(r"(?:\A|/)(?:entrypoints?|entries|packs)/")  # each file in it is loaded by a page
 LARGEST_SHARE = 0.25  # of the files in one area…
 SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes make no readable picture
@@ -264,6 +265,7 @@ def _starting_files(
         stem = stem if is_web else stem.lower()  # a component is called `Main`, a program `main`
         is_program = path in programs
         has_start_name = _STARTS.match(stem) is not None and (is_program or facts.language not in with_main)
+        has_start_name = has_start_name or (is_web and _BUNDLED.search(path) is not None)
         is_route = is_web and _is_route(path, _nearest(web, path))
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
         is_script = is_script and not (is_web and facts.exports)
@@ -435,7 +437,7 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     name = go_module(text).rstrip("/").rpartition("/")[2]
     stems = [name, re.sub(r"^go-|-go$", "", name), *(facts.packages[0] for facts in top.values() if facts.packages)]
     found = next((path for stem in stems if (path := f"{stem}.go") in top), "")
-    if top:
+    if top and "internal" not in go_module(text).split("/"):  # Go lets nobody else import that
         yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
     programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
     libraries = {facts.folder for path, facts in sources.items() if "/" in path and "main" not in facts.packages}

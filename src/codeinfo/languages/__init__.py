@@ -283,20 +283,20 @@ def file_kind(path: str) -> FileKind:
 
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
-    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|bench(?:es|marks?|marking|suite)?"
+    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|bench(?:es|marks?|marking|suite)?"
     r"|test(?:[Uu]tils?|[Ss]upport|[Hh]elpers?)|\w+[_-]tests?[_-][\w-]+"  # helps tests: `ui-test-hilt-manifest`
     r"|(?:ui|unit|integration|functional|acceptance|screenshot|snapshot)[_-]testing"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:s|ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
 _AROUND_TOP_FOLDER = (
-    r"website|www|site|tools?|hack|man|ci|contrib|project|stress[-_]?test"
+    r"website|www|site|tools?|hack|man|ci|contrib|dev|perf|project|stress[-_]?test"
     r"|deps|externals?(?:[-_]\w+)?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
     # A source of C with a hyphen is called after a program: `redis-benchmark.c` is shipped.
     r".*[_.]bench(?:mark)?s?\.\w+|.*-bench(?:mark)?s?\.(?!(?:c|cc|cpp)$)\w+|.*\.(?:config|conf|setup|preset|stories|story)\.\w+|(?:jest|karma|vitest|webpack|rollup|gulp|grunt|babel|esbuild)[.-].*"
-    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|[Ss]etup[-_]?[Tt]ests?\.\w+|(?:nox|fab|locust)file\.py|build\.(?:rs|zig)|\..*"
+    r"|(?:[Gg]ulp|[Gg]runt|[Rr]ake|[Jj]ake)file(?:\.\w+)?|setup\.py|run[-_]?tests?\.\w+|[Ss]etup[-_]?[Tt]ests?\.\w+|(?:nox|fab|locust)file\.py|build\.(?:rs|zig)|\..*"
     r"|.*\.d\.[cm]?ts"
     r"|.*\.(?:css|scss|sass|less|sh|bash|ps1|psm1|bat|cmd|sql|exs|gemspec|podspec|rockspec|sbt)|.*\.gradle(?:\.kts)?|gradlew|mvnw"
     r"|(?:Gem|Pod|Guard|Vagrant|Fast|Brew|Cap)file|Package(?:@swift-.*)?\.swift"

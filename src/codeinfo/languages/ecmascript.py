@@ -36,7 +36,7 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
     if not written:
         return
     module, reexport = written.group(1), text.startswith("export")
-    bound = model.QUOTED.sub("", _FRAME.sub("", text)).strip("; ")
+    bound = model.SIGIL.sub("", model.QUOTED.sub("", _FRAME.sub("", text)).strip("; "))
     timing = "types" if _TYPES.match(text) else ""
     required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
     if required:

@@ -167,6 +167,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     owned: bool = False  # what stands behind a value's dot belongs to the value, not to a package
     qualified: bool = False  # everything that another package exports is written behind the package's name
     whole_names: bool = False  # modules and classes are used by their full names, without an import
+    full_names: bool = False  # a type may be written with its namespace, or with the end of one that an import names
     paths: bool = False  # other crates and modules are also used by path, without an import
     binds_last: bool = False  # the part after the last dot of an import is bound
     types_only: bool = False  # a package has types and few functions: a lower-case name is a member of something
@@ -271,6 +272,7 @@ def language_family(name: str) -> str:
 
 COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
 AS = re.compile(r"\s+as\s+|\s*=>\s*|\s+=\s+")
+SIGIL = re.compile(r"(?<![\w$])\$(?=\w)")  # names are kept without it: `$total` is `total`
 QUOTED = re.compile(r"""["'`]([^"'`\n]+)["'`]""")
 DOTTED_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[^\W\d][\w$]*)*")
 _DOTTED_START = re.compile(
@@ -562,6 +564,10 @@ class Resolver:
     def whole(self, source: FileFacts, name: str) -> tuple[str, ...]:
         """Files of the module used by its full name."""
         return self._tree.by_package.get((source.language, name), ())
+
+    def full_name(self, source: FileFacts, imports: Iterable[Import], name: str) -> tuple[Target, ...]:
+        """Where a type leads that is written with its namespace, or with the end of one that an import names."""
+        return ()
 
 
 def packages_of(facts: FileFacts) -> tuple[str, ...]:

@@ -98,6 +98,10 @@ _CARGO_SECTION = re.compile(r"^\s*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
 _CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of its own crate
 _CARGO_VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
 _CARGO_KEY = re.compile(r'^\s*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?[ \t]*[.=\]]', re.MULTILINE)
+_CARGO_RENAMED = re.compile(
+    r'^\s*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?(?:\s*=\s*\{[^}\n]*?|\]\n(?:[^\[\n].*\n)*?)\bpackage\s*=\s*"([\w-]+)"',
+    re.MULTILINE,
+)
 
 
 def _rust_imports(statement: str, line: int) -> Iterator[Import]:
@@ -152,6 +156,7 @@ class RustImports(Resolver):
         self._roots: dict[str, tuple[str, ...]] = {}  # folder of a Cargo.toml → its root files
         self._crates: dict[str, str] = {}  # crate name → root file of its library
         self._known: dict[str, set[str]] = {}  # folder of a Cargo.toml → its own crate, dependencies and other keys
+        self._renamed: dict[tuple[str, str], str] = {}  # folder of a Cargo.toml, name of a crate there → its own name
         for path in tree.by_name.get("Cargo.toml", ()):
             self._read_manifest(path, path.rpartition("/")[0])
 
@@ -173,6 +178,8 @@ class RustImports(Resolver):
         self._known[folder] = {name, *(key.replace("-", "_") for key in _CARGO_KEY.findall(text))}
         if name and library in self._tree:
             self._crates[name] = library
+        for alias, package in _CARGO_RENAMED.findall(text):
+            self._renamed[folder, alias.replace("-", "_")] = package.replace("-", "_")
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
@@ -202,8 +209,10 @@ class RustImports(Resolver):
             return ([file] if file else []), segments, True
         if self._child(source.path, first):
             return [source.path], segments, False
-        if first in self._crates and self._knows_crate(source, first):
-            return [self._crates[first]], segments[1:], True
+        renamed = (self._renamed.get((folder, first)) for folder in ancestors(source.folder))
+        crate = next(filter(None, renamed), first)
+        if crate in self._crates and self._knows_crate(source, first):
+            return [self._crates[crate]], segments[1:], True
         return [], segments, False
 
     def _knows_crate(self, source: model.FileFacts, name: str) -> bool:

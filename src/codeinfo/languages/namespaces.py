@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 
 from msgspec.structs import replace
@@ -311,8 +311,24 @@ class PhpImports(JvmImports):
         targets = tuple(model.Target(path) for name in whole if (path := self._by_prefix(name)))
         if targets:
             return model.Outcome(targets)
+        if (source.language, written.module) in self._tree.by_package:
+            return model.Outcome()  # a namespace, as the start of longer names
         own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
         return model.UNRESOLVED if own else model.EXTERNAL
+
+    def full_name(self, source: model.FileFacts, imports: Iterable[Import], name: str) -> tuple[model.Target, ...]:
+        first, *rest = name.split(".")
+        bound = [
+            "\\".join((one.module, *(one.names if one.alias else one.names and (first,))))
+            for one in imports
+            if first in model.last_name(one)
+        ]
+        for start in bound or [*(f"{package}\\{first}" for package in source.packages), first]:
+            targets = self.resolve(source, Import("\\".join((start, *rest)), 0)).targets
+            # `Cart::MOST` leads to a member of a type.
+            if targets and all(rest[-1] in target.names or not target.names for target in targets):
+                return targets
+        return ()
 
     def _by_prefix(self, name: str) -> str | None:
         for prefix, folder in self._prefixes:
@@ -360,6 +376,7 @@ PHP = model.Language(
         by_use=True,
         binds_last=True,
         types_only=True,
+        full_names=True,
         deferred="lazy",
         configs=("composer.json",),
     ),
