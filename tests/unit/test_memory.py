@@ -440,3 +440,15 @@ def test_a_commit_elsewhere_shares_half_of_the_words_and_means_the_same() -> Non
     changed = replace(commit, scope="file:lock.py")
     assert find_related("release the lock", [changed], paths=["lock.py"], meaning=far, now=now) == ()
     assert search(task, [commit], near) == [commit]  # who asks for memories gets the nearest
+
+
+def test_commits_that_repeat_or_only_mend_tests_are_not_remembered() -> None:
+    why = "The list is now sorted by the server, which the test did not know."
+    log = log_of(
+        ("Fix the expected order of carts", why, "tests/test_cart.py"),
+        ("Replace Cart by swapper (part 2)", "", "src/a.py"),
+        ("Replace Cart by swapper (part 1)", "", "src/b.py"),
+        ("Rename Cart to Basket", "", "src/c.py"),
+        ("Rename Tax to Duty", "The law calls it so, and so do our customers.", "src/d.py"),
+    )
+    assert {one.memory for one in from_log(log, NOW)} == {"Replace Cart by swapper (part 2)", "Rename Tax to Duty"}

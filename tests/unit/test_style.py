@@ -370,6 +370,9 @@ def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:
             "testing": "cart_test.go:3",
             "unittest": "tests/test_cart.py:1",
         }
+        (tmp_path / "web.test.js").write_text('import { after } from "node:test"\n')
+        (tmp_path / "package.json").write_text('{"devDependencies": {"jest": "29"}}')
+        assert "node:test" not in engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks
         (tmp_path / "requirements-dev.txt").write_text("pytest\n")
         assert "unittest" not in engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks
 
@@ -534,6 +537,16 @@ def test_remarks_and_conditions_ask_for_nothing() -> None:
     assert found == [("If you add a flag, add a test:", "CONTRIBUTING.md:7")]
 
 
+def test_advice_and_steps_are_no_rules() -> None:
+    text = (
+        "# Code\n- You may want to run it in debug mode, which is only slower\n- To read the log, you must:\n"
+        "- **Logs**: no secrets\n- Use tabs\n- Names should be short; there is no limit\n"
+        "## Development using Docker\n- Run `docker compose up`\n"
+    )
+    found = [rule.source for rule in document_rules("CONTRIBUTING.md", text)]
+    assert found == ["CONTRIBUTING.md:4", "CONTRIBUTING.md:5", "CONTRIBUTING.md:6"]
+
+
 def test_what_tests_are_tried_on_says_nothing_about_the_project(tmp_path: Path) -> None:
     """The manifests and sources below `tests/syntax` are data."""
     sources = {
@@ -542,13 +555,15 @@ def test_what_tests_are_tried_on_says_nothing_about_the_project(tmp_path: Path) 
         "tests/requirements.txt": "six\n",
         "tests/syntax/source/Haskell/tea.cabal": "library\n  build-depends: hspec\n",
         "tests/syntax/source/Python/arrays.py": "import pytest\n",
+        "tests/syntax/plan/main.tf": "module {}\n",
+        "src/testdata/plan/main.rs": "fn main() {}\n",
     }
     for path, text in sources.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         report = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
-        assert (report.tests.frameworks, report.tests.command) == ((), "cargo test")
+        assert (report.tests.files, report.tests.frameworks, report.tests.command) == (1, (), "cargo test")
         assert [one.name for one in report.dependencies] == ["serde", "six"]
         (tmp_path / "tests" / "test_cat.py").write_text("import pytest\n")
         assert engine.knowledge.metadata(MetadataRequest(str(tmp_path))).tests.frameworks == ("pytest",)

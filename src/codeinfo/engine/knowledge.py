@@ -32,7 +32,7 @@ from codeinfo.graph.references import (
 from codeinfo.graph.uses import import_timing
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
-from codeinfo.knowledge.detectors import detector_language
+from codeinfo.knowledge.detectors import detector_language, is_test_code
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
     Memory,
@@ -184,8 +184,7 @@ class KnowledgeOperations:
         rows = store.manifest()
         locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
         texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path in _COMMANDS)])
-        is_code = {row.language: get_language(row.language).kind is FileKind.CODE for row in rows.values()}
-        tests = sum(row.kind is FileKind.TEST and is_code[row.language] for row in rows.values())  # without their data
+        tests = sum(is_test_code(path, row.language, row.kind) for path, row in rows.items())
         tested_with = _collect_test_imports(store)
         inline = _count_inline_tests(store)
         return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with, inline)

@@ -405,6 +405,8 @@ _BACKPORT = re.compile(r"\A(?:\[[^\]]*\]\s*)+(?=\S)")  # "[PR #12/ab backport][3
 _SIGNS = {"🐛": "fix", ":bug:": "fix", "🚑": "fix", "♻": "refactor", ":recycle:": "refactor", "⏪": "revert"}
 _SIGN = re.compile(r"\A(?::\w+:|[^\w\s\[`\"'(<@$.-]+)\s*")
 _NUMBER = re.compile(r"\s*\((?:#\d+|!\d+|gh-\d+|fix(?:es)? #\d+)(?:,\s*#\d+)*\)\s*$", re.IGNORECASE)
+_PART = re.compile(r"\W+(?:part|pt\.?|step) ?\d+(?:\s*(?:/|of)\s*\d+)?\W*$")  # of a change in several commits
+_RENAME = re.compile(r"rename[sd]?\s", re.IGNORECASE)
 _MERGE = re.compile(r"Merge (?:pull request #\d+ from \S+|branch '[^']*' into \S+)")
 _MERGE_SUBJECT = re.compile(r"Merge (?:branch|pull request|remote-tracking branch|tag|commit|[0-9a-f]{7,})\b")
 # Plain subjects that state a decision: something given up, preferred or required.
@@ -509,7 +511,7 @@ def from_log(log: str, now: float) -> tuple[Memory, ...]:
             undone.add(_NUMBER.sub("", reverted["text"]))
         memory = _commit_memory(commit) if commit.seconds >= oldest and subject not in undone else None
         if memory is not None:
-            key = memory.memory.lower()
+            key = _PART.sub("", memory.memory.lower())
             # A merge and the commit it brings in say the same; the one that gives a reason is kept.
             if key not in found or (memory.reason and not found[key].reason):
                 found[key] = memory
@@ -536,6 +538,8 @@ def _commit_memory(commit: Commit) -> Memory | None:
         return None
     type_, category, text = said
     if tests and not code and not settings:
+        if type_ == "gotcha":
+            return None  # a test was wrong, not the code
         category = "testing"
     return Memory(
         id=commit.id[:ID_LENGTH],
@@ -589,7 +593,7 @@ def _read_subject(subject: str, reason: str) -> tuple[str, str, str] | None:
         return "decision", about, named if _RESHAPING.match(text) or decides else f"Refactored: {named}"
     if kind in ("migrate", "migration"):
         return "decision", "dependencies", named
-    if decides:
+    if decides and (has_reason or not _RENAME.match(text)):  # the code shows the new name
         return "decision", about, text
     return ("gotcha", about, text) if has_reason and (_RULE.match(text) or _FIX.match(text)) else None
 

@@ -87,13 +87,15 @@ _BUILDS = {
 }  # fmt: skip
 FRAMEWORKS = {
     "django": "Django", "flask": "Flask", "fastapi": "FastAPI", "starlette": "Starlette", "aiohttp": "aiohttp",
+    "djangorestframework": "Django REST framework", "django-ninja": "Django Ninja", "sidekiq": "Sidekiq",
     "tornado": "Tornado", "sqlalchemy": "SQLAlchemy", "pydantic": "Pydantic", "celery": "Celery", "click": "Click",
     "typer": "Typer", "torch": "PyTorch", "tensorflow": "TensorFlow", "numpy": "NumPy", "pandas": "pandas",
     "react": "React", "next": "Next.js", "vue": "Vue", "nuxt": "Nuxt", "@angular/core": "Angular", "svelte": "Svelte",
     "express": "Express", "fastify": "Fastify", "@nestjs/core": "NestJS", "koa": "Koa", "hono": "Hono",
     "prisma": "Prisma", "@prisma/client": "Prisma", "@ngrx/store": "NgRx", "@ngrx/component-store": "NgRx",
     "@ngrx/signals": "NgRx", "@ngrx/effects": "NgRx", "rxjs": "RxJS", "@trpc/server": "tRPC", "astro": "Astro",
-    "solid-js": "Solid", "@remix-run/react": "Remix", "tailwindcss": "Tailwind CSS",
+    "@hotwired/stimulus": "Stimulus", "solid-js": "Solid", "@remix-run/react": "Remix",
+    "tailwindcss": "Tailwind CSS", "dapper": "Dapper",
     "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi": "chi", "github.com/labstack/echo": "Echo",
     "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
     "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
@@ -121,7 +123,7 @@ TEST_FRAMEWORKS = {
     "pestphp/pest": "Pest", "rspec": "RSpec", "rspec-rails": "RSpec", "flutter_test": "flutter_test", "tasty": "Tasty",
     "hspec": "Hspec", "googletest": "GoogleTest", "gtest": "GoogleTest", "catch2": "Catch2", "doctest": "doctest",
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
-    "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "criterion": "Criterion",
+    "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "quickcheck": "quickcheck",
 }  # fmt: skip
 _SPRING_TEST = re.compile(r"(?<=^org\.springframework\.boot:)spring-boot-(?:starter-)?[\w-]+-test$")  # brings the rest
 # What comes with a language, or is often installed without a manifest: modules that tests import. A framework that is
@@ -134,7 +136,10 @@ _TEST_MODULES = {
     ("csharp", "NUnit.Framework"): "NUnit", ("csharp", "Xunit"): "xUnit",
     ("ruby", "test/unit"): "test-unit", ("ruby", "minitest/autorun"): "Minitest",
 }  # fmt: skip
-_BUILT_ON = {"unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"testify", "Ginkgo"})}
+_BUILT_ON = {
+    "unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"testify", "Ginkgo"}),
+    "node:test": frozenset({"Jest", "Vitest", "Mocha", "AVA"}),
+}  # fmt: skip
 # Test commands to use unless a manifest names one.
 _TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
                   **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip

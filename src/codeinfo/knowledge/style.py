@@ -300,16 +300,19 @@ _DOCUMENT = re.compile(
 _HEADING = re.compile(r"(#{1,6})\s+(?P<title>.+?)\s*#*")
 _STEPS = re.compile(
     r"\b(?:set(?:ting)?[ -]?up|install\w*|start(?:ing|ed)?|prerequisites?|environment(?! var)|seeds?"
-    r"|issues?|bugs?|report\w*)\b",
+    r"|docker|containers?|vagrant|running|debugging|commands|issues?|bugs?|report\w*)\b",
     re.IGNORECASE,
 )
 _WRITING = re.compile(
     r"\b(?:cod\w+|styl\w+|conventions?|rules?|pull|prs?|patch\w*|commit\w*|test\w*|fix\w*)\b", re.IGNORECASE
 )
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?P<text>\S.*)")
+# Words that ask for something wherever they stand, and those that do so only where a sentence or a part of it begins.
 _DEMAND = re.compile(
-    r"\b(?:must|should|shall|always|never|do not|don't|avoid|prefer|use|require[sd]?|keep|write|name|ensure|make sure|"
-    r"no|not allowed|forbidden|only|at most|at least|follow|run|add|put|place|limit|indent)\b",
+    r"\b(?:must(?!:)|should|shall|always|never|do not|don't|avoid|prefer|require[sd]?|ensure|make sure|not allowed"
+    r"|forbidden|at most|at least)\b"
+    r"|(?:\A|[.:;,\u2014-]\s|\b(?:and|please|then)\s)\W*(?:use|keep|write|name|no|only|follow|run|add|put|place|limit"
+    r"|indent)\b",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")  # a remark or a condition asks for nothing
@@ -377,7 +380,7 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
             heading = found["title"]
         elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)):
             continue
-        elif _DEMAND.search(_ASIDE.sub("", found["text"])):
+        elif _DEMAND.search(_ASIDE.sub("", found["text"]).strip()):
             rule = _join_continued(lines, number, found["text"])
             yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
 

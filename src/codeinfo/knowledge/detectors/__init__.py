@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import GlobSet, check_globs
-from codeinfo.languages import is_product
+from codeinfo.languages import get_language, is_product, is_test_name
 from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
@@ -272,6 +272,12 @@ def role_of(path: str, language: str, kind: FileKind) -> str:
     if kind is FileKind.TEST:
         return "" if _FIXTURE.search(path) else TEST
     return PRODUCT if is_product(path, FileKind.CODE if language == TEMPLATES else kind) else ""
+
+
+def is_test_code(path: str, language: str, kind: FileKind) -> bool:
+    """Whether a file has tests or helps them, and is not data for them: sources to try a program on, templates."""
+    is_code = get_language(language).syntax is not None or is_test_name(path)
+    return is_code and role_of(path, language, kind) == TEST
 
 
 class CodeText:
