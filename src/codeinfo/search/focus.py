@@ -337,26 +337,14 @@ def _common_prefix(term: str) -> str:
     return term.removesuffix("i")[:PREFIX] or term
 
 
-class _Kinds(dict[int, LineKind]):
-    """The kinds of lines by number, each determined on first use."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-
-    def __missing__(self, line: int) -> LineKind:
-        kind = self[line] = line_kind(self._lines[line])
-        return kind
-
-
 class Reading:
-    """A text line by line: where each starts, which of a query's terms it has, and its kind."""
+    """A text line by line: where each starts, and which of a query's terms it has."""
 
     def __init__(self, text: str, finder: Finder) -> None:
         self.text = text
         self.lines = text.split("\n")  # as lines are counted everywhere: a form feed does not end one
         self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
         self.terms: dict[int, list[str]] = {}  # by line, for lines that have any
-        self.kinds = _Kinds(self.lines)
         end = 0
         for start, term in finder.places(text):
             if start >= end:
@@ -365,17 +353,16 @@ class Reading:
                 self.terms[line] = []
             self.terms[line].append(term)
 
-    def worth(self, line: int, body: int) -> float:
-        """The weight of a term in this line; imports and comments at the head of the text end at `body`."""
-        worth = LINE_WORTHS.get(self.kinds[line], 1.0)
-        return min(worth, IN_HEAD) if line < body else worth
+    def worths(self, body: int) -> dict[int, float]:
+        """The weight of terms in each line that has any; imports and comments at the head of the text end at `body`."""
+        worths = {line: LINE_WORTHS.get(line_kind(self.lines[line]), 1.0) for line in self.terms}
+        return {line: min(worth, IN_HEAD) if line < body else worth for line, worth in worths.items()}
 
     def body_start(self) -> tuple[int, bool]:
         """Where imports and comments at the head of the text end, and whether a definition begins there; comments
         that lead to a definition belong to it."""
         leading = -1
-        for line in range(len(self.lines)):
-            kind = self.kinds[line]
+        for line, kind in enumerate(map(line_kind, self.lines)):
             if kind in _LEADING:
                 leading = line if leading < 0 else leading
             elif kind is LineKind.IMPORT or kind is LineKind.BLANK:
@@ -388,27 +375,24 @@ class Reading:
     def definition_around(self, line: int, room: int) -> int | None:
         """Where the definition around this line begins, with its leading comments and attributes; None if that is
         here, or more than `room` characters above."""
-        head, most = line, self._indent(line)
-        least = self.starts[line] - room
-        if self.kinds[line] is not LineKind.DEFINITION:
-            while self._indent(head) >= most or self.kinds[head] is not LineKind.DEFINITION:
-                if not most or not head or self.starts[head] < least:
+        lines, head, least = self.lines, line, self.starts[line] - room
+        if line_kind(lines[line]) is not LineKind.DEFINITION:
+            indent = len(lines[line]) - len(lines[line].lstrip())
+            while lines[head][:indent].isspace() or line_kind(lines[head]) is not LineKind.DEFINITION:
+                if not indent or not head or self.starts[head] < least:
                     return None
                 head -= 1
-        while head and self.starts[head - 1] >= least and self.kinds[head - 1] in _LEADING:
+        while head and self.starts[head - 1] >= least and line_kind(lines[head - 1]) in _LEADING:
             head -= 1
         return head if head < line and self.starts[head] >= least else None
 
     def leads_to(self, line: int) -> int:
         """The line below a comment or attribute; other lines stand for themselves."""
         for below in range(line, len(self.lines)):
-            if self.lines[below].lstrip()[:1] not in _MAY_LEAD or self.kinds[below] not in _ABOVE_A_LINE:
+            text = self.lines[below]
+            if text.lstrip()[:1] not in _MAY_LEAD or line_kind(text) not in _ABOVE_A_LINE:
                 return below
         return line
-
-    def _indent(self, line: int) -> int:
-        text = self.lines[line]
-        return len(text) - len(text.lstrip())
 
 
 _LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
@@ -459,12 +443,12 @@ def _read_prose(reading: Reading, finder: Finder) -> tuple[dict[int, float], dic
 def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, float], dict[int, bool]]:
     """The same for code. The best runs start at one of the heaviest lines, or where the definition around it begins."""
     body, defines = reading.body_start()
-    factors = {line: reading.worth(line, body) for line in reading.terms}
+    factors = reading.worths(body)
     if not any(factors.values()):  # only imports name it
         factors = dict.fromkeys(factors, 1.0)
     starts = {body: defines}
     for line in _heaviest(reading, factors, finder):
-        starts.setdefault(line, reading.kinds[line] is LineKind.DEFINITION)
+        starts.setdefault(line, line_kind(reading.lines[line]) is LineKind.DEFINITION)
         if (head := reading.definition_around(line, room)) is not None:
             starts[head] = True
     return factors, starts
