@@ -426,11 +426,12 @@ class Meant(NamedTuple):
 
 
 def read_cosines(view: Snapshot, meant: Meant, rows: Ints) -> Floats:
-    """All cosines, including those of `rows`."""
-    missing = rows[np.isnan(meant.cosines[rows])]
-    if len(missing) and (found := view.cosines(meant.weighed, missing)) is not None:
-        meant.cosines[missing] = found
-    return meant.cosines
+    """The cosines of `rows`."""
+    near = meant.cosines.take(rows)
+    missing = np.isnan(near).nonzero()[0]
+    if len(missing) and (found := view.cosines(meant.weighed, rows.take(missing))) is not None:
+        near[missing] = meant.cosines[rows.take(missing)] = found
+    return near
 
 
 def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) -> Floats:

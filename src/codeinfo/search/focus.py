@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import Extent, Snapshot, StoredSymbol
-from codeinfo.search.channels import Floats, KeywordScores, rows_of
+from codeinfo.search.channels import KeywordScores, Meant, read_cosines, rows_of
 from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
 
@@ -33,7 +33,7 @@ def best_rows(
     view: Snapshot,
     files: Sequence[int],
     keyword: KeywordScores,
-    cosines: Floats | None,
+    meant: Meant | None,
     defined: dict[int, float],
     most: int | None,
 ) -> list[list[int]]:
@@ -41,8 +41,8 @@ def best_rows(
     rows, starts, counts = rows_of(view, files)
     words = keyword.rows(np.asarray(files), in_file=True)[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
-    if cosines is not None:
-        score = score + MEANING_IN_FILE * cosines[rows]
+    if meant is not None:
+        score = score + MEANING_IN_FILE * read_cosines(view, meant, rows)
     score = score * np.minimum(view.row_length[rows] / SHORT_ROW, 1)
     for row, worth in defined.items():
         score[rows == row] += worth
@@ -113,10 +113,10 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
     return list(best) if len(set(best.values())) <= QUOTED_IN else []
 
 
-def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:
+def closest_rows(view: Snapshot, meant: Meant, files: Sequence[int]) -> NDArray[np.intp]:
     """The nearest row of each file that has any; the first of equals."""
     rows, starts, counts = rows_of(view, files)
-    near = cosines[rows]
+    near = read_cosines(view, meant, rows)
     nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
     found: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
     return found

@@ -39,7 +39,6 @@ from codeinfo.search.channels import (
     norms_of,
     past_changes,
     rarity,
-    read_cosines,
     read_terms,
     rows_of,
     runs_of,
@@ -546,7 +545,7 @@ def tiny_files(view: Snapshot) -> NDArray[np.bool_]:
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
     scores = np.rint(np.array([-item.score for item in ranked]) * 10**TIE_DIGITS).tolist()
     order = sorted(zip(scores, [view.paths[item.file] for item in ranked], range(len(ranked)), strict=True))
-    return [ranked[at] for *_, at in order]
+    return [ranked[at] for _, _, at in order]
 
 
 def read_paths(
@@ -556,8 +555,7 @@ def read_paths(
     first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
     if not first or meant is None:
         return ranked
-    read_cosines(view, meant, rows_of(view, [item.file for item in first])[0])
-    rows = closest_rows(view, meant.cosines, [item.file for item in first])
+    rows = closest_rows(view, meant, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(channels.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
     moved = []
@@ -614,12 +612,9 @@ def _candidates(
             (*evidence.quoting, *_heads_of_project_files(query, view, files), *_rows_at(query, view, files)),
             QUOTED_HERE,
         )
-        cosines = None
-        if evidence.meant is not None:
-            cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
         past_tests = not query.wants_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
         read = most if most is None or not past_tests else max(most, READ_PAST_TESTS)
-        rows = best_rows(view, files, evidence.keyword, cosines, asked, read)
+        rows = best_rows(view, files, evidence.keyword, evidence.meant, asked, read)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]

@@ -439,12 +439,11 @@ def _multiply(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDA
     """Every row with the query, some rows at a time: the converted values stay in the processor's cache."""
     buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), len(query)), np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        rows = vectors[start : start + _ROWS_AT_ONCE]
-        own, numbers = result[start : start + len(rows)], buffer[: len(rows)]
-        np.copyto(numbers, numbers_of(rows))
-        np.dot(numbers, query, own)
-        with np.errstate(invalid="ignore", over="ignore"):  # of a damaged scale: see `_check_products`
-            own *= scales_of(rows)
+        some, numbers = slice(start, start + _ROWS_AT_ONCE), buffer[: len(vectors) - start]
+        np.copyto(numbers, numbers_of(vectors[some]))
+        np.dot(numbers, query, result[some])
+    with np.errstate(invalid="ignore", over="ignore"):  # of a damaged scale: see `_check_products`
+        result *= scales_of(vectors)
 
 
 # --- whether an index is sound ---------------------------------------------------------------------------------------
