@@ -19,16 +19,8 @@ from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
+from codeinfo.graph import references
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.references import (
-    Lookup,
-    callees,
-    find_uses,
-    look_up_defined,
-    refuse_folder,
-    symbol_info,
-    usages,
-)
 from codeinfo.graph.uses import import_timing
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
@@ -375,7 +367,7 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
     if path := _find_path(index, written):
         return path
     if "/" in written:
-        refuse_folder(index.graph, written.rstrip("/"))
+        references.refuse_folder(index.graph, written.rstrip("/"))
     place = _PLACE.fullmatch(written)
     path = _find_path(index, place[1]) if place else ""
     if not path or place is None:
@@ -404,7 +396,7 @@ def _find_path(index: CodeIndex, written: str) -> str:
 
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
     graph = index.graph
-    defined = (symbol_info(path, one) for one in index.facts.definitions(index.graph.files[path].file_id))
+    defined = (references.symbol_info(path, one) for one in index.facts.definitions(index.graph.files[path].file_id))
     return Exploration(
         request.target,
         "file",
@@ -418,7 +410,7 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
 
 
 def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
-    lookup = look_up_defined(index, wanted)
+    lookup = references.look_up_defined(index, wanted)
     listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
@@ -438,7 +430,10 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
         callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(
-                edge.target for one, body in lookup.bodies if one == symbol for edge in callees(index, one, body)
+                edge.target
+                for one, body in lookup.bodies
+                if one == symbol
+                for edge in references.callees(index, one, body)
             )
         ),
         tests=tests or index.tests_of(first.path),
@@ -447,10 +442,10 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     )
 
 
-def _uses(index: CodeIndex, lookup: Lookup) -> list[Usage]:
+def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
     """One use per definition that contains uses, those in central files first; imports are left out."""
-    found = find_uses(index, lookup).uses
-    read = usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
+    found = references.find_uses(index, lookup).uses
+    read = references.usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
     own = {info.id for info in lookup.symbol_infos()}
     meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()

@@ -37,15 +37,8 @@ from codeinfo.model import (
     to_run,
 )
 from codeinfo.models import Models
+from codeinfo.operations import clients
 from codeinfo.operations.base import ProgressSink
-from codeinfo.operations.clients import (
-    Project,
-    ProjectsResult,
-    VectorFile,
-    VectorMatch,
-    VectorSearchRequest,
-    VectorSearchResult,
-)
 from codeinfo.operations.search import GrepRequest, SearchRequest, SimilarRequest
 from codeinfo.ports import Embedder, FileList, Reranker, Snapshot
 from codeinfo.search.channels import squared_l2
@@ -123,13 +116,13 @@ class SearchOperations:
             lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below)
         )
 
-    def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
+    def vector_search(self, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
         """Results cut by the relevance policy, for clients that send the text to a model."""
         return vector_search(self._indexes, request)
 
-    def projects(self) -> ProjectsResult:
+    def projects(self) -> clients.ProjectsResult:
         projects = [_project(self._indexes, root) for root in self._indexes.roots()]
-        return ProjectsResult((*projects, *self._indexes.team_projects()))
+        return clients.ProjectsResult((*projects, *self._indexes.team_projects()))
 
 
 def _by_project(found: SearchResult) -> list[str]:
@@ -443,7 +436,7 @@ CANDIDATES = 60  # rows considered before the policy, which drops some: a list i
 MAX_LIMIT = 20
 
 
-def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearchResult:
+def vector_search(indexes: Indexes, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
     if not request.query.strip():
         raise UsageError("query is required", "Say what to look for")
     embedder = indexes.models.embedder()
@@ -467,22 +460,22 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
         "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
     )
     matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
-    return VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
+    return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
 
 
-def _project(indexes: Indexes, root: Path) -> Project:
+def _project(indexes: Indexes, root: Path) -> clients.Project:
     try:
         index = indexes.of(root)
         store = index.live_store()
     except CodeInfoError as error:
         state = "damaged" if isinstance(error, IndexDamaged) else "gone"
-        return Project(root.name, str(root), 0, 0, "", "", state)
+        return clients.Project(root.name, str(root), 0, 0, "", "", state)
     if store is None:
-        return Project(root.name, str(root), 0, 0, "", "", "building")
+        return clients.Project(root.name, str(root), 0, 0, "", "", "building")
     meta, counts = store.meta(), store.counts()
     state = "ready" if is_complete(store) else "building"
     model, when = meta.get("model_id", ""), meta.get("indexed_at", "")
-    return Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
+    return clients.Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
 
 
 def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
@@ -526,9 +519,9 @@ def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embe
     ]
 
 
-def _match(passage: Passage, model_id: str) -> VectorMatch:
+def _match(passage: Passage, model_id: str) -> clients.VectorMatch:
     path = f"{passage.root}/{passage.path}"
-    return VectorMatch(
+    return clients.VectorMatch(
         repo=os.path.basename(passage.root),
         relPath=passage.path,
         containerPath=path,
@@ -541,12 +534,12 @@ def _match(passage: Passage, model_id: str) -> VectorMatch:
     )
 
 
-def _files(matches: Sequence[VectorMatch]) -> tuple[VectorFile, ...]:
-    by_path: dict[str, list[VectorMatch]] = {}
+def _files(matches: Sequence[clients.VectorMatch]) -> tuple[clients.VectorFile, ...]:
+    by_path: dict[str, list[clients.VectorMatch]] = {}
     for match in matches:
         by_path.setdefault(match.hostPath, []).append(match)
     return tuple(
-        VectorFile(
+        clients.VectorFile(
             hostPath=path,
             highestMatch=min((match.score for match in own if match.score is not None), default=None),
             chunkCount=len(own),

@@ -32,20 +32,10 @@ from codeinfo.ports import IndexTarget, Placed, Retention
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.store.layout import COMMITS_FILE
-from codeinfo.team import access
+from codeinfo.team import access, receiving
 from codeinfo.team.access import identity_of
 from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
 from codeinfo.team.mirror import Mirrors
-from codeinfo.team.receiving import (
-    Answer,
-    PushedFile,
-    PushedFiles,
-    PushedTree,
-    project_row,
-    receive,
-    receive_upload,
-    rotate_secret,
-)
 from codeinfo.team.store import drop_project, encode_file
 
 if TYPE_CHECKING:
@@ -256,18 +246,18 @@ class TeamOperations:
             ).fetchall()
             access.audit(db, "project added", project=added[0][0], detail={"url": identity})
             defer_index(db, added[0][0], "")
-            return project_row(db, added[0][0])
+            return receiving.project_row(db, added[0][0])
 
     def project(self, request: ops.TeamProjectRequest) -> ops.TeamProject:
         with self.database.transaction() as db:
-            return project_row(db, access.project_id(db, request.project))
+            return receiving.project_row(db, access.project_id(db, request.project))
 
     def rotate_hook(self, request: ops.TeamHookRotateRequest) -> ops.TeamProject:
         with self.database.transaction() as db:
             project = access.project_id(db, request.project)
-            rotate_secret(db, project, request.hours)
+            receiving.rotate_secret(db, project, request.hours)
             access.audit(db, "webhook secret replaced", project=project, detail={"old_valid_hours": request.hours})
-            return project_row(db, project)
+            return receiving.project_row(db, project)
 
     def remove_project(self, request: ops.TeamProjectRequest) -> ops.RemovedTeamProject:
         with self.database.transaction() as db:
@@ -282,7 +272,7 @@ class TeamOperations:
 
     def receive_hook(self, kind: str, headers: Mapping[str, str], body: bytes) -> str:
         """What was done about a code host's message, which needs no caller since it is signed."""
-        return receive(self.store, kind, headers, body)
+        return receiving.receive(self.store, kind, headers, body)
 
     def push(self, request: ops.PushRequest, progress: ProgressSink = None) -> ops.PushReport:
         return _push(self._indexes, request, progress)
@@ -290,7 +280,7 @@ class TeamOperations:
     def receive_push(self, step: str, body: bytes) -> bytes:
         """One step of an upload by the current caller."""
         meta = model_meta(self._indexes.models.embedder())
-        return receive_upload(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
+        return receiving.receive_upload(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
         return queue_state(self.database, request.limit)
@@ -375,13 +365,15 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
     server = Server(index.config, request.to)
     project = request.project or _identity(index.root)
     files, walked = index.source.walk(index.live_store(), by_content=True)
-    listed, notes = list[PushedFile](), list[str]()
+    listed, notes = list[receiving.PushedFile](), list[str]()
     for source, loaded in files.load(walked.files):
         if isinstance(loaded, Skip):
             notes.append(f"{loaded.path}: {loaded.detail}")
         else:
-            listed.append(PushedFile(*source, loaded.sha256, files.brings_back(source.path)))
-    tree = PushedTree(project, request.name or index.root.name, index.recipe(), tuple(listed), _revision(index.root))
+            listed.append(receiving.PushedFile(*source, loaded.sha256, files.brings_back(source.path)))
+    tree = receiving.PushedTree(
+        project, request.name or index.root.name, index.recipe(), tuple(listed), _revision(index.root)
+    )
     lacking = server.ask("lacking", tree).lacking
     target = _Target(server, tree, index)
     uploads = Counter[str]()  # by path
@@ -421,7 +413,7 @@ def _revision(root: Path) -> str:
 class _Target(IndexTarget):
     """The index pipeline writes to the server."""
 
-    def __init__(self, server: Server, tree: PushedTree, index: IndexManager) -> None:
+    def __init__(self, server: Server, tree: receiving.PushedTree, index: IndexManager) -> None:
         self._server = server
         self._tree = tree
         self._local = index.live_store()  # this machine's, which may have embedded the same content
@@ -439,7 +431,7 @@ class _Target(IndexTarget):
         self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         for payloads in batches(map(encode_file, files), len, BODY_BYTES):
-            self._server.ask("files", PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))
+            self._server.ask("files", receiving.PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))
             self.uploaded += len(payloads)
 
 
@@ -465,7 +457,7 @@ class Server:
         self._token = read_secret(Path(config.store.token_file), "Correct store.token_file").strip()
         self._parts = parts
 
-    def ask(self, step: str, value: object) -> Answer:
+    def ask(self, step: str, value: object) -> receiving.Answer:
         """Retried if the server goes away meanwhile: every step can be repeated."""
         body = msgspec.msgpack.encode(value)
         for attempt in range(TRIES):
@@ -478,7 +470,7 @@ class Server:
                     ) from error
             else:
                 if status == 200:
-                    return msgspec.msgpack.decode(answer, type=Answer)
+                    return msgspec.msgpack.decode(answer, type=receiving.Answer)
                 if status not in (429, 502, 503, 504) or attempt == TRIES - 1:
                     raise self._refusal(status, answer)
             time.sleep(2**attempt)

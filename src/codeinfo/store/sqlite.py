@@ -38,29 +38,7 @@ from codeinfo.ports import (
     StoredFile,
     group_stored,
 )
-from codeinfo.store.database import (
-    DEFINITION,
-    IMPORT,
-    OF_BUILD,
-    REVISION,
-    Connections,
-    Damage,
-    Replaced,
-    VectorsGone,
-    Version,
-    check_symbols,
-    check_vector_file,
-    definition_from_row,
-    import_from_row,
-    is_whole,
-    load_meta,
-    one,
-    read_chunks,
-    read_definitions,
-    read_extents,
-    refuse_marked,
-    translate_errors,
-)
+from codeinfo.store import database
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,7 +68,7 @@ class Shares(Struct, frozen=True):
     kept: int
 
 
-class TreeGone(Replaced):
+class TreeGone(database.Replaced):
     """The build does not have the tree: it was cleared, or lost with a damaged build."""
 
 
@@ -104,13 +82,13 @@ class SqliteStore:
         self._loading = threading.Lock()
         self._arrays: Arrays | None = None
         self._known: dict[str, tuple[int, Any]] = {}  # by name, with the generation it was read from
-        self._connections = Connections(folder / "index.db", _problem)
+        self._connections = database.Connections(folder / "index.db", _problem)
         if recipe is not None:
-            with translate_errors(folder):
+            with database.translate_errors(folder):
                 private_folder(folder)
         self._hold = Hold(folder)
-        refuse_marked(folder)
-        with translate_errors(folder):
+        database.refuse_marked(folder)
+        with database.translate_errors(folder):
             if recipe is not None:
                 self._connections.create(recipe)
             self._connections.check()
@@ -160,7 +138,7 @@ class SqliteStore:
     def meta(self) -> dict[str, str]:
         with self._connections.reading() as db:
             self._version(db)
-            return load_meta(db, self._tree)
+            return database.load_meta(db, self._tree)
 
     def state(self) -> str:
         """Identifies the tree's content: differs after every change."""
@@ -211,7 +189,7 @@ class SqliteStore:
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM json_each(?) p
                    JOIN files f ON f.path = p.value WHERE f.id NOT IN (SELECT file_id FROM entries WHERE tree = ?)"""
         with self._connections.reading() as db:
-            is_alone = is_whole(db, self._tree)
+            is_alone = database.is_whole(db, self._tree)
             return group_stored(() if is_alone else db.execute(query, (json.dumps(paths), self._tree)))
 
     def counts(self) -> Counts:
@@ -249,7 +227,7 @@ class SqliteStore:
             with self._connections.reading() as db:
                 try:
                     opened = open_files(db)
-                except VectorsGone:
+                except database.VectorsGone:
                     if attempt == _VECTOR_TRIES - 1:
                         raise
                     continue
@@ -262,25 +240,25 @@ class SqliteStore:
         with self._loading:  # other threads need the same arrays and would only slow this down
             known, version = self._arrays, self._version(db)
             if known is None or known.version != version:
-                complete = load_meta(db, self._tree).get("complete") == "1"
+                complete = database.load_meta(db, self._tree).get("complete") == "1"
                 known = load_arrays(db, self.folder, self._tree, version, complete)
                 self._arrays = known
             return known
 
-    def _version(self, db: apsw.Connection) -> Version:
+    def _version(self, db: apsw.Connection) -> database.Version:
         query = """SELECT (SELECT value FROM meta WHERE tree = id AND key = 'generation'),
                    (SELECT value FROM meta WHERE tree = ? AND key = 'layout') FROM trees WHERE id = ?"""
-        found: list[Any] = db.execute(query, (OF_BUILD, self._tree)).fetchall()
+        found: list[Any] = db.execute(query, (database.OF_BUILD, self._tree)).fetchall()
         if not found:
             raise TreeGone(self.folder)
         try:
-            return Version(*map(int, found[0]))
+            return database.Version(*map(int, found[0]))
         except (TypeError, ValueError) as error:
-            raise Damage("its metadata is inconsistent") from error
+            raise database.Damage("its metadata is inconsistent") from error
 
     def members(self, db: apsw.Connection) -> frozenset[int] | None:
         """The ids of the tree's files; None if it has all there are, as most trees do."""
-        if is_whole(db, self._tree):
+        if database.is_whole(db, self._tree):
             return None
         query = "SELECT file_id FROM entries WHERE tree = ?"
         return self._once("members", db, lambda: frozenset(row[0] for row in db.execute(query, (self._tree,))))
@@ -290,9 +268,11 @@ class SqliteStore:
                    WHERE tree = ? AND path = ?"""
         with self._connections.reading() as db:
             for file_id, references in list(db.execute(query, (self._tree, path))):
-                imports = db.execute(f"SELECT {IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal", (file_id,))
-                imported = tuple(import_from_row(*row) for row in imports)
-                return FileSymbols(tuple(read_definitions(db, file_id)), imported, references)
+                imports = db.execute(
+                    f"SELECT {database.IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal", (file_id,)
+                )
+                imported = tuple(database.import_from_row(*row) for row in imports)
+                return FileSymbols(tuple(database.read_definitions(db, file_id)), imported, references)
         return None
 
     @cached_property
@@ -315,7 +295,7 @@ class SqliteStore:
         with self._connections.reading() as db:
             for (file_id,) in db.execute(query, (path,)):
                 if (vectors := self._vectors.of(db, file_id)) is not None:
-                    return read_chunks(db, file_id, path), vectors
+                    return database.read_chunks(db, file_id, path), vectors
         return None
 
     def check_vector_files(self) -> None:
@@ -324,7 +304,7 @@ class SqliteStore:
 
         def check(db: apsw.Connection) -> None:
             for name, rows, dimension in list(db.execute(query)):
-                check_vector_file(self.folder / name, rows, dimension)
+                database.check_vector_file(self.folder / name, rows, dimension)
 
         with self._reading_vectors(check):
             pass
@@ -333,7 +313,7 @@ class SqliteStore:
         """Read everything once and check it; raises IndexDamaged."""
         with self._connections.reading() as db:
             if found := _problem(db, self.folder):
-                raise Damage(found)
+                raise database.Damage(found)
 
     # --- writing ---
 
@@ -345,7 +325,7 @@ class SqliteStore:
     ) -> None:
         from codeinfo.store.segments import insert_files, quantize, remove_entries, reuse_files, write_vectors
 
-        with translate_errors(self.folder):
+        with database.translate_errors(self.folder):
             vectors = write_vectors(self.folder, [quantize(file.vectors) for file in files if file.vectors is not None])
         with self._writing() as db:
             replaced = (*(file.source.path for file in files), *(source.path for source, _ in reused))
@@ -386,11 +366,11 @@ class SqliteStore:
         query = f"""WITH named AS (SELECT id FROM trees WHERE name IN (SELECT value FROM json_each(?))),
                     theirs AS (SELECT file_id FROM entries WHERE tree IN named),
                     used AS (SELECT file_id FROM entries WHERE tree IN
-                             (SELECT id FROM trees WHERE name NOT GLOB '{REVISION}*'))
+                             (SELECT id FROM trees WHERE name NOT GLOB '{database.REVISION}*'))
                     SELECT total(iif(id IN theirs AND id NOT IN used, chunk_count, 0)),
                     total(iif(id IN used, chunk_count, 0)) FROM files"""
         with self._connections.reading() as db:
-            held, used = one(db, query, (json.dumps(revisions),))
+            held, used = database.one(db, query, (json.dumps(revisions),))
         return float(held / max(used, 1))
 
     def compact(self) -> None:
@@ -398,13 +378,13 @@ class SqliteStore:
         self._connections.vacuum()
 
     def shares(self) -> Shares:
-        others = f"SELECT id FROM trees WHERE name NOT GLOB '{REVISION}*' AND id != ?1"
+        others = f"SELECT id FROM trees WHERE name NOT GLOB '{database.REVISION}*' AND id != ?1"
         query = f"""WITH here AS (SELECT file_id FROM entries WHERE tree = ?1),
                     there AS (SELECT file_id FROM entries WHERE tree IN ({others}))
                     SELECT total(iif(id IN here AND id IN there, chunk_count, 0)),
                     total(iif(id IN here OR id IN there, 0, chunk_count)) FROM files"""
         with self._connections.reading() as db:
-            return Shares(*map(int, one(db, query, (self._tree,))))
+            return Shares(*map(int, database.one(db, query, (self._tree,))))
 
     def _merge_once(self) -> bool:
         """Merge one crowd of segments. The caller holds the index lock, so no other writer interferes."""
@@ -414,11 +394,11 @@ class SqliteStore:
             plan = plan_merge(db)
             if plan is None:
                 return False
-            with translate_errors(self.folder):
+            with database.translate_errors(self.folder):
                 vectors = write_vectors(self.folder, plan.vectors(db, self.folder))
         with self._connections.writing() as db:
             merge_segments(db, plan, vectors)
-            db.execute("UPDATE meta SET value = value + 1 WHERE tree = ? AND key = 'layout'", (OF_BUILD,))
+            db.execute("UPDATE meta SET value = value + 1 WHERE tree = ? AND key = 'layout'", (database.OF_BUILD,))
         return True
 
     def _remove_orphans(self) -> None:
@@ -444,9 +424,9 @@ class Hold:
             self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             locked = try_lock(self._handle, folder, shared=True)  # removing a build locks it first
             if not locked or not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
-                raise Replaced(folder)
+                raise database.Replaced(folder)
         except FileNotFoundError:
-            raise Replaced(folder) from None
+            raise database.Replaced(folder) from None
 
     def is_of(self, folder: Path) -> bool:
         try:
@@ -490,27 +470,27 @@ class SqliteCodeFacts:
 
     def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
         offered = f"(kind NOT IN {_MEMBERS} OR {_EXTENSION_FUNCTIONS})"
-        query = f"SELECT file_id, {DEFINITION} FROM definitions WHERE {offered}"
-        return ((row[0], definition_from_row(*row[1:])) for row in self._rows(query, file_ids))
+        query = f"SELECT file_id, {database.DEFINITION} FROM definitions WHERE {offered}"
+        return ((row[0], database.definition_from_row(*row[1:])) for row in self._rows(query, file_ids))
 
     def definitions(self, file_id: int) -> list[Definition]:
-        return read_definitions(self._db, file_id)
+        return database.read_definitions(self._db, file_id)
 
     def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
-        return read_extents(self._db, file_id, first, last)
+        return database.read_extents(self._db, file_id, first, last)
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
-        query = f"SELECT file_id, {DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
+        query = f"SELECT file_id, {database.DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
         rows = self._of_tree(self._db.execute(query, (name.lower(), name)))
-        return [(row[0], definition_from_row(*row[1:])) for row in rows]
+        return [(row[0], database.definition_from_row(*row[1:])) for row in rows]
 
     def check_symbols(self, file_ids: Iterable[int]) -> None:
         for file_id in file_ids:
-            check_symbols(self._db, file_id)
+            database.check_symbols(self._db, file_id)
 
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]:
-        query = f"SELECT file_id, {IMPORT} FROM imports WHERE 1"
-        return ((row[0], import_from_row(*row[1:])) for row in self._rows(query, file_ids))
+        query = f"SELECT file_id, {database.IMPORT} FROM imports WHERE 1"
+        return ((row[0], database.import_from_row(*row[1:])) for row in self._rows(query, file_ids))
 
     def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         yield from self._rows("SELECT file_id, data FROM uses WHERE 1", file_ids)
@@ -533,8 +513,8 @@ class SqliteCodeFacts:
         return sorted(found)
 
     def lines(self, file_id: int) -> FileLines:
-        (path,) = one(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
-        chunks = sorted(read_chunks(self._db, file_id, path), key=attrgetter("start_line"))
+        (path,) = database.one(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
+        chunks = sorted(database.read_chunks(self._db, file_id, path), key=attrgetter("start_line"))
         return FileLines((chunk.start_line, chunk.text) for chunk in chunks)
 
     def _rows(self, query: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
