@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from team_tools import build_team, engine_of
 
+from codeinfo.engine.project_knowledge import MOST_CHARS
 from codeinfo.knowledge.project import dependencies, describe_project, frameworks, project_names
 from codeinfo.knowledge.style import document_rules, is_style_file, style_report
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
@@ -111,11 +115,19 @@ def test_a_rule_that_packages_repeat_comes_once() -> None:
     ]
 
 
+# Each list has the one before nine times: 9^11 items in 600 characters.
+ALIASES = "a0: &a0 [x]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]\n" for number in range(1, 12)
+)
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
         (".eslintrc.json", '{"rules": {'),
         (".golangci.yml", "linters: [a\nb: c"),
+        (".golangci.yml", "a: &a\n  b: *a\n"),
+        (".golangci.yml", ALIASES),
         ("pyproject.toml", "[tool.black\nx=1\n"),
         ("checkstyle.xml", "<module name='A'>"),
         ("checkstyle.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]><module name='&b;'/>"),
@@ -597,3 +609,52 @@ def test_what_only_others_need_is_no_framework_and_starters_for_tests_name_their
     assert [(one.name, one.version) for one in frameworks(declared)] == [("Serde", "1.0.2")]
     found = describe_project(tmp_path, manifests, {}, 3, {})
     assert found.tests.frameworks == ("JUnit 5",)
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        (".eslintrc.json", "/* "),
+        (".eslintrc.json", '\\"'),
+        (".pylintrc", "["),
+        ("CONTRIBUTING.md", " "),
+        ("Cargo.toml", "\n"),
+        ("Gemfile", "\n"),
+        ("Gemfile", "group :a do\n"),
+        ("a.csproj", "<PackageReference "),
+        ("build.gradle", "\n "),
+        ("eslint.config.js", "rules: {a:"),
+        ("eslint.config.js", "config "),
+        ("go.mod", "a."),
+        ("package.json", " "),
+    ],
+)
+def test_a_hostile_file_is_read_in_time(path: str, part: str) -> None:
+    """Expressions hold the interpreter: one that takes minutes would stop a server for everybody."""
+    text = f"# a{part * (MOST_CHARS // len(part))}\1!\n"
+    with ends_within(20):
+        style_report({path: text})
+        dependencies({path: text})
+        project_names({path: text})
+
+
+def test_paths_that_are_extended_are_recognised_in_time() -> None:
+    with ends_within(20):
+        assert style_report({".eslintrc.yml": f"extends: ['{'./' * 500}!']\n"}).rules
+    assert not style_report({".eslintrc.yml": "extends: ['./a.js', '../b/c.js']\n"}).rules
+
+
+@contextmanager
+def ends_within(seconds: float) -> Iterator[None]:
+    """Of processor time: the machine may be busy."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGVTALRM, refuse)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

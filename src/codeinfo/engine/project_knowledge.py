@@ -54,6 +54,7 @@ PATTERNS_NAME = "patterns.json"
 HINTS_NAME = "pattern-hints.json"  # separate, so that a search needs no detectors
 MAX_FILE_BYTES = 1_000_000  # of a file read for what it states: a manifest, a style guide, changed code
 MOST_FILES = 500  # manifests in a monorepo
+MOST_CHARS = 300_000  # of a manifest or configuration; a longer one is data, and each dependency is looked up in it
 MOST_COMPARED = 500  # memories compared by meaning: each is a call to the endpoint
 LEAST_PART = 0.2  # of the product's files: languages with more should have patterns
 MOST_GUIDING = 5  # memories shown with patterns
@@ -104,9 +105,9 @@ class ProjectKnowledge:
         return text.content if text is not None else None
 
     def texts(self, paths: Iterable[str]) -> dict[str, str]:
-        """Some files by path, shallow ones first."""
+        """Some files by path, shallow ones first; long ones are cut."""
         listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
-        return {path: text for path in listed if (text := self.text(path)) is not None}
+        return {path: text[:MOST_CHARS] for path in listed if (text := self.text(path)) is not None}
 
     # --- memories ---
 

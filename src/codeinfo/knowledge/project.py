@@ -30,7 +30,7 @@ from codeinfo.operations.knowledge import (
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
 # Where dependencies are in a text, for `_by_expression`.
 _GO = (
-    r"^(?!module|replace)[ \t]*(?:require[ \t]+)?(?P<name>[\w.-]+\.[\w./~-]+)[ \t]+(?P<version>v[\w.+-]+)"
+    r"^(?!module|replace)[ \t]*(?:require[ \t]+)?(?P<name>[\w-]+\.[\w./~-]+)[ \t]+(?P<version>v[\w.+-]+)"
     r"(?P<indirect>[ \t]*// indirect)?"
 )
 _POM = (
@@ -38,20 +38,20 @@ _POM = (
     r"(?:\s*<version>(?P<version>[^<]+)</version>)?(?:\s*<scope>(?P<group>[^<]+)</scope>)?"
 )
 _GRADLE = (
-    r"^\s*(?P<test>test)?\w*(?:implementation|api|compileOnly|runtimeOnly|Implementation|Only|kapt|classpath)\s*\(?\s*"
+    r"^[^\S\n]*(?P<test>test)?\w*(?:implementation|api|compileOnly|runtimeOnly|Implementation|Only|kapt|classpath)\s*\(?\s*"
     r"[\"'](?P<name>[\w.-]+:[\w.-]+)(?::(?P<version>[^\"'@]+))?[\"']"
 )
 _GEM = (
-    r"^\s*(?:gem|\w+\.add_(?:(?P<dev>development_)|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
+    r"^[^\S\n]*(?:gem|\w+\.add_(?:(?P<dev>development_)|runtime_)?dependency)[\s(]+[\"'](?P<name>[^\"']+)[\"']"
     r"(?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?"
 )
 _BAZEL = (
     r"^bazel_dep\(\s*name\s*=\s*\"(?P<name>[^\"]+)\"(?:\s*,\s*version\s*=\s*\"(?P<version>[^\"]+)\")?"
     r"(?P<dev>[^)]*dev_dependency)?"
 )
-_CMAKE = r"(?i)^\s*find_package\(\s*(?P<name>[\w-]+)(?:\s+(?P<version>\d[\w.]*))?"
+_CMAKE = r"(?i)^[^\S\n]*find_package\(\s*(?P<name>[\w-]+)(?:\s+(?P<version>\d[\w.]*))?"
 _MIX = (
-    r"^\s*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))"
+    r"^[^\S\n]*\[?\{\s*:(?P<name>\w+),\s*(?:\"(?P<version>[^\"]+)\"|(?=\w+:))"
     r"(?:[^}\n]*?\bonly:\s*(?P<group>:\w+|\[[^\]]*\]))?"
 )
 _SWIFT = (
@@ -63,7 +63,7 @@ _SBT = (
     r"(?P<test>\s*%\s*\"?[Tt]est)?"
 )
 _NUGET = re.compile(
-    r"<Package(?:Reference|Version)\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?"
+    r"<Package(?:Reference|Version)\s+[^<>]*?Include=\"(?P<name>[^\"]+)\"(?:[^<>]*?Version=\"(?P<version>[^\"]+)\")?"
     r"|<Project\s+Sdk=\"(?P<sdk>[^\"/]+)(?:/(?P<release>[^\"]+))?\""
 )
 _CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .NET refer to
@@ -72,12 +72,14 @@ _FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace;
 _CRATES, _GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
 _LOCKED_GEM = re.compile(r"^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s]+)\)$", re.MULTILINE)
 _GEM_GROUP = re.compile(
-    r"^\s*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b(?P<gems>.*?)^\s*end\b", re.MULTILINE | re.DOTALL
+    r"^[^\S\n]*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b"
+    r"(?P<gems>(?:[^\n]*\n(?![^\S\n]*group\b))+?)[^\S\n]*end\b",
+    re.MULTILINE,
 )
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+(?:\(\))?)[)}]")
 _GO_MAJOR = re.compile(r"(?<=\w)/v\d+$")  # at the end of a module's path
-_PROJECT_NAME = r"^\s*\{?\s*\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
+_PROJECT_NAME = r"^[^\S\n]*(?:\{\s*)?\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
 
 # A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
 # counts only if it ships with the product or the product's code imports it.
@@ -347,9 +349,16 @@ def _use_wrapper(command: str, at_top: Collection[str]) -> str:
 # --- readers -------------------------------------------------------------------------------------------------------
 
 
-def _line(text: str, *words: str) -> int:
+def _line(text: str, first: str, *others: str) -> int:
     """The first line that contains the words; 1 if none does."""
-    return next((n for n, line in enumerate(text.split("\n"), 1) if all(word in line for word in words)), 1)
+    start = text.find(first)
+    while start >= 0:
+        end = text.find("\n", start)
+        line = text[text.rfind("\n", 0, start) + 1 : end if end >= 0 else len(text)]
+        if all(word in line for word in others):
+            return text.count("\n", 0, start) + 1
+        start = text.find(first, end) if end >= 0 else -1
+    return 1
 
 
 def _requirement(spec: str, place: str, group: str) -> Iterator[Dependency]:
@@ -439,7 +448,7 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
 def _cargo_line(text: str, table: str, name: str) -> int:
     """The line of `name = …` in a table, or of a table of its own."""
     own = rf"^[ \t]*\[(?:workspace\.|target\.[^\n]+\.)?{re.escape(table)}"
-    place = re.search(rf"{own}\](?:\n(?!\s*\[).*)*?\n\s*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
+    place = re.search(rf"{own}\](?:\n(?![ \t]*\[).*)*?\n[ \t]*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
     place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
     return text.count("\n", 0, place.end()) + 1 if place else 1
 

@@ -33,6 +33,7 @@ class Entry(Struct, frozen=True):
 
 MAX_VALUE = 300
 _MAX_DEPTH = 12
+_MOST_NODES = 100_000  # of one file; the largest settings of linters have some thousand
 _UNREADABLE = (ValueError, TypeError, KeyError, UsageError, RecursionError, yaml.YAMLError, configparser.Error)
 
 
@@ -45,7 +46,20 @@ def _compose(text: str) -> yaml.Node | None:
     """The syntax tree of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and
     without comments JSON is YAML."""
     is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
-    return yaml.compose(strict_json(text) if is_json else text, Loader=yaml.SafeLoader)
+    root = yaml.compose(strict_json(text) if is_json else text, Loader=yaml.SafeLoader)
+    if root and _count_nodes(root, {}) > _MOST_NODES:
+        raise ValueError("too large")
+    return root
+
+
+def _count_nodes(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """The nodes to be read: those behind an alias count again, so that a few lines of aliases can be billions."""
+    if node not in known:
+        known[node] = _MOST_NODES  # until it is counted: it may contain itself
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        items = node.value if isinstance(node, yaml.SequenceNode) else [one for pair in pairs for one in pair]
+        known[node] = 1 + sum(_count_nodes(one, known) for one in items)
+    return known[node]
 
 
 def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Iterator[Entry]:
@@ -80,7 +94,9 @@ def _format_value(node: yaml.Node, depth: int) -> str:
     return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
 
 
-_OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # files of the project, which are read as well
+_OWN_PATHS = re.compile(
+    r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+(?:[\"',\s]+|(?=\]?$)))+\]?"
+)  # files of the project, which are read as well
 
 
 def eslint_entries(text: str) -> Iterator[Entry]:
@@ -103,7 +119,7 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
                 yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
 
 
-_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\]\n]+?)\s*\]+\s*(?:[#;].*)?")
+_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\[\]\s][^\]\n]*)\]+\s*(?:[#;].*)?")
 _ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?")
 
 
@@ -113,7 +129,7 @@ def lines_of_keys(text: str) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _SECTION.fullmatch(line):
-            section = match["name"].replace('"', "")
+            section = match["name"].strip().replace('"', "")
         elif match := _ASSIGNMENT.fullmatch(line):
             found.setdefault((section, match["key"].strip("\"'").lower()), number)
     return found
@@ -178,15 +194,16 @@ def xml_entries(text: str) -> Iterator[Entry]:
     yield from found
 
 
-# Strings, comments, brackets and commas of JavaScript and PHP: what decides where an entry of an object ends.
+# Strings, comments, brackets and commas of JavaScript and PHP: what decides where an entry of an object ends. An open
+# string ends with its line and an open comment with the file, so that nothing is read more than once.
 _MARKS = re.compile(
-    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
-    r"|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<comma>,)"
+    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?|`(?:[^`\\]|\\.){0,1000}`)"
+    r"|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|(?s:/\*.*)|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<comma>,)"
 )
 _PAIR = re.compile(r"\s*[\"']?(?P<key>[\w@$./-]+)[\"']?\s*(?::|=>)\s*(?P<value>\S.*)", re.DOTALL)
 _RULES = re.compile(r"\brules[\"']?\s*:\s*(?=\{)")
 _OBJECT = re.compile(
-    r"(?:export\s+default\s|module\.exports\s*=|\breturn\b|\bconfig\b[^=\n]*=|setRules\(\s*)[^{\[;]{0,80}(?=[{\[])"
+    r"(?:export\s+default\s|module\.exports\s*=|\breturn\b|\bconfig\b[^=\n]{0,80}=|setRules\(\s*)[^{\[;]{0,80}(?=[{\[])"
 )
 
 
@@ -203,7 +220,7 @@ def eslint_script_entries(text: str) -> Iterator[Entry]:
     files: dict[int, str] = {}  # that each of them names
     for mark in _MARKS.finditer(text):
         if mark["open"]:
-            if around and mark.start() in rules:
+            if around and len(around) <= _MAX_DEPTH and mark.start() in rules:
                 if around[-1] not in files:
                     named = (entry.value for entry in _object(text, around[-1], "") if entry.key == "files")
                     files[around[-1]] = f" for {value.strip('[], ')}" if (value := next(named, "")) else ""
@@ -297,7 +314,7 @@ _DOCUMENT = re.compile(
     r"guidelines|hacking|development|agents|claude|\.cursorrules|copilot-instructions)(?:\.(?:md|markdown|rst|txt|adoc))?",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"(#{1,6})\s+(?P<title>.+?)\s*#*")
+_HEADING = re.compile(r"(#{1,6})\s+(?P<title>\S.*)")
 _STEPS = re.compile(
     r"\b(?:set(?:ting)?[ -]?up|install\w*|start(?:ing|ed)?|prerequisites?|environment(?! var)|seeds?"
     r"|docker|containers?|vagrant|running|debugging|commands|issues?|bugs?|report\w*)\b",
@@ -377,7 +394,7 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
         elif fenced or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
             continue
         elif found := _HEADING.fullmatch(line):
-            heading = found["title"]
+            heading = found["title"].rstrip("#").rstrip()
         elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)):
             continue
         elif _DEMAND.search(_ASIDE.sub("", found["text"]).strip()):

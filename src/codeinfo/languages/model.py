@@ -391,8 +391,9 @@ def not_private(declared: Declared) -> bool:
 
 Key = TypeVar("Key", bound=Hashable)
 
-_JSON_STRING = r'("(?:[^"\\\n]|\\.)*")'
-_JSON_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t")
+# An open string or comment ends with its line or the file, so that nothing is read more than once.
+_JSON_STRING = r'("(?:[^"\\\n]|\\.)*"?)'
+_JSON_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|(?s:/\*.*)|\t")
 _JSON_LAST_COMMA = re.compile(rf"{_JSON_STRING}|,(?=\s*[}}\]])")
 
 MOST_ABOVE = 4  # folders above the files that imports may start from
