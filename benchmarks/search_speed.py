@@ -11,6 +11,7 @@ changes from tree to tree, so that a machine whose speed varies is as slow for b
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import sys
@@ -28,6 +29,8 @@ def serve_codeinfo() -> None:
     from codeinfo.config import Config
     from codeinfo.operations.search import IndexRequest, SearchRequest
     from codeinfo.serve.refresh import server_engine
+
+    gc.set_threshold(200_000, 20, 20)  # as the command `codeinfo` does
 
     def config(cache: str) -> Config:
         return Config.load({"paths.cache_dir": cache})
