@@ -133,12 +133,14 @@ def test_each_file_once_with_its_second_place_as_more(tmp_path: Path) -> None:
 
 
 def test_what_is_left_at_the_end_of_a_file_is_not_shown_for_it(tmp_path: Path) -> None:
-    body = "".join(f"  const step{at} = run({at})\n" for at in range(40))
-    files = {
-        "src/TwoFactor.tsx": f"const TwoFactor = (props) => {{\n{body}  return props\n}}\n\nexport default TwoFactor\n"
-    }
-    with make_engine(write(tmp_path, files)) as engine:
-        assert searcher(engine, tmp_path)("two factor dialog").hits[0].start_line == 1
+    rows = "".join(
+        f'      <Row label="step {at}" value={{props.values[{at}]}} onChange={{props.change}} />\n' for at in range(24)
+    )
+    component = f"const TwoFactorModal = (props) => {{\n  return (\n    <Modal>\n{rows}    </Modal>\n  );\n}};\n"
+    text = f"import {{ Row }} from './row'\n\n{component}\nexport default TwoFactorModal;\n"
+    with make_engine(write(tmp_path, {"src/TwoFactorModal.tsx": text})) as engine:
+        hit = searcher(engine, tmp_path)("two factor").hits[0]
+    assert hit.start_line < hit.end_line < text.count("\n"), "the last line is a chunk of its own"
 
 
 QUOTED = {

@@ -167,13 +167,15 @@ def test_a_tracked_vendor_folder_is_left_out_and_says_so(repository: Path) -> No
 
 
 def test_sizes_and_unknown_types(root: Path) -> None:
-    write(root, "big.py", text="x" * 1_000_001)
+    write(root, "big.py", "licenses.json", text="x" * 1_000_001)
     write(root, "notes.unknown", "script")
     write(root, "dump.unknown", text="x" * 100_001)
     result = walk(root)
     assert paths(result) == ["notes.unknown", "script"]
     skips = {skip.path: skip for skip in result.skipped}
     assert (skips["big.py"].rule, skips["big.py"].matters) == ("too-large", True)
+    assert skips["big.py"].detail == "1,000,001 bytes, and the limit is 1,000,000"
+    assert (skips["licenses.json"].rule, skips["licenses.json"].matters) == ("too-large", False), "data says little"
     assert (skips["dump.unknown"].rule, skips["dump.unknown"].matters) == ("unknown-type", False)
     assert why(root, "big.py").source == "setting index.max_file_bytes"
     assert paths(walk(root, WalkSettings(max_file_bytes=2_000_000)))[0] == "big.py"

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from codeinfo.files import resolve_links, resolve_root
 from codeinfo.languages import kind_of, language_of, language_of_text
-from codeinfo.model import UNREADABLE, Skip, SourceFile, Walk, source_file
+from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.ignore import (
     NO_OVERRIDES,
@@ -288,7 +288,8 @@ class FileFilter:
         if size > self._small_bytes:
             language = language_of(path)
             if size > self._settings.max_file_bytes:
-                return Skip(path, "too-large", f"{size:,} bytes", matters=language is not None)
+                is_data = language is None or language.kind is FileKind.CONFIG
+                return too_large(path, size, self._settings.max_file_bytes, matters=not is_data)
             if language is None:
                 return Skip(path, "unknown-type", f"{size:,} bytes of an unknown type")
         return source_file((path, size, mtime_ns))
@@ -310,13 +311,17 @@ class FileFilter:
         return Skip(path, "special-file", "a FIFO, device or socket")
 
 
+def too_large(path: str, size: int, most: int, *, matters: bool = True) -> Skip:
+    return Skip(path, "too-large", f"{size:,} bytes, and the limit is {most:,}", matters=matters)
+
+
 def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
     from codeinfo.sources.documents import document_language, missing_library
 
     if not document_language(path):
         return Skip(path, "not-a-document", "of no format that documents have")
     if status.st_size > max_bytes:
-        return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True)
+        return too_large(path, status.st_size, max_bytes)
     if command := missing_library(path):
         return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
     return SourceFile(path, status.st_size, status.st_mtime_ns)
