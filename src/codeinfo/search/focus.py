@@ -24,8 +24,8 @@ OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
 NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
-READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it: code first, then by words
-QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
+# Chunks with all of a quotation's words that are read for it, by the kinds that come first.
+READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 40, FileKind.TEST: 20, FileKind.DOCS: 20}
 QUOTED_IN = 8  # files at most: text in more files is a phrase, not a place
 
 
@@ -66,7 +66,7 @@ def find_defined_rows(
 def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     """Several constructors of one name in a chunk count once; the type itself counts most, or its member if that is
     requested."""
-    worth = DEFINED_HERE if query.bare_name else NAMED_HERE
+    worth = DEFINED_HERE if query.bare_name or query.asks_entry_point else NAMED_HERE
     if query.names_owner and definition.name.lower() != query.names[0].lower():
         return OWNER_HERE
     if symbol_kind(definition.kind).ranks_as_type or (query.names_owner and query.asks_for(definition.qualified)):
@@ -96,10 +96,11 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
     having, *others = sorted((known[term].rows for term in wanted), key=len)
     for other in others:  # both in order
         having = having[other[np.minimum(other.searchsorted(having), len(other) - 1)] == having]
-    if len(having) > READ_FOR_QUOTE:
+    if len(having) > sum(READ_FOR_QUOTE.values()):
         scores = keyword.rows(view.row_file[having])[having]
-        code = view.once("code", lambda: np.array([kind == FileKind.CODE for kind in view.kinds]))
-        having = having[np.lexsort((-scores, ~code[view.row_file[having]]))[:READ_FOR_QUOTE]]
+        having = having[np.argsort(-scores, kind="stable")]
+        kinds = view.once("kinds", lambda: np.array(view.kinds))[view.row_file[having]]
+        having = np.concatenate([having[kinds == kind][:most] for kind, most in READ_FOR_QUOTE.items()])
     rows = having.tolist()
     found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
     strings: set[int] = set()
@@ -107,7 +108,7 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
         if quotation.is_in(chunk.text, chunk.file_kind):
             found.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
             strings |= {row} if quotation.is_string_in(chunk.text) else set()
-    best = next((found[kind] for kind in QUOTED_FIRST if kind in found), {})
+    best = next((found[kind] for kind in READ_FOR_QUOTE if kind in found), {})
     if quotation.is_constant and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
         best = {row: file for row, file in best.items() if row in strings}
     return list(best) if len(set(best.values())) <= QUOTED_IN else []

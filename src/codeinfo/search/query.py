@@ -126,6 +126,11 @@ class Query(Struct, frozen=True):
     def names_owner(self) -> bool:
         return self.bare_name and len(self.names) > 1
 
+    @property
+    def asks_entry_point(self) -> bool:
+        """Its only name is then `main`."""
+        return self.project_files == _ENTRY_POINTS
+
     def asks_for(self, qualified: str) -> bool:
         """Whether this definition is all that is asked for: `requests.Session.send` and `send` ask for Session.send."""
         if not self.bare_name or not self.names:
@@ -176,7 +181,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         intent=intent or _classify(prose, title if shape is Shape.REPORT else tokens, bare),
         terms=_weigh_terms(weights, words, project_words, stop, bare),
         words=words,
-        names=_names(tokens, bare),
+        names=("main",) if project_files == _ENTRY_POINTS else _names(tokens, bare),
         paths=paths,
         places=_places(text) if paths else (),
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
@@ -187,7 +192,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         asks_usage=asks_usage,
         project_files=project_files,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
-        quotations=_quotations(prose),
+        quotations=() if project_files else _quotations(prose),
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
@@ -302,9 +307,8 @@ _LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|l
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
 _OPTION = re.compile(r"-{0,2}(?P<text>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
-_KEY = re.compile(
-    r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+)"
-)  # `repo.issues.new`, unless it is the name of a definition
+# `repo.issues.new`, unless it is the name of a definition.
+_KEY = re.compile(r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|[a-z][\w-]*(?:\.[a-z][\w-]*){2,})")
 _ROUTE = re.compile(r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[\w{}:.*~-]+(?:/[\w{}:.*~-]+)*)/?")
 _PRONOUNS = frozenset("how what where which who whose why".split())
 _CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
