@@ -280,7 +280,8 @@ def test_lines_of_files_are_read(text: str, places: list[tuple[str, int]]) -> No
     [
         ("what happens when a user logs in", ("user", "login")),
         ("Logged out after signing up", ("logout", "signup")),
-        ("the request timed out, fall back to the cache", ("request", "timeout", "fallback", "cache")),
+        ("where the request timed out, falling back to the cache", ("request", "timeout", "fallback", "cache")),
+        ("fix the case that a request timed out", ("fix", "case", "request", "timed")),
         ("read the log in the folder", ("read", "log", "folder")),
         ("log errors in the worker", ("log", "errors", "worker")),
     ],

@@ -161,16 +161,17 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
     paths = _paths(text)
     prose = _drop_boilerplate(text)
-    tokens = _tokens(prose)
+    tokens, title = _TOKEN.findall(prose), _TOKEN.findall(_first_line(prose))
     bare = _is_bare_name(prose)
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
+    scope = _scope(_first_line(prose))
+    shape = _shape(_words(tokens, stop), title, scope, bare)
+    if shape is Shape.QUESTION:
+        tokens, title = _join_phrasal_verbs(tokens), _join_phrasal_verbs(title)
     content = [token for token in tokens if token.lower() not in stop]
-    words = tuple(part for token in content for part in _parts(token) if part not in stop)
-    title = _tokens(_first_line(prose))
+    words = _words(content, stop)
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
-    scope = _scope(_first_line(prose))
-    shape = _shape(words, title, scope, bare)
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
     project_files = _project_files(opening) if shape is Shape.QUESTION else ""
     asks_usage = project_files not in ("", _ENTRY_POINTS) or _USAGE.match(opening) is not None
@@ -246,18 +247,19 @@ _PHRASAL_VERBS = {
 _BEFORE_NOUN = frozenset("a an each every its the this".split())  # "the log in the cache folder"
 
 
-def _tokens(text: str) -> list[str]:
-    """Its words and names, with phrasal verbs as one word, the way code has them: `login`, `timeout`."""
-    tokens: list[str] = []
+def _join_phrasal_verbs(tokens: Sequence[str]) -> list[str]:
+    """Phrasal verbs of a question as one word, the way code has them: `login`, `timeout`. A commit or a report often
+    says what happens rather than what the code is called."""
+    joined: list[str] = []
     before = ""
-    for token in _TOKEN.findall(text):
-        joined = _PHRASAL_VERBS.get((tokens[-1].lower(), token.lower())) if tokens else None
-        if joined is None or before in _BEFORE_NOUN:
-            before = tokens[-1].lower() if tokens else ""
-            tokens.append(token)
+    for token in tokens:
+        verb = _PHRASAL_VERBS.get((joined[-1].lower(), token.lower())) if joined else None
+        if verb is None or before in _BEFORE_NOUN:
+            before = joined[-1].lower() if joined else ""
+            joined.append(token)
         else:
-            tokens[-1] = joined
-    return tokens
+            joined[-1] = verb
+    return joined
 
 
 _SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<second>[\w./-]+))?!?: ")
@@ -487,6 +489,11 @@ def _is_path(text: str) -> bool:
     return "/" in text or (bool(_EXTENSION.search(text)) and not text[0].isdigit())
 
 
+def _words(tokens: Sequence[str], stop: frozenset[str]) -> tuple[str, ...]:
+    parts = (part for token in tokens if token.lower() not in stop for part in _parts(token))
+    return tuple(part for part in parts if part not in stop)
+
+
 def _parts(token: str) -> list[str]:
     return [part for piece in _pieces(token) for part in split_identifier(piece)]
 
@@ -519,7 +526,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> list[tuple[str, float]]:
     """The words of the title count twice, names in backticks half as much again, later ones a little less."""
     quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
-    title = sum(1 for token in _tokens(_first_line(text)) if token.lower() not in stop)
+    title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
     verbs = _leading_verbs(content[:title], CHANGE_VERBS)
     return [
         (
