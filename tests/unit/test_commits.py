@@ -14,7 +14,8 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.channels import Commit, CommitIndex, index_commits, past_changes, score_changes
-from codeinfo.store.layout import COMMITS_FILE, load_commits, save_commits
+from codeinfo.store.layout import COMMITS_FILE
+from codeinfo.store.segments import load_commits, save_commits
 
 
 def commit(root: Path, message: str, **files: str) -> None:

@@ -30,7 +30,7 @@ from codeinfo.sources.git import GitFailed, clean_blobs, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.walk import LACKING, NEEDS_LIBRARY, KnownWalk
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
-from codeinfo.store.layout import COMMITS_FILE, Tree, load_commits, save_commits
+from codeinfo.store.layout import COMMITS_FILE, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: 
     # Imported late: a search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
+    from codeinfo.store.segments import load_commits, save_commits
 
     history = History(root, revision)
     if not history.known:
@@ -278,6 +279,8 @@ class IndexManager:
 
     def _read_commits(self) -> tuple[tuple[int, int] | None, CommitIndex | None, str]:
         """The state of their file, the commits and what is wrong with them. If they are damaged, git has them."""
+        from codeinfo.store.segments import load_commits  # imported late: only a search needs arrays
+
         stamp, place, problem = self.folder.stamp(COMMITS_FILE), self.folder.tree_path, ""
         if self._commits is None or self._commits[0] != stamp:
             found = load_commits(place) if stamp else None

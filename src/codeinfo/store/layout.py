@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -33,7 +32,6 @@ from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.files import (
     LOCK_PATIENCE_S,
     open_private,
-    open_regular,
     private_folder,
     read_private,
     replace_file,
@@ -42,14 +40,9 @@ from codeinfo.files import (
 from codeinfo.model import NextStep, to_run
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from codeinfo.search.channels import CommitIndex
-
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}(?:-[0-9a-f]{8})?\Z")
 _LOCK_RETRY_S = 0.05
+COMMITS_FILE = "commits-2.npz"  # of a tree: its commit index; the number is the format version
 
 
 class Tree(Struct, frozen=True):
@@ -351,64 +344,3 @@ def _rename_unused(folder: Path, locks: Iterable[Path], target: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-# --- the commit index: one file beside the builds, replaced as a whole, rebuilt from git if lost ----------------------
-
-COMMITS_FILE = "commits-2.npz"  # the number is the format version
-
-
-def save_commits(folder: Path, index: CommitIndex) -> None:
-    import numpy as np  # imported late: whether an index is there is known without it
-
-    partial = folder / f".{COMMITS_FILE}-{os.urandom(4).hex()}"
-    columns = index._asdict() | {
-        "head": _pack([index.head]),
-        "ids": np.frombuffer(bytes.fromhex("".join(index.ids)), np.uint8),
-        "vocabulary": _pack(index.vocabulary),
-        "paths": _pack(index.paths),
-    }
-    try:
-        with open(open_private(partial, os.O_WRONLY | os.O_EXCL), "wb") as sink:
-            np.savez(sink, **columns)
-        os.replace(partial, folder / COMMITS_FILE)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def load_commits(folder: Path) -> CommitIndex | None:
-    """None if there is none, or one that cannot be read: the zip format checks every column."""
-    import zipfile  # imported late: a folder outside git has no commits
-
-    import numpy as np
-
-    from codeinfo.search.channels import CommitIndex
-
-    try:
-        with open(open_regular(folder / COMMITS_FILE), "rb") as source, np.load(source, allow_pickle=False) as stored:
-            columns = {name: stored[name] for name in stored.files}
-        count = len(columns["indexed"])
-        ids = columns["ids"].reshape(count, -1) if count else ()
-        return CommitIndex(
-            **columns
-            | {
-                "head": _unpack(columns["head"])[0],
-                "ids": [commit.tobytes().hex() for commit in ids],
-                "vocabulary": {term: at for at, term in enumerate(_unpack(columns["vocabulary"]))},
-                "paths": _unpack(columns["paths"]),
-            }
-        )
-    # EOFError: an empty file. RuntimeError: flipped bits say that it is encrypted, or of a later version.
-    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
-        return None
-
-
-def _pack(texts: Iterable[str]) -> NDArray[np.uint8]:
-    import numpy as np
-
-    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # neither has a NUL
-
-
-def _unpack(column: NDArray[np.uint8]) -> list[str]:
-    text = column.tobytes().decode("utf-8", "surrogateescape")
-    return text.split("\0") if text else []

@@ -25,9 +25,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.files import open_private
+from codeinfo.files import open_private, open_regular
 from codeinfo.model import IndexedFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Placed, Posting, PostingList, Retention
+from codeinfo.search.channels import CommitIndex
 from codeinfo.store.database import (
     SCALE_BYTES,
     Damage,
@@ -41,6 +42,7 @@ from codeinfo.store.database import (
     symbols_checksum,
     vector_bytes,
 )
+from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
 _PLAIN_BYTES = 9  # per row
@@ -585,3 +587,54 @@ def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
     sources = [db.execute(query, (segment,)) for segment in chosen]
     postings = merge_postings(sources, [maps[s] for s in chosen], offsets)
     db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((merged, term, data) for term, data in postings))
+
+
+# --- the commit index: one file beside the builds, replaced as a whole, rebuilt from git if lost ----------------------
+
+
+def save_commits(folder: Path, index: CommitIndex) -> None:
+    partial = folder / f".{COMMITS_FILE}-{os.urandom(4).hex()}"
+    columns = index._asdict() | {
+        "head": _pack([index.head]),
+        "ids": np.frombuffer(bytes.fromhex("".join(index.ids)), np.uint8),
+        "vocabulary": _pack(index.vocabulary),
+        "paths": _pack(index.paths),
+    }
+    try:
+        with open(open_private(partial, os.O_WRONLY | os.O_EXCL), "wb") as sink:
+            np.savez(sink, **columns)
+        os.replace(partial, folder / COMMITS_FILE)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_commits(folder: Path) -> CommitIndex | None:
+    """None if there is none, or one that cannot be read: the zip format checks every column."""
+    import zipfile  # imported late: a folder outside git has no commits
+
+    try:
+        with open(open_regular(folder / COMMITS_FILE), "rb") as source, np.load(source, allow_pickle=False) as stored:
+            columns = {name: stored[name] for name in stored.files}
+        count = len(columns["indexed"])
+        ids = columns["ids"].reshape(count, -1) if count else ()
+        return CommitIndex(
+            **columns
+            | {
+                "head": _unpack(columns["head"])[0],
+                "ids": [commit.tobytes().hex() for commit in ids],
+                "vocabulary": {term: at for at, term in enumerate(_unpack(columns["vocabulary"]))},
+                "paths": _unpack(columns["paths"]),
+            }
+        )
+    # EOFError: an empty file. RuntimeError: flipped bits say that it is encrypted, or of a later version.
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
+        return None
+
+
+def _pack(texts: Iterable[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # neither has a NUL
+
+
+def _unpack(column: NDArray[np.uint8]) -> list[str]:
+    text = column.tobytes().decode("utf-8", "surrogateescape")
+    return text.split("\0") if text else []

@@ -465,6 +465,7 @@ CONVERSATION_MIGRATIONS: dict[str, str] = {
     """,
 }
 
+_BOUNDED = ("tool_calls", "rounds")  # columns whose details may be long
 _CONVERSATION = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
 
 Now = Callable[[], datetime]
@@ -526,38 +527,22 @@ class ConversationStore(UserStore):
         content: str,
         status: str,
         model: str = "",
-        tool_calls: object = (),
-        citations: object = (),
-        usage: object = None,
         took_ms: float | None = None,
         error: str = "",
-        rounds: Sequence[ops.Round] = (),
-        notes: Sequence[str] = (),
+        **details: object,
     ) -> None:
-        now = self._stamp()
+        """`details` are the searches (`rounds`), `tool_calls`, `citations`, `usage` and `notes` of a reply, if any."""
+        columns = {"content": content, "status": status, "took_ms": took_ms, "error": error}
+        columns |= {"model": model} if model else {}
+        for name, value in details.items():
+            columns[name] = encode_bounded(value) if name in _BOUNDED else _json(value)
+        update = f"UPDATE turns SET {', '.join(f'{name} = ?' for name in columns)} WHERE id = ?"
+        used = (
+            "UPDATE conversations SET last_message_at = ? WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)"
+        )
         with self._data.writing() as db:
-            db.execute(
-                """UPDATE turns SET content = ?, status = ?, tool_calls = ?, citations = ?, usage = ?, took_ms = ?,
-                   error = ?, rounds = ?, notes = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
-                content,
-                status,
-                encode_bounded(tool_calls),
-                _json(citations),
-                _json(usage),
-                took_ms,
-                error,
-                encode_bounded(rounds),
-                _json(notes),
-                model,
-                model,
-                turn,
-            )
-            db.execute(
-                """UPDATE conversations SET last_message_at = ?
-                   WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)""",
-                now,
-                turn,
-            )
+            db.execute(update, *columns.values(), turn)
+            db.execute(used, self._stamp(), turn)
 
     # --- looking ---
 
