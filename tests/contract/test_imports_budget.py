@@ -35,6 +35,7 @@ REFUSED = {
     "unittest": "tests",
 }
 
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 LISTING = """
 import json, sys
 from codeinfo.shells.cli import run
@@ -70,6 +71,18 @@ def test_an_index_without_changes_needs_no_arrays(codeinfo: Any, tmp_path: Path)
     time.sleep(0.2)  # a file younger than a tenth of a second is looked at again
     assert codeinfo("index", cwd=tmp_path).returncode == 0
     assert not modules_of("index", "--json", cwd=tmp_path) & {"numpy", "tree_sitter"}
+
+
+def test_an_edit_in_a_repository_needs_no_knowledge_of_projects(codeinfo: Any, tmp_path: Path) -> None:
+    """Indexing reads commits, but neither memories nor manifests: loading what they need takes 45 ms."""
+    (tmp_path / "a.py").write_text("def parse_header(line):\n    return line\n")
+    for arguments in (("init", "-q"), ("add", "-A"), (*AUTHOR, "commit", "-q", "-m", "Add a parser of headers")):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    assert codeinfo("index", cwd=tmp_path).returncode == 0
+    (tmp_path / "a.py").write_text("def parse_header(line):\n    return line.strip()\n")
+    modules = modules_of("index", "--json", cwd=tmp_path)
+    assert "codeinfo.knowledge.history" in modules
+    assert not modules & {"yaml", "codeinfo.knowledge.memory", "codeinfo.knowledge.project"}
 
 
 def test_a_server_imports_little_before_its_first_reply(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
-from codeinfo.knowledge.memory import COMMIT_DAYS, LOG_FORMAT
 from codeinfo.languages import STYLESHEETS, is_generated, is_migration
 from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
@@ -214,6 +213,8 @@ def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: floa
 # --- what git prints -----------------------------------------------------------------------------------------------
 
 
+COMMIT_DAYS = 90  # in which a commit may state a memory
+_MEMORY_FORMAT = git.log_format("%H", "%at", "%an", "%s", "%b")
 _CHANGE_FORMAT = git.log_format("%at", "%H", "%ae")
 
 
@@ -291,7 +292,7 @@ class History:
     def memory_log(self, now: float) -> str:
         """Commits with their files, then merges with what they brought in: their titles describe whole changes."""
         since = int(now - COMMIT_DAYS * _DAY)
-        shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", LOG_FORMAT, *_NAMES)
+        shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", _MEMORY_FORMAT, *_NAMES)
         plain = self._run_masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
         return plain + self._run_masked(("log", "--merges", "--first-parent", "-m", *shape, "HEAD", "--", "."))
 

@@ -18,10 +18,11 @@ from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
 from codeinfo.files import read_regular, replace_file, sweep_temporary, wait_for_lock
+from codeinfo.knowledge.history import COMMIT_DAYS
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import FileKind, NextStep, RelatedMemory, iso_time, to_run
-from codeinfo.sources.git import log_format, read_log
+from codeinfo.sources.git import read_log
 from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
 
@@ -395,8 +396,6 @@ def _damage_error(name: str, line: int, column: int, why: str) -> MemoryFileDama
 # --- what commits state ----------------------------------------------------------------------------------------------
 
 
-COMMIT_DAYS = 90
-LOG_FORMAT = log_format("%H", "%at", "%an", "%s", "%b")
 MOST_FILES = 5  # in a scope; for more, their common folder
 _SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
 _REVERTED = re.compile(r'Revert(?:ed)?:? "?(?P<text>(?!"*(?:Revert|Merge)\b).+?)"?')
@@ -496,7 +495,7 @@ class Commit(Struct, frozen=True):
 
 
 def from_log(log: str, now: float) -> tuple[Memory, ...]:
-    """Memories from a log written with LOG_FORMAT, newest first; equal texts count once, with their newest date."""
+    """Memories from `History.memory_log`, newest first; equal texts count once, with their newest date."""
     oldest = now - COMMIT_DAYS * DAY_SECONDS
     found: dict[str, Memory] = {}
     undone: set[str] = set()  # reverted by newer commits
