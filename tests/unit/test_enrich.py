@@ -63,6 +63,20 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("server/commands/pinCreator.ts", ("command", "")),
         ("blog/views.py", ("view", "presentation")),
         ("priv/repo/migrations/20200204093801_add_domain.exs", ("migration", "data")),
+        ("wiki/models/pages.py", ("model", "domain")),  # a page of a wiki, which a model describes
+        ("wiki/actions/move_page.py", ("", "")),
+        ("src/pages/Cart.page.tsx", ("view", "presentation")),
+        ("runtime/hooks/callbacks.go", ("", "")),
+        ("src/hooks/useCart.ts", ("hook", "presentation")),
+        ("internal/state_store.go", ("", "")),
+        ("internal/transform_config_resource.go", ("", "")),
+        ("stacks/local_value_config.go", ("", "")),
+        ("app/models/terms_of_service.rb", ("model", "domain")),
+        ("lang/uk/components.php", ("", "")),
+        ("app/Entities/EntityProvider.php", ("", "")),
+        ("app/Models/PurchaseOrder.php", ("model", "domain")),
+        ("client/src/controllers/SwapController.ts", ("controller", "presentation")),
+        ("dashboard/src/routes/orders/order-detail.tsx", ("route", "presentation")),
     ],
 )
 def test_a_path_tells_type_and_layer(path: str, expected: tuple[str, str]) -> None:

@@ -63,6 +63,21 @@ _ROLES = (
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 # A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
 _HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | {"cli", "cmd", "config", "configuration", "middleware"}
+# What words mean in some files only: a page of a wiki, a hook of a program or its store are something else.
+_SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".vue", ".svelte")
+_SCREENS = (*_SCRIPTS, ".html", ".kt", ".swift", ".dart", ".cshtml", ".razor", ".xaml", ".haml", ".erb")
+_ONLY_IN = {
+    **dict.fromkeys("page pages screen screens".split(), _SCREENS),
+    **dict.fromkeys("hook hooks composable composables store stores reducer reducers slice slices".split(), _SCRIPTS),
+    "resource": (".java", ".kt", ".scala"),
+}
+_OF_OTHERS = frozenset({"settings", "config", "configuration"})
+_TRANSLATIONS = frozenset("lang langs locale locales i18n l10n translations".split())
+_FRONT = frozenset("client frontend javascript dashboard assets ui".split())  # whose controllers and routes are shown
+_BESIDE_DATA = frozenset(  # what lies beside models and repositories, but is none
+    "builder comparer converter evaluator factory fetcher finder formatter generator iterator loader mapper parser "
+    "processor provider query reader resolver serializer transformer validator writer".split()
+)
 _MARKUP = frozenset("components widgets views pages screens templates layouts".split())
 _COMPOUNDS = re.compile(r"\b(view(?= model)|use(?= case)|ui(?= state)) ")  # mean something else
 _KINDS = {
@@ -99,15 +114,22 @@ def path_role(path: str) -> tuple[str, str]:
     *folders, name = path.split("/")
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     own = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
-    # `UserSettings` are a user's, not the program's.
-    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] != "settings")
+    # `UserSettings` are a user's, not the program's; nor are `TermsOfService` a service.
+    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] not in _OF_OTHERS and own[-2] != "of")
     # A `.ts` beside components has no markup: it helps them.
     held = _HOLDING - _MARKUP if name.endswith(".ts") else _HOLDING
-    holding = [folder.lower() for folder in reversed(folders) if folder.lower() in held]
-    roles = [_ROLE_OF[word] for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF]
+    around = [folder.lower() for folder in reversed(folders)]
+    holding = [folder for folder in around if folder in held]
+    words = (word for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF)
+    roles = [_ROLE_OF[word] for word in words if name.endswith(_ONLY_IN.get(word, ""))]
+    is_beside_data = len(own) > 1 and own[-1] in _BESIDE_DATA and roles and roles[0][1] in ("domain", "data")
+    if not roles or is_beside_data or not _TRANSLATIONS.isdisjoint(around):
+        return "", ""
+    if roles[0][1] == "api" and name.endswith(_SCRIPTS) and not _FRONT.isdisjoint(around):
+        return roles[0][0], "presentation"
     shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
     # `pages/settings/profile.vue` shows settings.
-    return (shown if roles[0][0] == "configuration" and shown else roles[0]) if roles else ("", "")
+    return shown if roles[0][0] == "configuration" and shown else roles[0]
 
 
 def _words(token: str) -> list[str]:
