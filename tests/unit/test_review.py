@@ -590,6 +590,20 @@ def test_what_a_test_gets_from_a_helper_does_not_lack_a_test(project: Path) -> N
     assert packet.missing_tests == ("shop/stock.go",)
 
 
+def test_a_page_is_tested_by_the_tests_of_its_package_in_the_change(project: Path) -> None:
+    """They request the page and import nothing of it."""
+    page = "def unfold_{}():\n    return {}\n"
+    sources = {"shop/papers/serving.py": "documents", "shop/carts/summary.py": "baskets"}
+    before = {path: page.format(name, 1) for path, name in sources.items()}
+    tests = {"shop/papers/tests/test_urls.py": "def test_page(): ...\n", "shop/papers/forms.py": "LIMIT = 1\n"}
+    commit(project, "pages", {**before, **tests})
+    for path, name in sources.items():
+        (project / path).write_text(page.format(name, 2))
+    (project / "shop/papers/tests/test_urls.py").write_text("def test_page():\n    assert get('/docs') == 2\n")
+    with engine_of(project) as engine:
+        assert engine.knowledge.review(ReviewRequest(path=str(project))).missing_tests == ("shop/carts/summary.py",)
+
+
 def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:
     tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
     bare = "pub fn g() -> u8 {{ {} }}\n"

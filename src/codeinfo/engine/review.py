@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.globs import lies_below
+from codeinfo.graph.model import tested_folder
 from codeinfo.graph.references import is_registered
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
@@ -238,7 +240,8 @@ class Change:
 
     def files_without_tests(self) -> list[str]:
         """Changed code that no test imports, uses or is named after, and that has no tests in its own file. Templates
-        and other files without definitions are covered by the tests of their users, and declarations need none."""
+        and other files without definitions are covered by the tests of their users, and declarations need none. If the
+        change has tests of the package around a file, these may be about it, as those of a page are."""
         changed = {
             one.path: symbols
             for one in self._revisions
@@ -248,6 +251,13 @@ class Change:
                 symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
             )
         }
+        mended = {
+            one.path.rpartition("/")[0]
+            for one in self._revisions
+            if one.kind is FileKind.TEST and one.change.state != "removed"
+        }
+        folders = [around for own in mended if (around := tested_folder(own)) not in ("", own)]
+        changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
         tests = self._code.tests_of(self._project.index, list(changed))
         # A test may get from a helper what it calls, and import nothing of the package.
         return [

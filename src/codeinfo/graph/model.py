@@ -222,7 +222,7 @@ class Graph(Struct, frozen=True, dict=True):
             is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
-            is_meant = is_meant and lies_below(path, _tested_folder(own))
+            is_meant = is_meant and lies_below(path, tested_folder(own))
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 found.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
@@ -380,7 +380,7 @@ def _is_request_for(folder: str, test: str) -> bool:
     return outside is not None and test[outside.end() :].rpartition("/")[0] == _CONTROLLERS.sub("", f"{folder}/")[:-1]
 
 
-def _tested_folder(folder: str) -> str:
+def tested_folder(folder: str) -> str:
     """The folder that tests are about: `shop/cart` for those in `shop/cart/tests/unit`, also if `model.py` is there
     only in `shop/admin`."""
     return next(filter(is_shipped_folder, ancestors(folder)), "")
