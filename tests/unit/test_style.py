@@ -13,6 +13,7 @@ from team_tools import build_team, engine_of
 from codeinfo.engine.project_knowledge import MOST_CHARS
 from codeinfo.knowledge.project import dependencies, describe_project, frameworks, project_names
 from codeinfo.knowledge.style import document_rules, is_style_file, style_report
+from codeinfo.operations.code import MapRequest
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
 
 
@@ -636,6 +637,25 @@ def test_a_hostile_file_is_read_in_time(path: str, part: str) -> None:
         style_report({path: text})
         dependencies({path: text})
         project_names({path: text})
+
+
+def test_imports_and_tests_of_hostile_files_are_read_in_time(tmp_path: Path) -> None:
+    lines = {
+        "Cargo.toml": "\n",
+        "b/Cargo.toml": "a]\n",
+        "src/lib.rs": "\n",
+        "a.cs": "\n",
+        "a.csproj": "\n",
+        "a.kt": "\n",
+    }
+    for name, line in lines.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"x{line * 100_000}!\n")
+    (tmp_path / "src/main.rs").write_text("use crate::a;\n")
+    (tmp_path / "b.cs").write_text("using A;\nclass B {}\n")
+    with engine_of(tmp_path) as engine, ends_within(20):
+        engine.code.map(MapRequest(str(tmp_path)))
+        engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
 
 
 def test_paths_that_are_extended_are_recognised_in_time() -> None:

@@ -259,7 +259,7 @@ def is_inline_test(language: str, qualified: str) -> bool:
     return may_have_inline_tests(language) and in_test_module(qualified)
 
 
-TEST_ATTRIBUTE = re.compile(r"^\s*#\[(?:\w+::)*(?:test|rstest)\b", re.MULTILINE)  # marks a function of Rust as a test
+TEST_ATTRIBUTE = re.compile(r"(?m)^[^\S\n]*#\[(?:\w+::)*(?:test|rstest)\b")  # marks a function of Rust as a test
 
 
 def in_test_module(qualified: str) -> bool:

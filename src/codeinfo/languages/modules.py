@@ -94,12 +94,13 @@ GO = model.Language(
 
 
 _RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
-_CARGO_SECTION = re.compile(r"^\s*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
+_CARGO_SECTION = re.compile(r"^[^\S\n]*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
 _CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of its own crate
-_CARGO_VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
-_CARGO_KEY = re.compile(r'^\s*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?[ \t]*[.=\]]', re.MULTILINE)
+_CARGO_VALUE = re.compile(r'^[^\S\n]*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
+_CARGO_KEY = re.compile(r'^[^\S\n]*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?[ \t]*[.=\]]', re.MULTILINE)
 _CARGO_RENAMED = re.compile(
-    r'^\s*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?(?:\s*=\s*\{[^}\n]*?|\]\n(?:[^\[\n].*\n)*?)\bpackage\s*=\s*"([\w-]+)"',
+    r'^[^\S\n]*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?'
+    r'(?:\s*=\s*\{[^}\n]*?|\]\n(?:[^\[\n].*\n){0,50}?)\bpackage\s*=\s*"([\w-]+)"',
     re.MULTILINE,
 )
 

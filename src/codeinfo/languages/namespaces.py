@@ -104,7 +104,7 @@ def is_scala_package(definition: Definition) -> bool:
 # What the grammar cannot parse: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
 _KOTLIN_NAMES = re.compile(r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bwhere(?= *(?:[?.,)!]|=[^=]))")
 _KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
-_KOTLIN_WHEN = re.compile(r"(?m)^\s*(?:!?is|!?in|[A-Z])\b.* if .* ->")
+_KOTLIN_WHEN = re.compile(r"(?m)^[^\S\n]*(?:!?is|!?in|[A-Z])\b.* if .* ->")
 _KOTLIN_DOLLARS = re.compile(r'\$\$+"[^"\n]*"')
 
 
@@ -184,7 +184,7 @@ def is_csharp_exported(declared: model.Declared) -> bool:
     )
 
 
-_GLOBAL = re.compile(r'(?m)^\ufeff?\s*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
+_GLOBAL = re.compile(r'(?m)^\ufeff?[^\S\n]*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
 
 
 _REFERRED = re.compile(r'<ProjectReference\s+Include="([^"]+)"')
