@@ -275,6 +275,11 @@ def test_lines_of_files_are_read(text: str, places: list[tuple[str, int]]) -> No
     ]
 
 
+def test_an_acronym_is_one_word_whatever_its_ending() -> None:
+    assert read_query("how are URLs of documents OCRed").words == ("url", "documents", "ocr")
+    assert read_query("URLs").names == ("URLs",)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -38,6 +38,7 @@ _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|
 _PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*")
 _FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
 _EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
+_ACRONYM = re.compile(r"\b([A-Z]{2,})(?:s|ed|ing)\b")  # `URLs`, `OCRed`: camel case would be `UR` and `Ls`
 _QUALIFIER = re.compile(r"\.|::|->|#|/")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
@@ -161,8 +162,10 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
     paths = _paths(text)
     prose = _drop_boilerplate(text)
-    tokens, title = _TOKEN.findall(prose), _TOKEN.findall(_first_line(prose))
     bare = _is_bare_name(prose)
+    tokens, title = (
+        _TOKEN.findall(some if bare else _ACRONYM.sub(r"\1", some)) for some in (prose, _first_line(prose))
+    )
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     scope = _scope(_first_line(prose))
     shape = _shape(_words(tokens, stop), title, scope, bare)
