@@ -18,6 +18,7 @@ from codeinfo.search.query import (
     STOP_WORDS,
     TITLE_WEIGHT,
     Shape,
+    read_definition_asked_for,
     read_names_whose_uses_are_asked,
     read_query,
 )
@@ -308,6 +309,28 @@ def test_a_verb_and_its_particle_are_one_word(text: str, words: tuple[str, ...])
 )
 def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, names: tuple[str, ...]) -> None:
     assert read_names_whose_uses_are_asked(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("fields of struct Document", "Document"),
+        ("the Mode enum", "Mode"),
+        ("Constructor of the Editor", "Editor"),
+        ("where is Session.send defined?", "Session.send"),
+        ("where is `send` defined", "send"),
+        ("show me the function read_body()", "read_body"),
+        ("Session", ""),  # a name already
+        ("the retry policy", ""),
+        ("API type", ""),
+        ("what is the type", ""),
+        ("where is authentication defined", ""),
+        ("how does the Mode enum work", ""),
+        ("Notifier interface of the server", ""),
+    ],
+)
+def test_who_asks_for_a_definition_in_words_asks_for_its_name(text: str, name: str) -> None:
+    assert read_definition_asked_for(text) == name
 
 
 @pytest.mark.parametrize(

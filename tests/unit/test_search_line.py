@@ -204,6 +204,14 @@ def test_the_line_that_a_query_names_is_shown(tmp_path: Path, named: str) -> Non
         assert searcher(engine, root)("src/app/steps.py:9999").hits[0].path == "src/app/steps.py"
 
 
+def test_a_definition_asked_for_in_words_is_the_first_result(search: Search) -> None:
+    for query in ("fields of class RetryPolicy", "where is RetryPolicy defined", "the `RetryPolicy` class"):
+        found = search(query)
+        assert found.query == query
+        assert (found.hits[0].symbol, found.intent, found.quality.status) == ("RetryPolicy", "EXACT_NAME", "ok")
+    assert search("where is RetryPolicies defined").intent != "EXACT_NAME", "nothing has that name"
+
+
 def test_a_question_about_uses_leads_to_all_of_them(search: Search) -> None:
     assert search("who calls should_retry").notes == ("`codeinfo refs should_retry` lists every use of should_retry",)
     assert search("who calls should_rettry").notes == search("how does should_retry work").notes == ()

@@ -67,7 +67,7 @@ from codeinfo.search.quality import (
     respell,
     suggestions,
 )
-from codeinfo.search.query import REPORT_WORDS, Query, Shape, read_query
+from codeinfo.search.query import REPORT_WORDS, Query, Shape, read_definition_asked_for, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
 
@@ -160,8 +160,12 @@ class Ranked(Struct, frozen=True, gc=False):
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
-    """A question with slips of the finger is searched as it would be spelt here if that is more likely to answer it;
-    the quality says so."""
+    """Who asks for a definition in words is shown what the name alone finds. A question with slips of the finger is
+    searched as it would be spelt here if that is more likely to answer it; the quality says so."""
+    name = read_definition_asked_for(text)
+    own = read_query(name).names[0] if name else ""  # without its owner
+    if own and any(symbol.name == own for symbol in view.definitions((own,))):
+        return replace(_search(name, view, embedder, options)[0], query=text)
     found, respelt = _search(text, view, embedder, options)
     if respelt == text:
         return found

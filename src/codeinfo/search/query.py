@@ -308,6 +308,7 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
+_TOPIC = re.compile(r"(?![A-Z][a-z])\S+ \w+")  # "rate limit", "LSP client", but not "Permission denied"
 _LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]*\w)\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
@@ -336,7 +337,7 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
         return (*([Quotation(line)] if route[1] != line else []), Quotation(route[1], is_part=True))
     if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
         return (Quotation(option_or_key["text"], is_part=True),)
-    if " " not in line or _QUESTION.match(line) or (line.islower() and line.count(" ") == 1):  # "rate limit": a topic
+    if " " not in line or _QUESTION.match(line) or _TOPIC.fullmatch(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
 
@@ -455,6 +456,30 @@ def read_names_whose_uses_are_asked(text: str) -> tuple[str, ...]:
     if "\n" in text.strip() or _USES.search(text) is None:
         return ()
     return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False))
+
+
+_TYPES = "class|struct|enum|interface|trait|protocol|type|record|union|macro"
+_DEFINITION = re.compile(
+    r"(?:(?:show(?: me)?|find|open|what (?:is|are)|where(?:'s| is| are)) )?(?:the )?"
+    r"(?:(?P<part>fields|members|variants|values|definition|declaration|constructor|signature|source) of (?:the )?)?"
+    rf"(?:(?P<kind>{_TYPES}|function|method) )?"
+    r"(?P<mark>`?)(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)(?:\(\)|!)?`?"
+    rf"(?: (?P<after>{_TYPES}|function|method))?(?: (?:is )?(?P<defined>defined|declared))?\W*",
+    re.IGNORECASE,
+)
+
+
+def read_definition_asked_for(text: str) -> str:
+    """The name in "fields of struct Document", "the Mode enum" or "where is `send` defined", or "". Whoever asks so
+    wants a definition, if there is one. Words that are no names of code need the kind of what they name."""
+    found = _DEFINITION.fullmatch(text.strip())
+    if found is None or found["name"] == text.strip():
+        return ""
+    name = found["name"]
+    is_code = bool(found["mark"]) or "_" in name.strip("_") or _QUALIFIER.search(name) or re.search("[a-z][A-Z]", name)
+    kinds = (found[part] or "" for part in ("kind", "after"))
+    is_type = found["part"] or found["defined"] or any(kind.lower() in _TYPES.split("|") for kind in kinds)
+    return name if is_code or (is_type and name[0].isupper() and not name.isupper()) else ""
 
 
 def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
