@@ -158,6 +158,9 @@ def full_disk(project: Path, cache: Path) -> None:
     (cache / "filler").unlink()
     assert cli("index", project).code == 0
     assert digest(project) != before
+    fill(cache / "filler")
+    assert cli("clear", project, "--yes").code == 0  # it frees the space that is missing
+    assert cli("status", project, "--json").json["indexes"][0]["state"] == "missing"
 
 
 def fill(path: Path) -> None:

@@ -351,7 +351,7 @@ class IndexManager:
         live = None
         with suppress(CodeInfoError):  # an index that cannot be opened cannot be tidied up
             live = self.live_store()
-        with self.folder.lock():
+        with self.folder.lock(to_remove=True):
             if self.team is not None and not copy_only:
                 self.team.drop()
             self.folder.remove_tree(self.folder.tree)

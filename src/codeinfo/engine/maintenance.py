@@ -193,7 +193,7 @@ def clear_gone(cache: Path, path: str) -> Cleared | None:
     if folder is None:
         return None
     size = bytes_under(folder.path)
-    with folder.lock():
+    with folder.lock(to_remove=True):
         folder.remove_tree(folder.tree)
         if not any(tree.root for tree in folder.trees()):
             folder.clear()

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from codeinfo.errors import Busy, IndexTooNew
+from codeinfo.errors import Busy, IndexTooNew, OutOfSpace
 from codeinfo.files import (
     LOCK_PATIENCE_S,
     open_private,
@@ -204,14 +204,16 @@ class IndexFolder:
             shutil.rmtree(self.path)
 
     @contextmanager
-    def lock(self, patience_s: float = 0, waiting: Callable[[], None] = lambda: None) -> Iterator[bool]:
+    def lock(
+        self, patience_s: float = 0, waiting: Callable[[], None] = lambda: None, *, to_remove: bool = False
+    ) -> Iterator[bool]:
         """Hold the right to write in this family, or raise Busy: at once if the holder is indexing this tree, which
         can be searched meanwhile, after `patience_s` if it is another one; `waiting` is called until then, and may
-        raise to give up. Yields whether the last holder died."""
+        raise to give up. Yields whether the last holder died. `to_remove`: a full disk does not matter."""
         handle = self._locked_file(time.monotonic() + patience_s, waiting)
         try:
             died = bool(os.pread(handle, 1, 0))
-            with translate_errors(self.path):
+            with suppress(*(OutOfSpace,) if to_remove else ()), translate_errors(self.path):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{os.getpid()} {self.tree}".encode(), 0)
                 private_folder(self.tree_path, self._cache)
