@@ -151,6 +151,8 @@ QUOTED = {
     "src/settings.py": "LIMIT = int(os.environ['BODY_LIMIT_BYTES'])\n",
     "src/body_limit.py": "class BodyLimit:\n    bytes: int  # BODY_LIMIT_BYTES: the limit of a body in bytes\n",
     "src/body/errors.py": "class New:\n    # body.errors.new is made here\n    pass\n",
+    "config/server.properties": "# of the server\nworker.queue.depth=100\nworker.queue.depth.soft=50\n",
+    "src/worker/queue.py": "class Queue:\n    # the depth of the queue of a worker\n    most = 100\n",
     "src/pages.py": "def title(translate):\n    return translate('body.errors.new')\n",
     "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
     "tests/lazy.spec.ts": "describe('parse lazily', () => {\n  it('waits', () => parse())\n})\n",
@@ -168,6 +170,7 @@ QUOTED = {
         ("TODO: parse the body lazily", "src/errors.py"),
         ("BODY_LIMIT_BYTES", "src/settings.py"),
         ("body.errors.new", "src/pages.py"),
+        ("worker.queue.depth", "config/server.properties"),
     ],
 )
 def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query: str, first: str) -> None:

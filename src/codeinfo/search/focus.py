@@ -88,7 +88,7 @@ def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tupl
 
 def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
     """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it.
-    Of a constant, those that have it as a string, if it is the name of nothing here."""
+    Of a name, those that have it as a whole string, if nothing here is called so."""
     wanted = query.terms.keys() & terms(quotation.text)
     if not wanted or not keyword.idf.keys() >= wanted:
         return []
@@ -109,7 +109,7 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
             found.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
             strings |= {row} if quotation.is_string_in(chunk.text) else set()
     best = next((found[kind] for kind in READ_FOR_QUOTE if kind in found), {})
-    if quotation.is_constant and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
+    if quotation.is_name and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
         best = {row: file for row, file in best.items() if row in strings}
     return list(best) if len(set(best.values())) <= QUOTED_IN else []
 

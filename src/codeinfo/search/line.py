@@ -76,6 +76,7 @@ TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which di
 PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
 SHORT_PREFACE = 40  # terms
 PART_QUOTED = 0.3  # of `exact_text`, for a part of a message
+QUOTED_IN_DATA = 4.0  # for data that say it where no code does: they have a factor of .25
 LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
 LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
@@ -242,7 +243,9 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     if quotation:
         evidence.quoting, evidence.is_quoted = rows, not quotation.is_part or query.bare_name
         evidence.files["exact_text"] = np.zeros(files, np.float32)
-        evidence.files["exact_text"][view.row_file[rows]] = PART_QUOTED if quotation.is_part else 1
+        is_data = view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
+        worth = QUOTED_IN_DATA if is_data else PART_QUOTED if quotation.is_part else 1
+        evidence.files["exact_text"][view.row_file[rows]] = worth
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if _is_large(view, options):

@@ -66,12 +66,12 @@ class Quotation(NamedTuple):
         return None if start < 0 else text.count("\n", 0, start)
 
     @property
-    def is_constant(self) -> bool:
-        return _CONSTANT.fullmatch(self.text) is not None
+    def is_name(self) -> bool:
+        """Whether it may be the whole of a string, as the name of an environment variable is where it is read."""
+        return (self.is_part and " " not in self.text) or _CONSTANT.fullmatch(self.text) is not None
 
     def is_string_in(self, text: str) -> bool:
-        """Whether it is the whole of a string there, as the name of an environment variable is where it is read."""
-        return any(f"{mark}{self.text}{mark}" in text for mark in STRING_MARKS)
+        return re.search(rf"([\"'`])-{{0,2}}{re.escape(self.text)}\1", text) is not None
 
     def is_in(self, text: str, kind: str) -> bool:
         is_phrase = self.is_guess and len(self.text.split()) < SENTENCE
@@ -79,6 +79,8 @@ class Quotation(NamedTuple):
             return False
         if kind != FileKind.CODE and is_phrase:  # the title of a test, a translation
             return False
+        if self.is_part and kind == FileKind.CONFIG and re.search(rf"(?m)^\s*{re.escape(self.text)}\s*[=:]", text):
+            return True
         if self.is_part:
             is_option = "/" not in self.text and " " not in self.text  # a string begins with it
             before, after = (r"\s*-{0,2}", r"(?![\w-]|\.\w)") if is_option else (r"[^\"'`\n]*(?<!\w)", "")
@@ -169,14 +171,16 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     scope = _scope(_first_line(prose))
     shape = _shape(_words(tokens, stop), title, scope, bare)
+    opening = _first_line(prose)[:MOST_ASKED_CHARS]
+    project_files = _project_files(opening) if shape is Shape.QUESTION else ""
     if shape is Shape.QUESTION:
         tokens, title = _join_phrasal_verbs(tokens), _join_phrasal_verbs(title)
+    if project_files == _ENTRY_POINTS:  # whatever it is called in the question
+        tokens, title, stop = ["main"], ["main"], frozenset()
     content = [token for token in tokens if token.lower() not in stop]
     words = _words(content, stop)
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
-    opening = _first_line(prose)[:MOST_ASKED_CHARS]
-    project_files = _project_files(opening) if shape is Shape.QUESTION else ""
     asks_usage = project_files not in ("", _ENTRY_POINTS) or _USAGE.match(opening) is not None
     weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
     return Query(
@@ -185,7 +189,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         intent=intent or _classify(prose, title if shape is Shape.REPORT else tokens, bare),
         terms=_weigh_terms(weights, words, project_words, stop, bare),
         words=words,
-        names=("main",) if project_files == _ENTRY_POINTS else _names(tokens, bare),
+        names=_names(tokens, bare or project_files == _ENTRY_POINTS),
         paths=paths,
         places=_places(text) if paths else (),
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
