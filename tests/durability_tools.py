@@ -147,7 +147,11 @@ def full_disk(project: Path, cache: Path) -> None:
     assert cli("clear", large, "--yes").code == 0
     assert cli("index", project).code == 0
     before = digest(project)
+    os.environ["CODEINFO_DATA_DIR"] = str(cache / "data")
+    assert cli("conversations", "list").code == 0
     fill(cache / "filler")
+    full = cli("conversations", "list", "--json")
+    assert (full.code, error(full)["code"]) == (7, "OUT_OF_SPACE"), full  # not a disk that failed
     assert cli("search", STEADY, project).code == 0
     (project / "module0000.py").write_text("def changed():\n    return 1\n" * 50)
     assert cli("index", project).code == 7

@@ -263,6 +263,17 @@ def test_what_can_no_longer_be_read_is_damage(folder: Path, change: str) -> None
     store.close()
 
 
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE migrations RENAME TO migratmons", "ALTER TABLE migrations RENAME name TO nime"]
+)
+def test_a_file_whose_migrations_cannot_be_read_is_damaged(folder: Path, change: str) -> None:
+    db = apsw.Connection(str(folder / "conversations.db"))
+    db.execute(change)
+    db.close()
+    with pytest.raises(IndexDamaged, match="damaged"):
+        ConversationStore(folder)
+
+
 def test_a_newer_file_is_refused(folder: Path) -> None:
     db = apsw.Connection(str(folder / "conversations.db"))
     db.execute("INSERT INTO migrations VALUES('later', '')")

@@ -127,6 +127,8 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
         what = f"the {place.name} is being written by another process"
         raise Busy(what, "Try again in a moment") from error
     except apsw.IOError as error:
+        if _is_full(folder):  # SQLite found no room for its shared memory
+            raise _no_room(folder, place) from error
         raise _disk_error(folder, place, error) from error
     except ConnectionError:
         raise  # from a pipe or socket used while reading: the disk is not to blame
@@ -136,6 +138,11 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
         if error.errno in _NO_WRITE:
             raise _no_write(folder, place, error) from error
         raise _disk_error(folder, place, error.strerror) from error
+
+
+def _is_full(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize < _SHARED_BYTES
 
 
 def is_writable(folder: Path) -> bool:
@@ -345,8 +352,7 @@ class Connections:
         could read."""
         if not self._path.exists() or self._has_log():
             return False
-        disk = os.statvfs(self._path.parent)
-        return not is_writable(self._path.parent) or disk.f_bavail * disk.f_frsize < _SHARED_BYTES
+        return not is_writable(self._path.parent) or _is_full(self._path.parent)
 
     def _release(self, db: apsw.Connection) -> None:
         with self._lock:

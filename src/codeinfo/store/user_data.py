@@ -95,7 +95,10 @@ class UserFile:
         with self._lock:
             if self._db is None:
                 with translate_errors(self._path.parent, DATA):
-                    self._db = _open(self._path, self._migrations)
+                    try:
+                        self._db = _open(self._path, self._migrations)
+                    except (UnicodeDecodeError, apsw.SQLError) as error:  # all of its statements are constant
+                        raise Damage(str(error)) from error
             return self._db
 
     def reading(self) -> AbstractContextManager[Transaction]:
