@@ -20,6 +20,7 @@ from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Snapshot
 from codeinfo.search.line import Ranked, best_first
+from codeinfo.search.query import read_query
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 Search = Callable[..., SearchResult]
@@ -205,6 +206,27 @@ def test_the_line_that_a_query_names_is_shown(tmp_path: Path, named: str) -> Non
             assert hit.text_line <= line <= hit.text_line + hit.text.count("\n"), (line, hit.text)
             assert hit.symbol == f"run_{('one', 'two', 'three')[line // 63]}"
         assert searcher(engine, root)("src/app/steps.py:9999").hits[0].path == "src/app/steps.py"
+
+
+def test_pasted_code_is_found_where_it_is(tmp_path: Path) -> None:
+    body = "".join(
+        f"    if load_{name}(issue) is None:\n        return None\n" for name in ("poster", "labels", "project")
+    )
+    others = "".join(
+        f"def load_{name}(issue):\n    return issue.{name}\n\n\n" for name in ("poster", "labels", "project")
+    )
+    files = {
+        "src/load.py": others + "\n" * 3 + "class Loaded:\n    poster = labels = project = issue = None\n" * 9,
+        "src/issue.py": f"def load(issue):\n{body}    return issue\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        found = searcher(engine, tmp_path)(body)
+        assert found.hits[0].path == "src/issue.py"
+        assert found.quality.reasons == ("the first result contains the exact text",)
+        report = (
+            f"Loading fails\n\nIf a poster is gone, it fails for me.\nI have this:\n{body[:60]}\nAnd nothing helps."
+        )
+        assert not read_query(report).quotations
 
 
 def test_a_definition_asked_for_in_words_is_the_first_result(search: Search) -> None:

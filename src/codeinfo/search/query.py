@@ -328,7 +328,9 @@ _QUESTION = re.compile(rf"(?:{'|'.join(sorted(_ASKING))})\b|.*\?\Z", re.IGNORECA
 
 def _quotations(text: str) -> tuple[Quotation, ...]:
     line = text.strip()
-    if "\n" in line or len(line) > MOST_QUOTED:
+    if "\n" in line:
+        return _pasted_lines(line)
+    if len(line) > MOST_QUOTED:
         return ()
     for part in _QUOTED_PART.finditer(line):
         if " " in part[2].strip():
@@ -344,6 +346,23 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
     if " " not in line or _QUESTION.match(line) or _TOPIC.fullmatch(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
+
+
+_CODE_LINE = re.compile(
+    r".*(?:[{}();:,=>\]]|\b(?:do|then|end))"
+    r"|(?:return|raise|throw|yield|await|const|let|var|def|func|fn|break|continue|pass)\b.*|[\w.]+ [-+:]?= .*"
+)
+SNIPPET = 0.7  # of its lines look like code: then a text is pasted code, not a report about it
+LEAST_PASTED = 20  # characters
+
+
+def _pasted_lines(text: str) -> tuple[Quotation, ...]:
+    """The longest lines of pasted code: where one of them is, the others are."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if sum(_CODE_LINE.fullmatch(line) is not None for line in lines) < SNIPPET * len(lines):
+        return ()
+    telling = sorted((line for line in dict.fromkeys(lines) if len(line) >= LEAST_PASTED), key=len, reverse=True)
+    return tuple(Quotation(line[:MOST_QUOTED]) for line in telling[:MOST_PARTS])
 
 
 # What a program fills into a message: numbers, paths, addresses, names in quotes or brackets.
