@@ -132,7 +132,7 @@ def environment_error(error: BaseException, where: str = "") -> CodeInfoError | 
 def _os_error(error: OSError, where: object) -> CodeInfoError | None:
     what = f"{os.fsdecode(where)}: {error.strerror}" if isinstance(where, str | bytes) else str(error.strerror)
     if error.errno in _FULL:
-        step = "Free some space there, or set CODEINFO_HOME to a folder on another disk"
+        step = "Free some space there (CODEINFO_HOME moves CodeInfo's own files to another disk)"
         return OutOfSpace(f"the disk is full: {what}", step)
     if error.errno == errno.EIO:
         step = "Check the disk; what was written last may be missing, so run it again"

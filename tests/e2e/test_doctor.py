@@ -81,6 +81,23 @@ def test_the_server_starts_while_the_rest_is_examined() -> None:
     assert mcp.name == "mcp"
 
 
+def test_what_cannot_be_rebuilt_is_read_too(project: Path, codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = project.parent / "own"
+    monkeypatch.setenv("CODEINFO_DATA_DIR", str(data))
+    assert codeinfo("conversations", "list", cwd=project).returncode == 0
+    assert codeinfo("remember", "Amounts are whole cents.", cwd=project).returncode == 0
+    well = codeinfo("doctor", cwd=project)
+    assert (well.returncode, "memories" in well.stdout, "conversations" in well.stdout) == (0, False, False)
+    (project / ".codeinfo" / "memory.json").write_text("[")
+    content = bytearray((data / "conversations.db").read_bytes())
+    content[4096:] = bytes(len(content) - 4096)  # all pages but the one that lists the tables
+    (data / "conversations.db").write_bytes(content)
+    found = codeinfo("doctor", cwd=project)
+    assert found.returncode == 3
+    assert "memory.json, line 1" in found.stdout
+    assert f"a database in {data} is damaged" in found.stdout
+
+
 def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, data, project = (tmp_path / name for name in ("cache", "data", "project"))
     monkeypatch.setenv("CODEINFO_CACHE_DIR", str(cache))

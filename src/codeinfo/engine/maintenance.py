@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -26,6 +27,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
+from codeinfo.knowledge.memory import read_memories
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, quantity, to_run
 from codeinfo.models import Models
 from codeinfo.models.builtin import BuiltinEmbedder
@@ -38,7 +40,7 @@ from codeinfo.sources.walk import why
 from codeinfo.store.database import library_version
 from codeinfo.store.layout import IndexFolder, bytes_under
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now
+from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now, verify_conversations
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters
@@ -280,7 +282,10 @@ def examine(
     checks += [_embedder(config, models, probe_s), _reranker(config, models)]
     checks += [_index(index, "index", checksums) for index in roots]
     checks += [_index(index, "collection", checksums) for index in documents]
-    return DoctorReport(tuple(checks))
+    data = config.paths.data_dir
+    own = [_run_check("memories", str(index.root), partial(read_memories, index.root)) for index in roots]
+    own.append(_run_check("conversations", str(data), partial(verify_conversations, data)))
+    return DoctorReport((*checks, *(check for check in own if check.state == "fail")))
 
 
 def _grammars() -> Check:
@@ -363,9 +368,9 @@ def _index(index: IndexManager, name: str, checksums: bool) -> Check:
     return replace(check, next_step=NextStep("Run ", to_run("docs sync"), " to rebuild it")) if damaged else check
 
 
-def _run_check(name: str, subject: str, look: Callable[[], str]) -> Check:
+def _run_check(name: str, subject: str, look: Callable[[], object]) -> Check:
     try:
-        return Check(name, "ok", look())
+        return Check(name, "ok", str(look()))
     except CodeInfoError as error:
         return Check(name, "fail", f"{subject}: {error.what}", error.next_step)
     except OSError as error:

@@ -83,23 +83,14 @@ class UserFile:
         return self._path.exists()
 
     def open(self) -> None:
-        self._connect()
+        with self.reading():
+            pass
 
     def close(self) -> None:
         with self._lock:
             if self._db is not None:
                 self._db.close()
                 self._db = None
-
-    def _connect(self) -> apsw.Connection:
-        with self._lock:
-            if self._db is None:
-                with translate_errors(self._path.parent, DATA):
-                    try:
-                        self._db = _open(self._path, self._migrations)
-                    except (UnicodeDecodeError, apsw.SQLError) as error:  # all of its statements are constant
-                        raise Damage(str(error)) from error
-            return self._db
 
     def reading(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN")
@@ -110,12 +101,12 @@ class UserFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         with self._lock, translate_errors(self._path.parent, DATA):
-            db = self._connect()
             try:
+                db = self._db = self._db or _open(self._path, self._migrations)
                 with transaction(db, begin):
                     yield _FileTransaction(db, self)
-            except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a column's name, with a flipped bit
-                if isinstance(error, apsw.SQLError) and not str(error).startswith("no such "):
+            except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a name, with a flipped bit
+                if isinstance(error, apsw.SQLError) and not str(error).startswith(("no such ", "table ")):
                     raise
                 raise Damage(str(error)) from error
 
@@ -723,3 +714,11 @@ def _read(stored: str | None, kind: type[Value]) -> tuple[tuple[Value, ...], tup
         except ValidationError:
             odd.append(entry)
     return tuple(good), tuple(odd)
+
+
+def verify_conversations(folder: Path) -> None:
+    """Raises IndexDamaged if a page of the file, unless there is none, is damaged."""
+    if (folder / "conversations.db").exists():
+        with closing(UserFile(folder / "conversations.db", CONVERSATION_MIGRATIONS)) as file, file.reading() as db:
+            if (found := db.execute("PRAGMA integrity_check(1)")) != [("ok",)]:
+                raise Damage(found[0][0])
