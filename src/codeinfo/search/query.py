@@ -40,7 +40,7 @@ _FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
 _EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
 _ACRONYM = re.compile(r"\b([A-Z]{2,})(?:s|ed|ing)\b")  # `URLs`, `OCRed`: camel case would be `UR` and `Ls`
 _QUALIFIER = re.compile(r"\.|::|->|#|/")
-_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
 
 
@@ -214,7 +214,7 @@ _TEMPLATE_LINE = (  # compiled for the first text with several lines
     r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*+:.*"
     r"|(?:[-*][ \t]*+)?[\w .()/-]{1,40}[:=][ \t]*+v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
     r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
-    r"|\#{1,6}\W*+(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
+    r"|\#{1,6}[^\w\n]*+(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
     r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|"
     r"motivation|are there|is it|bug report|system)\b.*)$"
 )
