@@ -234,7 +234,8 @@ def test_a_definition_asked_for_in_words_is_the_first_result(search: Search) -> 
         found = search(query)
         assert found.query == query
         assert (found.hits[0].symbol, found.intent, found.quality.status) == ("RetryPolicy", "EXACT_NAME", "ok")
-    assert search("where is RetryPolicies defined").intent != "EXACT_NAME", "nothing has that name"
+    for query in ("where is RetryPolicies defined", "where is a.b defined"):
+        assert search(query).intent != "EXACT_NAME", "nothing has that name"
 
 
 def test_a_question_about_uses_leads_to_all_of_them(search: Search) -> None:

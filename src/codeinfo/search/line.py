@@ -164,7 +164,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     """Who asks for a definition in words is shown what the name alone finds. A question with slips of the finger is
     searched as it would be spelt here if that is more likely to answer it; the quality says so."""
     name = read_definition_asked_for(text)
-    own = read_query(name).names[0] if name else ""  # without its owner
+    own = next(iter(read_query(name).names), "") if name else ""  # without its owner
     if own and any(symbol.name == own for symbol in view.definitions((own,))):
         return replace(_search(name, view, embedder, options)[0], query=text)
     found, respelt = _search(text, view, embedder, options)
