@@ -18,8 +18,8 @@ from codeinfo.search.query import (
     STOP_WORDS,
     TITLE_WEIGHT,
     Shape,
-    read_definition_asked_for,
-    read_names_whose_uses_are_asked,
+    extract_definition_target,
+    extract_usage_targets,
     read_query,
 )
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
@@ -265,15 +265,13 @@ def test_paths_are_read_as_an_index_has_them(text: str, paths: tuple[str, ...]) 
         ("src/app.py:42", [("src/app.py", 42)]),
         ("./src/app.ts:42:7 and app.ts(43,7)", [("src/app.ts", 42), ("app.ts", 43)]),
         ("https://host/blob/main/src/app.go#L42", [("host/blob/main/src/app.go", 42)]),
-        ('File "/usr/lib/pkg/a.py", line 30, in send\n  File "b.py", line 4', [("/usr/lib/pkg/a.py", 30), ("b.py", 4)]),
+        ('File "/usr/lib/pkg/a.py", line 30, in send\n  File "b.py", line 4', [("usr/lib/pkg/a.py", 30), ("b.py", 4)]),
         ("what is at line 300 of app.py, or on app.rs line 12", [("app.rs", 12)]),
         ("app.py: 3 errors, since 1.2:30", []),
     ],
 )
 def test_lines_of_files_are_read(text: str, places: list[tuple[str, int]]) -> None:
-    assert [(path.removeprefix("/"), line) for path, line in read_query(text).places] == [
-        (path.removeprefix("/"), line) for path, line in places
-    ]
+    assert [tuple(place) for place in read_query(text).places] == places
 
 
 def test_an_acronym_is_one_word_whatever_its_ending() -> None:
@@ -308,7 +306,7 @@ def test_a_verb_and_its_particle_are_one_word(text: str, words: tuple[str, ...])
     ],
 )
 def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, names: tuple[str, ...]) -> None:
-    assert read_names_whose_uses_are_asked(text) == names
+    assert extract_usage_targets(text) == names
 
 
 @pytest.mark.parametrize(
@@ -330,7 +328,7 @@ def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, names: tup
     ],
 )
 def test_who_asks_for_a_definition_in_words_asks_for_its_name(text: str, name: str) -> None:
-    assert read_definition_asked_for(text) == name
+    assert extract_definition_target(text) == name
 
 
 @pytest.mark.parametrize(
@@ -396,8 +394,8 @@ def test_a_hundred_thousand_characters_are_read_in_bounded_time(piece: str) -> N
     text = piece * (100_000 // len(piece)) + "!"
     started = time.process_time()
     query = read_query(text)
-    read_definition_asked_for(text)
-    read_names_whose_uses_are_asked(text)
+    extract_definition_target(text)
+    extract_usage_targets(text)
     assert time.process_time() - started < 5, "linear: a quadratic reader needs minutes"
     assert len(query.terms) <= MAX_TERMS
 

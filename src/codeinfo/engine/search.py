@@ -45,7 +45,7 @@ from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import apply_policy, distance_of
-from codeinfo.search.query import read_names_whose_uses_are_asked
+from codeinfo.search.query import extract_usage_targets
 from codeinfo.settings import RerankSettings
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
@@ -214,7 +214,7 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     for language in request.languages:
         if known and language_named(language) not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
-    names = read_names_whose_uses_are_asked(request.query)
+    names = extract_usage_targets(request.query)
     defined = {symbol.name for symbol in view.definitions(names)} if names else set()
     if name := next((name for name in names if name in defined), ""):
         remarks.append(NextStep(to_run("refs", name), f" lists every use of {name}"))

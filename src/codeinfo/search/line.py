@@ -67,7 +67,7 @@ from codeinfo.search.quality import (
     respell,
     suggestions,
 )
-from codeinfo.search.query import REPORT_WORDS, Query, Shape, read_definition_asked_for, read_query
+from codeinfo.search.query import REPORT_WORDS, Query, Shape, extract_definition_target, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
 
@@ -76,7 +76,7 @@ TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which di
 PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
 SHORT_PREFACE = 40  # terms
 PART_QUOTED = 0.3  # of `exact_text`, for a part of a message
-QUOTED_IN_DATA = 4.0  # for data that say it where no code does: they have a factor of .25
+QUOTED_IN_DATA = 4.0  # if only data contains it, which the factor `config` divides by as much
 LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
 LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
@@ -161,9 +161,9 @@ class Ranked(Struct, frozen=True, gc=False):
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
-    """Who asks for a definition in words is shown what the name alone finds. A question with slips of the finger is
-    searched as it would be spelt here if that is more likely to answer it; the quality says so."""
-    name = read_definition_asked_for(text)
+    """A question for a definition ("fields of struct Document") is searched by the name alone. A question with typing
+    errors is searched as it would be spelt here if that is more likely to answer it; the quality says so."""
+    name = extract_definition_target(text)
     own = next(iter(read_query(name).names), "") if name else ""  # without its owner
     if own and any(symbol.name == own for symbol in view.definitions((own,))):
         return replace(_search(name, view, embedder, options)[0], query=text)

@@ -235,7 +235,7 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-# Verbs that make another word with a particle, which is a stop word: who "logs in" does not log.
+# Verbs that code writes as one word with their particle, which is a stop word: "logs in" is `login`, not logging.
 _PHRASAL_VERBS = {
     (form, particle): verb + particle
     for particle, verbs in {
@@ -255,8 +255,8 @@ _BEFORE_NOUN = frozenset("a an each every its the this".split())  # "the log in 
 
 
 def _join_phrasal_verbs(tokens: Sequence[str]) -> list[str]:
-    """Phrasal verbs of a question as one word, the way code has them: `login`, `timeout`. A commit or a report often
-    says what happens rather than what the code is called."""
+    """Join phrasal verbs the way code writes them: `login`, `timeout`. For questions only: commits and reports use
+    them to describe what happens."""
     joined: list[str] = []
     before = ""
     for token in tokens:
@@ -474,8 +474,8 @@ _USES = re.compile(
 )
 
 
-def read_names_whose_uses_are_asked(text: str) -> tuple[str, ...]:
-    """The names of code in "who calls `send`" or "where is Session used": search finds a few uses, references all."""
+def extract_usage_targets(text: str) -> tuple[str, ...]:
+    """The names in a question about uses: "who calls `send`", "where is Session used". Search finds only a few uses."""
     if "\n" in text.strip() or _USES.search(text) is None:
         return ()
     return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False))
@@ -492,9 +492,9 @@ _DEFINITION = re.compile(
 )
 
 
-def read_definition_asked_for(text: str) -> str:
-    """The name in "fields of struct Document", "the Mode enum" or "where is `send` defined", or "". Whoever asks so
-    wants a definition, if there is one. Words that are no names of code need the kind of what they name."""
+def extract_definition_target(text: str) -> str:
+    """The name in a question for a definition, or "": "fields of struct Document", "where is `send` defined". A name
+    that could be an ordinary word counts only with its kind: "the Mode enum", not "the Mode"."""
     found = _DEFINITION.fullmatch(text.strip())
     if found is None or found["name"] == text.strip():
         return ""
