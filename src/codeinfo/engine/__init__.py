@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec.structs import replace
 
+from codeinfo.cache import group_by_key
 from codeinfo.config import Config, use_one_blas_thread
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
@@ -142,10 +143,7 @@ class Engine:
         from codeinfo.collections import Kind
         from codeinfo.engine.maintenance import SHORT_COMMIT, Trees
 
-        documents: dict[str, list[str]] = {}
-        for collection, document in shown:
-            documents.setdefault(collection, []).append(document)
-        states = []
+        documents, states = group_by_key(shown), []
         for index in self.documents.choose(project, names)[0]:
             name, trees = index.source.collection.id, self._area(Trees, Trees)
             found = trees.state_of(index, documents.get(name, ()), is_current=True)

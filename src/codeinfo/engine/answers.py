@@ -404,7 +404,11 @@ class AnswerOperations:
         except ProviderError as error:
             raise unavailable(error) from error
         model_id = chosen.llm.model_id if chosen.llm else ""
-        lookup = self._lookup(request, listener.progress, left_out)  # first: a refusal must not create a conversation
+        lookup: Lookup  # first: a refusal must not create a conversation
+        if isinstance(request, ops.AskRequest):
+            lookup = CodeLookup(self._engine, request.paths, self._config.answers.items, listener.progress, left_out)
+        else:
+            lookup = DocumentLookup(self._engine, request, self._config.answers.items, listener.progress)
         identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
@@ -427,13 +431,6 @@ class AnswerOperations:
             reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._store_reply(turn, reply)
         return reply
-
-    def _lookup(
-        self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink, left_out: Sequence[Path]
-    ) -> Lookup:
-        if isinstance(request, ops.AskRequest):
-            return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
-        return DocumentLookup(self._engine, request, self._config.answers.items, progress)
 
     def _reply(
         self,

@@ -36,11 +36,12 @@ from codeinfo.engine.collections import (
 )
 from codeinfo.engine.index_manager import IndexManager, retry_on_damage
 from codeinfo.engine.indexes import Indexes
-from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
+from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Hit, Import, NextStep, Quality, Skip, to_run
+from codeinfo.models import Models
 from codeinfo.operations import documents as operations
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import ChunkRow, Embedder
@@ -93,8 +94,8 @@ def search_documents(
             views.append(Part(name, open_views.enter_context(store.snapshot())))
         if not views:
             raise NotFound("no collection can be searched", notes[0])
-        reranking = reranking_of(indexes.models) if request.rerank else None
-        searcher = _Searcher(Joined(views), searched, request, reranking)
+        reranks = request.rerank and indexes.config.rerank.provider != "none"
+        searcher = _Searcher(Joined(views), searched, request, indexes.models if reranks else None)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
@@ -123,17 +124,18 @@ class _Searcher:
         view: Joined,
         indexes: Sequence[IndexManager],
         request: operations.DocsSearchRequest,
-        reranking: Reranking | None,
+        reranker: Models | None,
     ) -> None:
         self._view = view
         self._indexes = indexes
         self._embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
         self._request = request
-        self._reranking = reranking
-        self._limit = max(request.limit, reranking.settings.candidates) if reranking else request.limit
+        self._reranker = reranker
+        self._candidates = reranker.config.rerank.candidates if reranker else 0
+        self._limit = max(request.limit, self._candidates)
         self._failed: Relevance | None = None
         self.notes: list[str] = []
-        if request.rerank and reranking is None:
+        if request.rerank and reranker is None:
             self.notes.append(NO_RERANKER)
         if self._embedder is None and request.max_distance < FARTHEST:
             self.notes.append(NO_DISTANCES)
@@ -159,11 +161,11 @@ class _Searcher:
     def _rerank(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
         """The first passages by relevance. Each rank keeps its score, as in code search. After a failure the reranker
         is not called again for the request's other questions."""
-        if self._reranking is None:
+        if self._reranker is None:
             return results, OFF
-        first = results[: self._reranking.settings.candidates]
+        first = results[: self._candidates]
         read = ["\n".join(filter(None, (hit.title, hit.section, hit.content))) for hit in first]
-        relevance = self._failed or self._reranking.assess(query, read)
+        relevance = self._failed or assess_relevance(self._reranker, query, read)
         self.notes += relevance.notes
         if relevance.notes:
             self._failed = relevance

@@ -92,9 +92,6 @@ class RevisionSource(Source, frozen=True):
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
         return self.contents, _without_odd_names(self.contents.walk(self.settings))
 
-    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        return before
-
 
 class TeamSource(Source, frozen=True):
     """A tree indexed by the team that is not checked out here: its files are those of the index."""

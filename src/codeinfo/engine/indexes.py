@@ -426,16 +426,16 @@ class Indexes:
             with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread inherits the caller
                 pulled = [pool.submit(copy_context().run, tasks[index]) for index in absent]
             tasks |= {index: partial(one.result) for index, one in zip(absent, pulled, strict=True)}
-        if not everywhere:
-            return [(index, *task()) for index, task in tasks.items()], []
         opened, failed = list[Opened](), dict[IndexManager, CodeInfoError]()
         for index, task in tasks.items():
             try:
                 opened.append((index, *task()))
-            except Interrupted:
-                raise
             except CodeInfoError as error:
+                if not everywhere or isinstance(error, Interrupted):
+                    raise
                 failed[index] = error
+        if not everywhere:
+            return opened, []
         if failed and not opened:
             raise next(iter(failed.values()))
         searched = f"{len(opened):,} {'project was' if len(opened) == 1 else 'projects were'} searched completely"

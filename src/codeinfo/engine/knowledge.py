@@ -76,9 +76,10 @@ class KnowledgeOperations:
                 known = self._projects[index.root] = ProjectKnowledge(index)
             return known
 
-    def _refresh(self, index: IndexManager, progress: ProgressSink) -> SqliteStore:
-        """Its store, refreshed if possible."""
-        return self._indexes.open(index, progress=progress)[0]
+    def _open(self, path: str, progress: ProgressSink) -> tuple[ProjectKnowledge, SqliteStore]:
+        """A project and its store, refreshed if possible."""
+        project = self._project(path)
+        return project, self._indexes.open(project.index, progress=progress)[0]
 
     # --- memory ---
 
@@ -161,8 +162,8 @@ class KnowledgeOperations:
     # --- patterns, metadata, style, review ---
 
     def patterns(self, request: operations.PatternsRequest, progress: ProgressSink = None) -> operations.PatternReport:
-        project, now = self._project(request.path), self.clock()
-        patterns, store = project.patterns, self._refresh(project.index, progress)
+        (project, store), now = self._open(request.path, progress), self.clock()
+        patterns = project.patterns
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
         families = [detector_language(language_named(language)) for language in request.languages]
         report = narrow(report, category=request.category, languages=families)
@@ -171,28 +172,23 @@ class KnowledgeOperations:
         return replace(report, memories=memories, notes=(*report.notes, *notes))
 
     def metadata(self, request: operations.MetadataRequest, progress: ProgressSink = None) -> operations.MetadataReport:
-        project = self._project(request.path)
-        store = self._refresh(project.index, progress)
+        project, store = self._open(request.path, progress)
         rows = store.manifest()
         locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
         texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path in _COMMANDS)])
         tests = sum(is_test_code(path, row.language, row.kind) for path, row in rows.items())
-        tested_with = _collect_test_imports(store)
-        inline = _count_inline_tests(store)
-        return describe_project(project.root, texts, _sizes(store), tests, _collect_imports(store), tested_with, inline)
+        imports, tested_with, inline = _collect_imports(store), _collect_test_imports(store), _count_inline_tests(store)
+        return describe_project(project.root, texts, _sizes(store), tests, imports, tested_with, inline)
 
     def style(self, request: operations.StyleRequest, progress: ProgressSink = None) -> operations.StyleReport:
-        project = self._project(request.path)
-        store = self._refresh(project.index, progress)
+        project, store = self._open(request.path, progress)
         return style_report(project.texts(filter(is_style_file, store.manifest())), request.query)
 
     def review(self, request: operations.ReviewRequest, progress: ProgressSink = None) -> operations.ReviewPacket:
-        project = self._project(request.path)
-        return review_change(project, self._refresh(project.index, progress), self._code, request, self.clock())
+        return review_change(*self._open(request.path, progress), self._code, request, self.clock())
 
     def explore(self, request: ExploreRequest, progress: ProgressSink = None) -> Exploration:
-        project = self._project(request.path)
-        store = self._refresh(project.index, progress)
+        project, store = self._open(request.path, progress)
         with self._code.open(project.index, store) as index:
             return explore_target(project, index, request, self.clock())
 

@@ -346,9 +346,9 @@ def _reranker(config: Config, models: Models) -> Check:
     settings = config.rerank
     if settings.provider == "none":
         return Check("reranking", "ok", "off")
-    from codeinfo.engine.search import Reranking
+    from codeinfo.engine.search import assess_relevance
 
-    found = Reranking(settings, models.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
+    found = assess_relevance(models, "a connection pool", ["class ConnectionPool: ..."])
     return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
 
 

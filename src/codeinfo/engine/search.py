@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from codeinfo.cache import group_by_key
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage
 from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
@@ -46,7 +47,6 @@ from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import apply_policy, distance_of
 from codeinfo.search.query import extract_usage_targets
-from codeinfo.settings import RerankSettings
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
@@ -101,12 +101,12 @@ class SearchOperations:
         return retry_on_damage(ask)
 
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
-        reranking = reranking_of(self._indexes.models)
-        if reranking is None:
+        settings = self._indexes.config.rerank
+        if settings.provider == "none":
             return search_roots(request, opened, scope)
         # As many results as are reranked: the final choice comes afterwards.
-        candidates = replace(request, limit=max(request.limit, reranking.settings.candidates))
-        return rerank_close_call(request, search_roots(candidates, opened, scope), opened, reranking)
+        candidates = replace(request, limit=max(request.limit, settings.candidates))
+        return rerank_close_call(request, search_roots(candidates, opened, scope), opened, self._indexes.models)
 
     def similar(self, request: SimilarRequest, progress: ProgressSink = None) -> SearchResult:
         file = request.place.rpartition(":")[0]
@@ -118,7 +118,30 @@ class SearchOperations:
 
     def vector_search(self, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
         """Results cut by the relevance policy, for clients that send the text to a model."""
-        return vector_search(self._indexes, request)
+        if not request.query.strip():
+            raise UsageError("query is required", "Say what to look for")
+        embedder = self._indexes.models.embedder()
+        if embedder is None:
+            raise ProviderError(
+                "no embedding model is configured",
+                NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
+                code="EMBEDDING_MODEL_MISSING",
+            )
+        limit = min(max(request.limit, 1), MAX_LIMIT)
+        chosen = _find_repositories(self._indexes, request.repository)
+        ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
+        if not ready or (request.repository and len(ready) < len(chosen)):
+            building = ", ".join(str(index.root) for index in chosen if index not in ready)
+            raise UsageError(f"{building} is still being indexed", "Try again when it is done", code="NOT_INGESTED")
+        found = [one for index, store in ready.items() for one in _closest(index, store, request.query, embedder)]
+        settled = apply_policy(sorted(found, key=distance_of)[:CANDIDATES], self._indexes.config.retrieval)
+        import logging  # imported late: a plain search does not need it
+
+        logging.getLogger(__name__).info(
+            "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
+        )
+        matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
+        return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
 
     def projects(self) -> clients.ProjectsResult:
         projects = [_project(self._indexes, root) for root in self._indexes.roots()]
@@ -307,46 +330,34 @@ class Relevance(Struct, frozen=True):
         return (NextStep(f"the results are not reranked ({self.status}). ", self.next_step),) if self.next_step else ()
 
 
-class Reranking(Struct, frozen=True):
-    """The user's reranker, created on first use, and its limits."""
-
-    settings: RerankSettings
-    make_reranker: Callable[[], Reranker]
-
-    def assess(self, query: str, texts: Sequence[str]) -> Relevance:
-        """Call the reranker within the configured time; a failure is a status, never an error."""
-        if not texts:
-            return Relevance(NOTHING)
-        milliseconds = self.settings.timeout_ms
-        try:
-            reranker = self.make_reranker()
-            scores = _score_within(milliseconds, reranker, query, texts)
-        except CodeInfoError as error:
-            late = error.code == "RERANK_TIMEOUT"
-            status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
-            return Relevance(status, next_step=error.next_step or NextStep(to_run("doctor"), " checks the reranker"))
-        return Relevance(f"applied: {reranker.model_id}", tuple(scores))
-
-
-def reranking_of(models: Models) -> Reranking | None:
-    """None if the user configured no reranker."""
-    settings = models.config.rerank
-    return None if settings.provider == "none" else Reranking(settings, models.reranker)
+def assess_relevance(models: Models, query: str, texts: Sequence[str]) -> Relevance:
+    """Call the configured reranker within its time; a failure is a status, never an error."""
+    if not texts:
+        return Relevance(NOTHING)
+    milliseconds = models.config.rerank.timeout_ms
+    try:
+        reranker = models.reranker()
+        scores = _score_within(milliseconds, reranker, query, texts)
+    except CodeInfoError as error:
+        late = error.code == "RERANK_TIMEOUT"
+        status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
+        return Relevance(status, next_step=error.next_step or NextStep(to_run("doctor"), " checks the reranker"))
+    return Relevance(f"applied: {reranker.model_id}", tuple(scores))
 
 
 def rerank_close_call(
-    request: SearchRequest, found: SearchResult, opened: Sequence[Opened], reranking: Reranking
+    request: SearchRequest, found: SearchResult, opened: Sequence[Opened], models: Models
 ) -> SearchResult:
     """The result cut to the request's limit; if the first scores are close, those results are ordered by relevance."""
     started = time.perf_counter()
-    settings = reranking.settings
+    settings = models.config.rerank
     first = found.hits[: settings.candidates]
     if len(first) < COMPARED:
         relevance = Relevance(FEW)
     elif round(first[0].score - first[COMPARED - 1].score, 4) > settings.closeness:
         relevance = Relevance(CLEAR)
     else:
-        relevance = reranking.assess(found.query, _chunk_texts(first, opened))
+        relevance = assess_relevance(models, found.query, _chunk_texts(first, opened))
     hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
     return replace(
         found,
@@ -436,33 +447,6 @@ CANDIDATES = 60  # rows considered before the policy, which drops some: a list i
 MAX_LIMIT = 20
 
 
-def vector_search(indexes: Indexes, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
-    if not request.query.strip():
-        raise UsageError("query is required", "Say what to look for")
-    embedder = indexes.models.embedder()
-    if embedder is None:
-        raise ProviderError(
-            "no embedding model is configured",
-            NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
-            code="EMBEDDING_MODEL_MISSING",
-        )
-    limit = min(max(request.limit, 1), MAX_LIMIT)
-    chosen = _find_repositories(indexes, request.repository)
-    ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
-    if not ready or (request.repository and len(ready) < len(chosen)):
-        building = ", ".join(str(index.root) for index in chosen if index not in ready)
-        raise UsageError(f"{building} is still being indexed", "Try again when it is done", code="NOT_INGESTED")
-    found = [one for index, store in ready.items() for one in _closest(index, store, request.query, embedder)]
-    settled = apply_policy(sorted(found, key=distance_of)[:CANDIDATES], indexes.config.retrieval)
-    import logging  # imported late: a plain search does not need it
-
-    logging.getLogger(__name__).info(
-        "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
-    )
-    matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
-    return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
-
-
 def _project(indexes: Indexes, root: Path) -> clients.Project:
     try:
         index = indexes.of(root)
@@ -535,9 +519,7 @@ def _match(passage: Passage, model_id: str) -> clients.VectorMatch:
 
 
 def _files(matches: Sequence[clients.VectorMatch]) -> tuple[clients.VectorFile, ...]:
-    by_path: dict[str, list[clients.VectorMatch]] = {}
-    for match in matches:
-        by_path.setdefault(match.hostPath, []).append(match)
+    by_path = group_by_key((match.hostPath, match) for match in matches)
     return tuple(
         clients.VectorFile(
             hostPath=path,

@@ -136,53 +136,45 @@ class TeamOperations:
 
     # --- users and groups ---
 
-    def users(self) -> ops.TeamUsers:
-        return self._users("")
+    def users(self, name: str = "") -> ops.TeamUsers:
+        """All of them, or the one with that name."""
+        return ops.TeamUsers(self._rows(_USERS, ops.TeamUser, name=name))
 
     def add_user(self, request: ops.TeamUserAddRequest) -> ops.TeamUsers:
         access.create_user(self.database, request.name, email=request.email, admin=request.admin)
-        return self._users(request.name)
+        return self.users(request.name)
 
     def disable_user(self, request: ops.TeamUserRequest) -> ops.TeamUsers:
         access.set_disabled(self.database, request.name, True)
-        return self._users(request.name)
+        return self.users(request.name)
 
     def enable_user(self, request: ops.TeamUserRequest) -> ops.TeamUsers:
         access.set_disabled(self.database, request.name, False)
-        return self._users(request.name)
+        return self.users(request.name)
 
-    def _users(self, name: str) -> ops.TeamUsers:
-        return ops.TeamUsers(self._rows(_USERS, ops.TeamUser, name=name))
-
-    def groups(self) -> ops.TeamGroups:
-        return self._groups("")
+    def groups(self, name: str = "") -> ops.TeamGroups:
+        return ops.TeamGroups(self._rows(_GROUPS, ops.TeamGroup, name=name))
 
     def add_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:
         access.add_members(self.database, request.group, request.users)
-        return self._groups(request.group)
+        return self.groups(request.group)
 
     def remove_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:
         access.remove_members(self.database, request.group, request.users)
-        return self._groups(request.group)
-
-    def _groups(self, name: str) -> ops.TeamGroups:
-        return ops.TeamGroups(self._rows(_GROUPS, ops.TeamGroup, name=name))
+        return self.groups(request.group)
 
     # --- grants ---
 
     def grants(self, request: ops.TeamGrantListRequest) -> ops.TeamGrants:
-        return self._grants(request.project)
+        return ops.TeamGrants(self._rows(_GRANTS, ops.TeamGrant, project=self._project(request.project)))
 
     def add_grant(self, request: ops.TeamGrantAddRequest) -> ops.TeamGrants:
         access.grant(self.database, request.project, request.to, request.level)
-        return self._grants(request.project)
+        return self.grants(ops.TeamGrantListRequest(request.project))
 
     def remove_grant(self, request: ops.TeamGrantRemoveRequest) -> ops.TeamGrants:
         access.revoke(self.database, request.project, request.to)
-        return self._grants(request.project)
-
-    def _grants(self, project: str) -> ops.TeamGrants:
-        return ops.TeamGrants(self._rows(_GRANTS, ops.TeamGrant, project=self._project(project)))
+        return self.grants(ops.TeamGrantListRequest(request.project))
 
     def _project(self, given: str) -> int:
         return self.database.read(lambda db: access.project_id(db, given)) if given else 0
@@ -329,7 +321,6 @@ class TeamOperations:
 
 def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
     """The commit index of a repository, as stored, updated from an earlier one."""
-
     with TemporaryDirectory() as place:
         file = Path(place, COMMITS_FILE)
         if before:
