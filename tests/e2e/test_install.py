@@ -14,7 +14,7 @@ import pytest
 from codeinfo.config import Config, user_folders
 from codeinfo.engine import Engine
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
-from codeinfo.shells.install import CLIENTS, Client, Places, install, json_value, uninstall
+from codeinfo.shells.install import CLIENTS, Client, Places, install, json_servers, uninstall
 
 COMMAND = "/opt/codeinfo/bin/codeinfo"
 
@@ -98,8 +98,7 @@ def servers(client: Client, text: str) -> dict[str, object]:
     if client.format == "toml":
         found: dict[str, object] = tomllib.loads(text)[client.key]
         return found
-    read: dict[str, object] = json_value(text, (client.key,))
-    return read
+    return json_servers(text, client.key)
 
 
 def cases(client: Client) -> list[str]:

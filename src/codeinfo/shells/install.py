@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -215,7 +215,7 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
     changes = [
         _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients
     ]
-    advice = _plan_instructions(clients) if request.instructions else []
+    advice = [*_plan_instructions(clients)] if request.instructions else []
     if request.skill:
         folders = {client.name: places.home / client.skills for client in clients if client.skills}
         advice += [
@@ -267,25 +267,27 @@ class Plan(Struct, frozen=True):
 
 
 def _plan_addition(client: Client, places: Places, record: Record, command: Sequence[str], eager: bool) -> Plan:
-    path, keys = client.file(places), (client.key, SERVER)
+    path = client.file(places)
     entry = {**client.entry(command), **(client.eager if eager else {})}
     before = _text(path)
     text, known = before or "", _read_entry(client, before or "", path)
     if known == entry:
         return Plan(client.name, path, "unchanged")
-    action = "added"
+    if known is not None and not record.inserted_text(path):
+        detail = f"it already has another server {SERVER}: {json.dumps(known)}"
+        return Plan(client.name, path, "kept", detail=detail)
     if known is not None:
-        cut = _cut_entry(client, text, record.inserted_text(path))
-        if cut is None or not record.inserted_text(path):
-            detail = f"it already has another server {SERVER}: {json.dumps(known)}"
-            return Plan(client.name, path, "kept", detail=detail)
-        text, action = cut, "updated"
-    is_toml = client.format == "toml"
-    at, inserted = toml_insertion(text, path, keys, entry) if is_toml else json_insertion(text, keys, entry)
+        text = _cut_entry(client, text, record.inserted_text(path))
+    insertion = toml_insertion if client.format == "toml" else json_insertion
+    at, inserted = insertion(text, client.key, entry)
     after = text[:at] + inserted + text[at:]
-    if _read_entry(client, after, path) != entry:
-        raise UsageError("the format of the file does not allow adding to it", "Add the server by hand")
-    return Plan(client.name, path, action, before, after, inserted)
+    try:
+        written = _read_entry(client, after, path)
+    except UsageError:
+        written = None
+    if written != entry:
+        raise UsageError(f"{client.key} has a format that does not allow adding to it", "Add the server by hand")
+    return Plan(client.name, path, "added" if known is None else "updated", before, after, inserted)
 
 
 def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
@@ -294,43 +296,30 @@ def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
     if before is None or _read_entry(client, before, path) is None:
         return Plan(client.name, path, "unchanged")
     after = _cut_entry(client, before, record.inserted_text(path))
-    if after is None:
-        raise UsageError(f"{SERVER} could not be removed", "Remove it by hand")
     return Plan(client.name, path, "removed", before, after or None)
 
 
-def _cut_entry(client: Client, text: str, inserted: str) -> str | None:
+def _cut_entry(client: Client, text: str, inserted: str) -> str:
     """The file without our server: by the exact text that was inserted, otherwise by its structure."""
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
-    keys = (client.key, SERVER)
-    return toml_without(text, keys) if client.format == "toml" else json_without(text, keys)
+    return toml_without(text, client.key) if client.format == "toml" else json_without(text, client.key)
 
 
-def _read_entry(client: Client, text: str, path: Path) -> object:
-    keys = (client.key, SERVER)
-    return toml_value(text, path, keys) if client.format == "toml" else json_value(text, keys)
-
-
-def _plan_instructions(clients: Sequence[Client]) -> list[Plan]:
+def _plan_instructions(clients: Sequence[Client]) -> Iterator[Plan]:
     """A few lines for agents in the current project, in each of the files that these clients read."""
-    plans = []
+    advice = _ADVICE.format(*_MARKS)
     for name in dict.fromkeys(client.instructions for client in clients):
         path = Path.cwd() / name
-        if not path.exists() and name != "AGENTS.md":
-            continue
         before = _text(path)
-        advice = _ADVICE.format(*_MARKS)
         if before and advice in before:
-            plans.append(Plan("instructions", path, "unchanged"))
-            continue
-        if before and _MARKS[0] in before:
+            yield Plan("instructions", path, "unchanged")
+        elif before and _MARKS[0] in before:
             before_advice, after_advice = before.split(_MARKS[0])[0], before.split(_MARKS[1])[-1]
-            plans.append(Plan("instructions", path, "updated", before, before_advice + advice.rstrip() + after_advice))
-            continue
-        inserted = ("" if not before else "\n" if before.endswith("\n") else "\n\n") + advice
-        plans.append(Plan("instructions", path, "added", before, (before or "") + inserted, inserted))
-    return plans
+            yield Plan("instructions", path, "updated", before, before_advice + advice.rstrip() + after_advice)
+        elif before is not None or name == "AGENTS.md":
+            inserted = ("" if not before else "\n" if before.endswith("\n") else "\n\n") + advice
+            yield Plan("instructions", path, "added", before, (before or "") + inserted, inserted)
 
 
 def _plan_own_file(client: str, path: Path, text: str, record: Record) -> Plan:
@@ -455,11 +444,11 @@ def _program() -> list[str]:
 # JSON may have comments and trailing commas, as editors allow them. An insertion is a position and a text, which are
 # recorded so that removing it restores the file byte for byte.
 
-_SPACE = re.compile(r"[\s,:]*")
+_BETWEEN = re.compile(r"[\s,:]*")  # the members of an object, and a key and its value
 _DECODER = json.JSONDecoder()
 
 
-class Member(Struct, frozen=True):
+class Member(NamedTuple):
     """Where a member of an object starts, and where its value starts and ends."""
 
     start: int
@@ -467,89 +456,71 @@ class Member(Struct, frozen=True):
     end: int
 
 
-class JsonObject(Struct, frozen=True):
-    """An object's braces and members; nested members are read on demand."""
-
-    text: str  # strict JSON
-    start: int  # of the opening brace
-    end: int  # of the closing one
-    members: dict[str, Member]
-
-    def inner(self, key: str) -> JsonObject | None:
-        """The object under a key; None where there is no such key."""
-        member = self.members.get(key)
-        if member is not None and self.text[member.value] != "{":
-            raise UsageError(f"{key} is not an object", "Correct the file, or add the server by hand")
-        return _object(self.text, member.value) if member is not None else None
+def _read_entry(client: Client, text: str, path: Path) -> object:
+    if client.format == "toml":
+        servers = parse_toml(text, path).get(client.key)
+        return servers.get(SERVER) if isinstance(servers, dict) else None
+    return json_servers(text, client.key).get(SERVER)
 
 
-def _read(text: str) -> JsonObject | None:
-    """The object in a file; None for one without content."""
-    strict = strict_json(text.replace("\ufeff", " ", 1))
-    start = len(strict) - len(strict.lstrip())
-    if start == len(strict):
-        return None
+def json_servers(text: str, key: str) -> dict[str, Any]:
+    strict = _strict(text)
     try:
-        if not isinstance(json.loads(strict), dict):
+        content = json.loads(strict) if strict.strip() else {}
+        if not isinstance(content, dict):
             raise ValueError
     except (ValueError, RecursionError) as error:
+        start = len(strict) - len(strict.lstrip())
         line = getattr(error, "lineno", strict.count("\n", 0, start) + 1)
         raise UsageError(f"line {line} is not valid JSON", "Correct it, or add the server by hand") from None
-    return _object(strict, start)
+    servers = content.get(key, {})
+    if not isinstance(servers, dict):
+        raise UsageError(f"{key} is not an object", "Correct the file, or add the server by hand")
+    return servers
 
 
-def _object(strict: str, start: int) -> JsonObject:
-    members, at = dict[str, Member](), _skip(strict, start + 1)
+def _strict(text: str) -> str:
+    """A file as strict JSON, everything at its position."""
+    return strict_json(text.replace("\ufeff", " ", 1))
+
+
+def _members(strict: str, brace: int) -> dict[str, Member]:
+    """The members of the object that begins with a brace."""
+    members, at = dict[str, Member](), _skip(strict, brace + 1)
     while strict[at] != "}":
         key, end = _DECODER.raw_decode(strict, at)
         value = _skip(strict, end)
-        _, end = _DECODER.raw_decode(strict, value)
-        members[key] = Member(at, value, end)
-        at = _skip(strict, end)
-    return JsonObject(strict, start, at, members)
+        members[key] = Member(at, value, _DECODER.raw_decode(strict, value)[1])
+        at = _skip(strict, members[key].end)
+    return members
 
 
 def _skip(strict: str, at: int) -> int:
-    """Skip white space and the punctuation between members."""
-    found = _SPACE.match(strict, at)
+    found = _BETWEEN.match(strict, at)
     assert found is not None
     return found.end()
 
 
-def json_value(text: str, keys: Sequence[str]) -> Any:
-    """The value under these keys; None where there is none."""
-    found = _read(text)
-    for key in keys[:-1]:
-        found = found.inner(key) if found is not None else None
-    member = found.members.get(keys[-1]) if found is not None else None
-    return json.loads(found.text[member.value : member.end]) if found is not None and member is not None else None
-
-
-def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
-    """Where and what to insert so that `keys[0]` has a member `keys[1]` with `value`; there must be none yet."""
-    found, step, newline = _read(text), _indent(text), _newline(text)
-    if found is None:
-        content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
+def json_insertion(text: str, key: str, entry: Mapping[str, Any]) -> tuple[int, str]:
+    """Where and what to insert as our server, of which there is none yet. Comments above the first member and after
+    the brace keep their position."""
+    strict, step, newline = _strict(text), _indent(text), _newline(text)
+    if not strict.strip():
+        content = json.dumps({key: {SERVER: entry}}, indent=step, ensure_ascii=False) + "\n"
         return len(text), content.replace("\n", newline)
-    section, depth, added = found.inner(keys[0]), 2, {keys[1]: value}
-    if section is None:
-        section, depth, added = found, 1, {keys[0]: {keys[1]: value}}
-    at, lead, trail = _place(text, section, step, depth)
+    added: Mapping[str, Any] = {key: {SERVER: entry}}
+    brace, depth = strict.index("{"), 1
+    if key in (members := _members(strict, brace)):
+        brace, depth, added = members[key].value, 2, {SERVER: entry}
     lines = json.dumps(added, indent=step, ensure_ascii=False).splitlines()[1:-1]
-    return at, lead + (newline + step * depth).join(line.removeprefix(step) for line in lines) + trail
-
-
-def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
-    """Where to insert a first member, and the text before and after it. Comments above the current first member and
-    after the brace keep their position."""
-    after, newline = target.start + 1, _newline(text)
-    if not target.members:
-        closing = newline + step * (depth - 1) if "\n" not in text[after : target.end] else ""
-        return after, newline + step * depth, closing
-    line_end = text.find("\n", target.start)
-    if 0 <= line_end < min(member.start for member in target.members.values()):
-        return line_end + 1, step * depth, "," + newline
-    return after, "", ", "
+    written = (newline + step * depth).join(line.removeprefix(step) for line in lines)
+    after, first, line_end = brace + 1, _skip(strict, brace + 1), text.find("\n", brace)
+    if strict[first] == "}":
+        closing = newline + step * (depth - 1) if "\n" not in text[after:first] else ""
+        return after, newline + step * depth + written + closing
+    if 0 <= line_end < first:
+        return line_end + 1, step * depth + written + "," + newline
+    return after, written + ", "
 
 
 def _newline(text: str) -> str:
@@ -561,16 +532,12 @@ def _indent(text: str) -> str:
     return found.group(1) if found and not found.group(1).startswith(" " * 9) else "  "
 
 
-def json_without(text: str, keys: tuple[str, str]) -> str | None:
-    """The file without `keys[1]`, its comma and the white space before it; None if it is not there."""
-    found = _read(text)
-    section = found.inner(keys[0]) if found is not None else None
-    if section is None or keys[1] not in section.members:
-        return None
-    member = section.members[keys[1]]
-    plain = without_json_comments(text)
-    start, end = len(text[: member.start].rstrip()), member.end
-    before = [other.end for other in section.members.values() if other.end <= member.start]
+def json_without(text: str, key: str) -> str:
+    """The file without our server, its comma and the white space before it."""
+    strict, plain = _strict(text), without_json_comments(text)
+    servers = _members(strict, _members(strict, strict.index("{"))[key].value)
+    start, end = len(text[: servers[SERVER].start].rstrip()), servers[SERVER].end
+    before = [other.end for other in servers.values() if other.end <= servers[SERVER].start]
     if plain[end:].lstrip().startswith(","):
         end = plain.index(",", end) + 1
     elif before:  # the last one: the comma before it goes as well
@@ -578,39 +545,21 @@ def json_without(text: str, keys: tuple[str, str]) -> str | None:
     return text[:start] + text[end:]
 
 
-def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
-    section = parse_toml(text, path).get(keys[0], {})
-    return section.get(keys[1]) if isinstance(section, Mapping) else None
-
-
-def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[str, Any]) -> tuple[int, str]:
+def toml_insertion(text: str, key: str, entry: Mapping[str, Any]) -> tuple[int, str]:
     """The server's table, at the end of the file: the rest stays as its user wrote it."""
     newline = _newline(text)
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
     # JSON strings and lists of strings are valid TOML.
-    lines = [
-        f"[{keys[0]}.{keys[1]}]",
-        *(f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in value.items()),
-    ]
-    added = gap + newline.join(lines) + newline
-    try:
-        written = toml_value(text + added, path, keys)
-    except UsageError:
-        written = None
-    if written != value:
-        raise UsageError(f"{keys[0]} has a format that does not allow adding to it", "Add the server by hand")
-    return len(text), added
+    values = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in entry.items())
+    return len(text), gap + newline.join((f"[{key}.{SERVER}]", *values)) + newline
 
 
-def toml_without(text: str, keys: tuple[str, str]) -> str | None:
-    """The file without the server's table and its sub-tables; None if it has none."""
+def toml_without(text: str, key: str) -> str:
+    """The file without the server's table and its sub-tables."""
     import tomlkit
 
-    document = tomlkit.parse(text)
-    section = document.get(keys[0])
-    if not isinstance(section, MutableMapping) or keys[1] not in section:
-        return None
-    del section[keys[1]]
+    document: Any = tomlkit.parse(text)
+    del document[key][SERVER]
     return tomlkit.dumps(document)
 
 
