@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from codeinfo.answers.evidence import Evidence, Found, PassageFilter, enclose, fence, format_passages, list_graded
-from codeinfo.answers.model import json_objects, problems
+from codeinfo.answers.model import json_objects, object_schema, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
@@ -50,10 +50,7 @@ _DESCRIPTIONS = {
     ),
 }
 SPECS = {
-    name: ToolSpec(
-        name, _DESCRIPTIONS[name], {"type": "object", "properties": properties, "required": list(properties)}
-    )
-    for name, properties in _PARAMETERS.items()
+    name: ToolSpec(name, _DESCRIPTIONS[name], object_schema(**properties)) for name, properties in _PARAMETERS.items()
 }
 
 
@@ -108,7 +105,10 @@ class Toolbox(Struct):
         values = arguments_of(call)
         match call.name:
             case "search":
-                return self._search(str(values["query"]))
+                admitted = self.filter.admit(self.functions.search(str(values["query"])))
+                numbered = self.evidence.show(admitted.kept)
+                outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
+                return format_passages(numbered) or "Nothing relevant was found.", outcome, numbered
             case "read_file":
                 path, first, last = str(values["path"]), int(values["start_line"]), int(values["end_line"])
                 numbered = self.evidence.show((self.functions.read_file(path, first, last),))
@@ -118,12 +118,6 @@ class Toolbox(Struct):
                 text = getattr(self.functions, call.name)(str(argument))
                 cut = text[: self.filter.policy.chunk_max_chars]
                 return enclose(f"result of {call.name}", cut, fence([cut])), f"{cut.count(chr(10)) + 1} lines", ()
-
-    def _search(self, query: str) -> tuple[str, str, Sequence[Passage]]:
-        admitted = self.filter.admit(self.functions.search(query))
-        numbered = self.evidence.show(admitted.kept)
-        outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
-        return format_passages(numbered) or "Nothing relevant was found.", outcome, numbered
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:

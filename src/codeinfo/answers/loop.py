@@ -24,7 +24,7 @@ from codeinfo.answers.evidence import (
     quote_passages,
     search_text,
 )
-from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt
+from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt, object_schema
 from codeinfo.answers.write import CitationChecker, Emit, Written, write
 from codeinfo.errors import ProviderError
 from codeinfo.model import Passage
@@ -43,11 +43,7 @@ LEAST_EVIDENCE_TOKENS = 200  # with less room than this no answer can be written
 UNVERIFIED = "\n\nThis answer cites no source: nothing in it is verified."
 NOT_GRADED = "not graded"  # a round interrupted after its search
 
-_QUERY_SCHEMA = {
-    "type": "object",
-    "properties": {"query": {"type": "string", "minLength": 2}, "missing": {"type": "string"}},
-    "required": ["query", "missing"],
-}
+_QUERY = {"type": "string", "minLength": 2}
 
 
 class Resources(Struct, frozen=True):
@@ -151,10 +147,8 @@ def standalone(question: str, history: Sequence[Message], resources: Resources) 
     if not history:
         return question
     earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
-    schema = {"type": "object", "properties": {"query": {"type": "string", "minLength": 2}}, "required": ["query"]}
-    reply = resources.model.json(
-        fill_prompt("standalone", history=earlier, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
-    )
+    wish = fill_prompt("standalone", history=earlier, question=json.dumps(question))
+    reply = resources.model.json(wish, object_schema(query=_QUERY), max_tokens=QUERY_TOKENS)
     if reply:
         return str(reply["query"])
     return search_text(question, [message.content for message in history if message.role == "user"])
@@ -189,7 +183,7 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
             queries=json.dumps([entry.query for entry in found.rounds]),
             found="\n".join(f"- {one.path}:{one.start_line}-{one.end_line} ({one.score})" for one in last) or "-",
         ),
-        _QUERY_SCHEMA,
+        object_schema(query=_QUERY, missing={"type": "string"}),
         max_tokens=QUERY_TOKENS,
     )
     if reply is None:
@@ -304,23 +298,8 @@ BATCH = 8  # passages per call: small models lose count beyond this
 GRADED_CHARS = 600  # per passage, the matching lines: enough to see what it is about
 REPLY_TOKENS = 400  # a batch of grades takes about 150
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "grades": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "passage": {"type": "integer"},
-                    "score": {"type": "number", "minimum": 0, "maximum": 1},
-                },
-                "required": ["passage", "score"],
-            },
-        }
-    },
-    "required": ["grades"],
-}
+_GRADE = object_schema(passage={"type": "integer"}, score={"type": "number", "minimum": 0, "maximum": 1})
+_GRADES = object_schema(grades={"type": "array", "items": _GRADE})
 
 
 def grade(
@@ -348,7 +327,7 @@ def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finde
 
     reply = model.json(
         fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages))),
-        _SCHEMA,
+        _GRADES,
         complete,
         max_tokens=REPLY_TOKENS,
     )

@@ -275,6 +275,11 @@ def _best_object(
     return first
 
 
+def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object that has all of these."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects inside a text, whatever surrounds them: fences, greetings, explanations."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)

@@ -402,23 +402,17 @@ def _reply(
     notes: list[str],
 ) -> tuple[Delta, str]:
     """The final delta and the text of the reply. If an endpoint refuses tools, it is asked again without them."""
+    parts: list[str] = []
+    delta = Delta(finish="cut")
     try:
-        return _stream_reply(model, messages, tools, reply_tokens, live)
+        for delta in model.stream(messages, tools=tools, max_tokens=reply_tokens):
+            parts.append(delta.text)
+            live.feed(delta.text)
     except ProviderError as error:
         if error.code != "LLM_REJECTED" or not tools:
             raise
         notes.append("the endpoint refuses tools: the answer was written without them")
-        return _stream_reply(model, messages, (), reply_tokens, live)
-
-
-def _stream_reply(
-    model: Model, messages: Sequence[Message], tools: tuple[ToolSpec, ...], reply_tokens: int, live: LiveAnswer
-) -> tuple[Delta, str]:
-    parts: list[str] = []
-    delta = Delta(finish="cut")
-    for delta in model.stream(messages, tools=tools, max_tokens=reply_tokens):
-        parts.append(delta.text)
-        live.feed(delta.text)
+        return _reply(model, messages, (), reply_tokens, live, notes)
     return delta, "".join(parts)
 
 
@@ -462,7 +456,9 @@ class LiveAnswer:
         if len(self._waiting) > _LONG_LINE and not self._waiting.lstrip().startswith("`"):
             *done, rest = claims(self._waiting)
             if done and rest.strip() and not rest.lstrip().startswith("["):  # a citation may still follow the full stop
-                self._open_line()
+                for held in () if self._begun else self._stats.flush():  # before such a line: no statistics
+                    self._show(held + "\n")
+                self._begun = True
                 self._show("".join(done))
                 self._waiting = rest
 
@@ -473,14 +469,6 @@ class LiveAnswer:
             return
         for kept in self._stats.push(line):
             self._show(kept + "\n")
-
-    def _open_line(self) -> None:
-        """The first part of a long line is about to be shown, so the lines held back before it are not a statistics
-        block."""
-        if not self._begun:
-            for held in self._stats.flush():
-                self._show(held + "\n")
-        self._begun = True
 
     def _show(self, text: str) -> None:
         if text := _PASSAGE_MARK.sub("", text):
@@ -504,21 +492,15 @@ def history_messages(turns: Sequence[Turn], limit: int) -> tuple[Message, ...]:
     """The newest successful turns, without statistics or citations: their numbers no longer mean anything."""
     chosen: list[Message] = []
     room = HISTORY_CHARS
-    for question, reply in reversed(_pairs(turns)):
+    for question, reply in reversed([*pairwise(turns)]):
+        if question.role != "user" or reply.role != "assistant" or reply.status != "ok" or not reply.content:
+            continue
         texts = (question.content, _strip_citations(reply.content))
         room -= sum(map(len, texts))
         if len(chosen) >= 2 * limit or room < 0:
             break
         chosen += [Message("assistant", texts[1]), Message("user", texts[0])]
     return tuple(reversed(chosen))
-
-
-def _pairs(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
-    return [
-        (first, second)
-        for first, second in pairwise(turns)
-        if first.role == "user" and second.role == "assistant" and second.status == "ok" and second.content
-    ]
 
 
 def _strip_citations(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound, ProviderError, UsageError
@@ -70,21 +70,41 @@ class OpenAIChat:
         A schema format that the endpoint does not support fails once with LLM_REJECTED; the next call uses the next
         format, and finally none: the caller validates the reply.
         """
-        payload = _payload(self._endpoint, self._target, messages, tools, max_tokens)
+        payload = self._payload(messages, tools, max_tokens)
         if schema is not None:
             ways = (way for way in _formats(schema) if way["type"] not in self._refused)
             if way := next(ways, None):
                 payload["response_format"] = way
         return ChatStream(self._endpoint, self._target, payload, self._refused)
 
+    def _payload(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], max_tokens: int | None
+    ) -> dict[str, Any]:
+        payload: dict[str, Any] = {
+            "model": self._endpoint.model,
+            "messages": [_message(message) for message in messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if self._endpoint.temperature is not None:
+            payload["temperature"] = self._endpoint.temperature
+        if max_tokens is not None:
+            # OpenAI's reasoning models refuse the old name, which is the only one most local servers accept.
+            name = "max_completion_tokens" if self._target.host.endswith("openai.com") else "max_tokens"
+            payload[name] = max_tokens
+        if tools:
+            payload["tools"] = [{"type": "function", "function": asdict(tool)} for tool in tools]
+        return payload
+
 
 class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment, even before the model's first word."""
 
     def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
+        self._endpoint, self._payload, self._refused = endpoint, payload, refused
         self._cancelled = threading.Event()
         self._connection = Connection(target, endpoint.key, endpoint.limits)
-        self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
+        self._deltas = self._read()
 
     def __next__(self) -> Delta:
         return next(self._deltas)
@@ -95,44 +115,38 @@ class ChatStream(Iterator[Delta]):
         with contextlib.suppress(ValueError):  # running in another thread, which the abort has woken: it closes itself
             self._deltas.close()
 
-
-def _deltas(
-    endpoint: ChatEndpoint,
-    connection: Connection,
-    payload: dict[str, Any],
-    cancelled: threading.Event,
-    refused: set[str],
-) -> Generator[Delta, None, None]:
-    builder = ReplyBuilder(endpoint.max_chars)
-
-    def begin() -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
-        connection.post("/chat/completions", payload)
-        events = _events(connection)
+    def _begin(self) -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
+        self._connection.post("/chat/completions", self._payload)
+        events = _events(self._connection)
         return events, next(events, None)
 
-    try:
-        events, event = with_retries(begin, endpoint.limits, cancelled)
-        while event is not None:
-            if text := builder.add(event):
-                yield Delta(text=text)
-            if builder.full:
-                break
-            event = next(events, None)
-        if not builder.begun and not builder.ended:
-            raise Fault(Kind.BROKEN, "before the first word")
-        yield builder.last()
-    except Fault as fault:
-        if fault.kind is Kind.CANCELLED:
-            return
-        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
-            refused.add(payload["response_format"]["type"])
-        if fault.kind is Kind.BROKEN:
-            fault.kind = Kind.SILENCED
-        if not builder.begun:
-            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
-        yield builder.cut()
-    finally:
-        connection.close()
+    def _read(self) -> Generator[Delta, None, None]:
+        builder = ReplyBuilder(self._endpoint.max_chars)
+        try:
+            events, event = with_retries(self._begin, self._endpoint.limits, self._cancelled)
+            while event is not None:
+                if text := builder.add(event):
+                    yield Delta(text=text)
+                if builder.full:
+                    break
+                event = next(events, None)
+            if not builder.begun and not builder.ended:
+                raise Fault(Kind.BROKEN, "before the first word")
+            yield builder.last()
+        except Fault as fault:
+            if fault.kind is Kind.CANCELLED:
+                return
+            way = self._payload.get("response_format")
+            if fault.kind is Kind.REJECTED and way and "response_format" in fault.detail:
+                self._refused.add(way["type"])
+            if fault.kind is Kind.BROKEN:
+                fault.kind = Kind.SILENCED
+            if not builder.begun:
+                where = self._connection.target.shown
+                raise provider_error(fault, role="LLM", where=where, model=self._endpoint.model) from fault
+            yield builder.cut()
+        finally:
+            self._connection.close()
 
 
 def _events(connection: Connection) -> Iterator[dict[str, Any]]:
@@ -160,33 +174,6 @@ def _event(event: Any) -> dict[str, Any]:
         words = error.get("message") if isinstance(error, dict) else error
         raise Fault(status_kind(500, str(words)), str(words or "an error without a message"))
     return event
-
-
-def _payload(
-    endpoint: ChatEndpoint,
-    target: Target,
-    messages: Sequence[Message],
-    tools: Sequence[ToolSpec],
-    max_tokens: int | None,
-) -> dict[str, Any]:
-    payload: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": [_message(message) for message in messages],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if endpoint.temperature is not None:
-        payload["temperature"] = endpoint.temperature
-    if max_tokens is not None:
-        # OpenAI's reasoning models refuse the old name, which is the only one most local servers accept.
-        name = "max_completion_tokens" if target.host.endswith("openai.com") else "max_tokens"
-        payload[name] = max_tokens
-    if tools:
-        payload["tools"] = [
-            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
-            for t in tools
-        ]
-    return payload
 
 
 def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -397,23 +384,22 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     """`provider` and `model` are the caller's choice and may be empty; `seconds` bounds one request."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
+    wanted = model or config.llm.model
     if config.llm.base_url and provider in ("", CONFIGURED):
         if model:
             _check_offered(config, model)
-        return ChatModel(
-            CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config))
-        )
+        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, seconds, _key(config)))
     servers = discover() if config.llm.discover else ()
     for server in servers:
-        if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
-            return ChatModel(server.name, _llm(config, server.base_url, wanted, seconds, None))
+        offered = [name for name in server.models if name == wanted] if wanted else chat_models(server.models)
+        if server.state == "ok" and provider in ("", server.name) and offered:
+            return ChatModel(server.name, _llm(config, server.base_url, offered[0], seconds, None))
     answering = [server.name for server in servers if server.state == "ok"]
     if provider and provider not in answering:
         raise NotFound(
             f"no provider {provider!r} answers",
             NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
         )
-    wanted = model or config.llm.model
     if wanted and (answering or model):
         raise NotFound(
             f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}",
@@ -433,7 +419,11 @@ def _check_offered(config: Config, wanted: str) -> None:
 def list_providers(config: Config) -> ProviderList:
     found = list(discover()) if config.llm.discover else []
     if config.llm.base_url:
-        found.insert(0, replace(_look_at_configured(config), configured=True))
+        try:
+            own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
+        except UsageError as error:
+            own = Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
+        found.insert(0, replace(own, configured=True))
     listed = [replace(one, models=chat_models(one.models)) for one in found]
     notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]
     if config.llm.provider == NONE:
@@ -446,14 +436,6 @@ def list_providers(config: Config) -> ProviderList:
     return ProviderList(tuple(listed), tuple(notes))
 
 
-def _look_at_configured(config: Config) -> Provider:
-    try:
-        key = _key(config)
-    except UsageError as error:
-        return Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
-    return look(CONFIGURED, config.llm.base_url, key, _limits(config, 10))
-
-
 def unavailable(error: ProviderError) -> ProviderError:
     """The endpoint's failure under the one code that clients of answers know."""
     if not error.code.startswith("LLM_"):
@@ -461,23 +443,14 @@ def unavailable(error: ProviderError) -> ProviderError:
     return ProviderError(error.what, error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
 
 
-def _model_of(server: Provider, config: Config, wish: str) -> str:
-    wanted = wish or config.llm.model
-    if wanted:
-        return wanted if wanted in server.models else ""
-    return next(iter(chat_models(server.models)), "")
-
-
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    endpoint = ChatEndpoint(
-        base_url, model, key, temperature=config.llm.temperature, limits=_limits(config, max(seconds, 1))
-    )
-    return make_llm(endpoint)
+    limits = _limits(config, max(seconds, 1))
+    return make_llm(ChatEndpoint(base_url, model, key, temperature=config.llm.temperature, limits=limits))
 
 
 def _limits(config: Config, seconds: float) -> Limits:
-    silence = config.llm.timeout_s
-    return Limits(read_seconds=min(silence, seconds), total_seconds=seconds, retry_seconds=min(60.0, seconds))
+    silence = min(config.llm.timeout_s, seconds)
+    return Limits(read_seconds=silence, total_seconds=seconds, retry_seconds=min(60.0, seconds))
 
 
 def _key(config: Config) -> Key | None:

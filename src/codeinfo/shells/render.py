@@ -67,8 +67,7 @@ def _search(result: SearchResult, out: Output) -> None:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
         out.line()
-        rows = [(near_lines(one), one.rule, one.detail) for one in result.dropped]
-        out.table(rows, title="Left out")
+        out.table([(near_lines(one), one.rule, one.detail) for one in result.dropped], title="Left out")
     memories(result.memories, out)
     if result.preflight is not None:
         render(result.preflight, out)
@@ -88,19 +87,13 @@ def _grep(result: search.GrepResult, out: Output) -> None:
             if match.symbol != symbol:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
-            gutter = f"{match.line:>7}:{match.column:<4} │ "
-            out.numbered_line(gutter, _line_of(match))
+            text, start, end = match.text, match.column - 1, match.column - 1 + match.length
+            is_cut = text.startswith("…")  # before its match, so that the column is unknown
+            marked: list[Span] = [text] if is_cut else [text[:start], (text[start:end], MARK), text[end:]]
+            out.numbered_line(f"{match.line:>7}:{match.column:<4} │ ", marked)
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line matches.", "bold"))
     out.notes(result.notes)
-
-
-def _line_of(match: search.Match) -> list[Span]:
-    """The line with its match marked; where it was cut before its match, the column is unknown."""
-    start, end = match.column - 1, match.column - 1 + match.length
-    if match.text.startswith("…"):
-        return [match.text]
-    return [match.text[:start], (match.text[start:end], MARK), match.text[end:]]
 
 
 def query_words(query: str) -> set[str]:
@@ -125,31 +118,23 @@ def _heading(number: int, hit: Hit, out: Output) -> None:
     if label := title_of(hit):
         spans += ["  ", (label, "magenta")]
     out.line(*spans)
-    details = []
+    details, context = [], hit.context or HitContext()
     if out.explain and hit.distance is not None:
         metric = METRICS.get(hit.distance.metric, hit.distance.metric)
         details.append(f"distance {hit.distance.value:.3f} ({metric})")
     if hit.more:
         ranges = [str(start) if start == end else f"{start}-{end}" for start, end in hit.more]
         details.append(("also line " if ranges[0].isdecimal() else "also lines ") + ", ".join(ranges))
-    if hit.context is not None:
-        details += _context_details(hit.context)
-    if details:
-        out.wrap("    ", (" · ".join(details), "dim"), hang=4)
-    if hit.context is not None:
-        _context_lines(hit.context, out)
-
-
-def _context_details(context: HitContext) -> list[str]:
-    details = [" in ".join(filter(None, (context.type, context.layer)))] if context.type or context.layer else []
+    if context.type or context.layer:
+        details.append(" in ".join(filter(None, (context.type, context.layer))))
     if context.imported_by_count:
         details.append(f"imported by {quantity(context.imported_by_count, 'file')}")
     if context.has_tests and not context.tests:
         details.append("has tests")
-    return [*details, f"uses a {context.trend.lower()} pattern"] if context.trend else details
-
-
-def _context_lines(context: HitContext, out: Output) -> None:
+    if context.trend:
+        details.append(f"uses a {context.trend.lower()} pattern")
+    if details:
+        out.wrap("    ", (" · ".join(details), "dim"), hang=4)
     for label, places in (("called by", context.callers), ("tested in", context.tests)):
         if places:
             out.wrap("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
@@ -160,15 +145,9 @@ def _context_lines(context: HitContext, out: Output) -> None:
 def _explain(hit: Hit, out: Output) -> None:
     ranks = ", ".join(f"{channel} #{rank}" for channel, rank in hit.ranks.items())
     out.line("    ", (f"score {hit.score:.4f}" + (f" · {ranks}" if ranks else ""), "dim"))
-    rows: list[tuple[Span, ...]] = [
-        (
-            (signal.name, "blue"),
-            f"{signal.value:.4g}",
-            f"×{signal.effect:.4g}" if signal.factor else f"{signal.effect:+.4g}",
-        )
-        for signal in hit.signals
-    ]
-    out.table(rows, indent=6)
+    effects = (f"×{one.effect:.4g}" if one.factor else f"{one.effect:+.4g}" for one in hit.signals)
+    signals = zip(hit.signals, effects, strict=True)
+    out.table([((one.name, "blue"), f"{one.value:.4g}", effect) for one, effect in signals], indent=6)
 
 
 def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
@@ -353,11 +332,9 @@ def _status(report: search.StatusReport, out: Output) -> None:
         out.line((shown_root(item.root), "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
+            size = f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}"
             rows += [
-                (
-                    "content",
-                    f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}",
-                ),
+                ("content", size),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
                 ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
@@ -397,9 +374,8 @@ def _clear(report: search.ClearReport, out: Output) -> None:
 @render.register
 def _doctor(report: search.DoctorReport, out: Output) -> None:
     screen = f"{out.width} columns" if out.terminal else "none: plain text, no progress"
-    rows = [(check.state, check.name, check.detail) for check in report.checks]
-    rows.append(("ok", "terminal", screen))
-    out.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
+    checks = (*report.checks, search.Check("terminal", "ok", screen))
+    out.table([((check.state, STATES.get(check.state, "")), check.name, check.detail) for check in checks])
     for check in report.checks:
         if check.next_step and check.state != "ok":
             out.wrap((f"{check.name}: ", "bold"), check.next_step, hang=2)

@@ -138,8 +138,7 @@ def _row_of_graded(item: answers.GradedItem) -> tuple[Span, ...]:
 
 @render.register
 def _providers(found: answers.ProviderList, out: Output) -> None:
-    width = max((len(one.name) for one in found.providers), default=0)
-    room = max((len(one.base_url) for one in found.providers), default=0)
+    width, room = (max((len(getattr(one, key)) for one in found.providers), default=0) for key in ("name", "base_url"))
     for one in found.providers:
         words = PROVIDER_STATES.get(one.state, one.state)
         state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
@@ -393,13 +392,14 @@ def _users(found: team.TeamUsers, out: Output) -> None:
 
 @render.register
 def _groups(found: team.TeamGroups, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups]
-    out.table(rows, indent=0, empty="No groups.")
+    out.table(
+        [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups], indent=0, empty="No groups."
+    )
 
 
 @render.register
 def _grants(found: team.TeamGrants, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = [((one.project, "bold cyan"), one.to, one.level) for one in found.grants]
+    rows = [((one.project, "bold cyan"), one.to, one.level) for one in found.grants]
     out.table(rows, indent=0, empty="Nothing is granted: nobody sees anything.")
 
 
@@ -421,7 +421,7 @@ def _new_token(made: team.NewTeamToken, out: Output) -> None:
 
 @render.register
 def _events(found: team.TeamEvents, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = [
+    rows = [
         ((one.at[:19].replace("T", " "), "dim"), one.user or "operator", (one.action, "cyan"), one.project, one.detail)
         for one in found.events
     ]

@@ -113,9 +113,9 @@ def _calls(result: code.CallGraph, out: Output) -> None:
     for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):
         out.line((f"{title} ({len(edges)})", "bold"))
         out.table([_call_row(edge, getattr(edge, end), out) for edge in edges])
-    heritage = [edge for edge in result.related if edge.kind in ("EXTENDS", "IMPLEMENTS")]
-    for edge in heritage:
-        out.line((edge.kind.lower(), "bold"), f"  {edge.target}")
+    for edge in result.related:
+        if edge.kind in ("EXTENDS", "IMPLEMENTS"):
+            out.line((edge.kind.lower(), "bold"), f"  {edge.target}")
     if result.unattributed:
         calls = quantity(result.unattributed, "more call")
         out.line((f"{calls} by this name could not be attributed", "yellow"))
@@ -155,11 +155,8 @@ def _imports(result: code.ModuleImports, out: Output) -> None:
 @render.register
 def _cycles(result: code.CycleReport, out: Output) -> None:
     for cycle in result.cycles:
-        out.line(
-            (f"{cycle.severity:<7}", SEVERITIES[cycle.severity]),
-            quantity(len(cycle.files), "file"),
-            (f"  {cycle.timing}" if cycle.timing else "", "dim"),
-        )
+        severity, timing = (f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), f"  {cycle.timing}"
+        out.line(severity, quantity(len(cycle.files), "file"), (timing, "dim"))
         for path, line in zip(cycle.files, cycle.lines, strict=True):
             out.line("    ", _place(path, line, out), " →")
         out.line("    ", (out.near(cycle.files[0]), "dim"))
@@ -238,9 +235,8 @@ def _map(result: code.CodeMap, out: Output) -> None:
     rows = [(f"{_bar(f.centrality)} {f.path}", f"imported by {f.imported_by}") for f in result.hubs]
     _titled_table("Hubs", rows, out)
     _layers(result.areas, out)
-    _titled_table(
-        "Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], out
-    )
+    types = [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces]
+    _titled_table("Key types", types, out)
     out.table([_hot_row(item, item.path) for item in result.hotspots], title="Hotspots")
     out.notes(result.notes)
 
@@ -318,9 +314,8 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
     for area, inside in groupby(report.patterns, key=lambda p: p.area):
         if several:
             out.line(("The top folder's package" if area == "." else area, "bold cyan"))
-        for (category, question, language), group in groupby(
-            inside, key=lambda p: (p.category, p.question, p.language)
-        ):
+        questions = groupby(inside, key=lambda p: (p.category, p.question, p.language))
+        for (category, question, language), group in questions:
             out.line((category, "bold"), f": {question}", (f", {language}", "dim"))
             out.table([_pattern_row(pattern) for pattern in group])
     for conflict in report.conflicts:
@@ -328,10 +323,8 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
         where = "" if conflict.area == "." else f" in {conflict.area}"
         text = f"{conflict.question}{where} ({conflict.language}): {one} against {other}"
         out.wrap(("conflict ", "bold yellow"), text, hang=9)
-    golden = [
-        (g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines")
-        for g in report.golden_files
-    ]
+    files = report.golden_files
+    golden = [(g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines") for g in files]
     out.table(golden, title="Golden files")
     if not report.patterns:
         out.line("No patterns found.")
@@ -369,8 +362,7 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     out.line((report.name, "bold cyan"), f"  {size}  ", (shown_root(report.root), "dim"))
     sizes = report.languages.items()
     out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
-    frameworks = [(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks]
-    out.table(frameworks, title="Frameworks")
+    out.table([(one.name, one.version or "-", (one.evidence, "dim")) for one in report.frameworks], title="Frameworks")
     tests = report.tests
     files = quantity(tests.files, "file")
     files += f" and tests inside {quantity(tests.inline, 'other')}" if tests.inline else ""
@@ -411,20 +403,16 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
     section("To look at", [f"{one.kind}  {one.place}  {one.message}" for one in packet.findings], out)
-    section(
-        "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {quantity(s.lines, 'line')}" for s in packet.symbols], out
-    )
+    symbols = [f"{one.name}  {one.kind}  {one.place}  {quantity(one.lines, 'line')}" for one in packet.symbols]
+    section("Changed symbols", symbols, out)
     # Overloads are symbols of their own, with the same callers.
     callers = dict.fromkeys(f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers)
     section("Callers outside the change", tuple(callers), out)
     section("No test", packet.missing_tests, out)
     section("Against the team's patterns", packet.patterns, out)
     memories(packet.memories, out)
-    section(
-        "Likely reviewers",
-        [f"{r.name}: {r.lines} of the lines, {quantity(r.files, 'file')}" for r in packet.reviewers],
-        out,
-    )
+    reviewers = [f"{one.name}: {one.lines} of the lines, {quantity(one.files, 'file')}" for one in packet.reviewers]
+    section("Likely reviewers", reviewers, out)
     for name, total in packet.totals.items():
         if total > len(getattr(packet, name)):
             out.line((f"{name}: {len(getattr(packet, name))} of {total} shown", "dim"))

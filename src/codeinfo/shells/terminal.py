@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 import click
+from msgspec import Struct
 
 from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error, error_json
@@ -69,32 +70,24 @@ def byte_size(count: float) -> str:
 # --- output --------------------------------------------------------------------------------------------------------
 
 
-class Output:
-    """Writes results for people. `explain` shows every reason, `whole` does not shorten texts, `verbose` does not
-    shorten lists; `find_root` finds the root of relative paths."""
+class Output(Struct, dict=True):
+    """Writes results for people."""
 
-    def __init__(
-        self,
-        stream: TextIO,
-        *,
-        find_root: Callable[[], str] = str,
-        colour: bool = True,
-        explain: bool = False,
-        whole: bool = False,
-        verbose: bool = False,
-    ) -> None:
-        self._stream = stream
-        self.verbose = verbose
-        self._find_root = find_root
-        self.explain = explain
-        self.whole = whole
-        self.terminal = stream.isatty()
+    stream: TextIO
+    find_root: Callable[[], str] = str  # of relative paths
+    colour: bool = True
+    explain: bool = False  # shows every reason
+    whole: bool = False  # does not shorten texts
+    verbose: bool = False  # does not shorten lists
+
+    def __post_init__(self) -> None:
+        self.terminal = self.stream.isatty()
         self.width = shutil.get_terminal_size().columns if self.terminal else PLAIN_WIDTH
         self._console: Console | None = None
-        if self.terminal and colour:
+        if self.terminal and self.colour:
             from rich.console import Console
 
-            self._console = Console(file=stream, highlight=False, soft_wrap=True)
+            self._console = Console(file=self.stream, highlight=False, soft_wrap=True)
 
     def near(self, place: str) -> str:
         """A path of the project, or text that begins with one, relative to the current folder."""
@@ -102,7 +95,7 @@ class Output:
 
     @cached_property
     def _root(self) -> str:
-        return self._find_root()
+        return self.find_root()
 
     def line(self, *spans: Span) -> None:
         """One line; in a terminal that is too narrow it is broken between words, keeping its indentation."""
@@ -116,7 +109,7 @@ class Output:
         """One line, however long; every span is cleaned. For text to copy, such as code or a drawing."""
         pairs = [(clean(text), style) for text, style in pairs_of(spans)]
         if self._console is None:
-            self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
+            self.stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
             return
         from rich.text import Text
 
@@ -126,8 +119,8 @@ class Output:
 
     def partly(self, text: str) -> None:
         """Write and flush a part of a line, or several lines; other control characters are made visible."""
-        self._stream.write("\n".join(clean(line) for line in text.split("\n")))
-        self._stream.flush()
+        self.stream.write("\n".join(clean(line) for line in text.split("\n")))
+        self.stream.flush()
 
     def lines(self, text: str) -> None:
         for line in text.split("\n"):
@@ -299,16 +292,14 @@ def progress_text(progress: Progress) -> str:
     if not progress.total and not progress.done:
         named = {"walk": "looking for files", "wait": "waiting for another work tree to be indexed"}
         return named.get(progress.phase, progress.phase)
-    parts = [f"{progress.phase:<6}"]
+    shown = f"{progress.phase:<6} "
     if progress.total:
         full = min(BAR, BAR * progress.done // progress.total)
-        parts.append("━" * full + "╌" * (BAR - full))
-        count = f"{progress.done}/{progress.total} files"
-    else:
-        count = f"{progress.done} files"
+        shown += "━" * full + "╌" * (BAR - full) + " "
+    of_total = f"/{progress.total}" if progress.total else ""
     rate = f", {progress.rate:.0f}/s" if progress.rate else ""
     skipped = f", {progress.skipped} skipped" if progress.skipped else ""
-    return " ".join(parts) + f" {count}{rate}{skipped}"
+    return f"{shown}{progress.done}{of_total} files{rate}{skipped}"
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -321,7 +312,12 @@ def is_unicode(stream: TextIO) -> bool:
 
 def report_error(error: Exception, *, as_json: bool = False, debug: bool = False) -> int:
     """Write what happened and what to do next to stderr. Returns the exit code, even if stderr is closed."""
-    known = _as_known(error)
+    known = environment_error(error)
+    if known is None and isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        known = UsageError("an argument is not UTF-8 text", "Write it in UTF-8.")  # its undecodable bytes
+    if known is None:
+        step = "This is a bug in CodeInfo; --debug shows the details."
+        known = CodeInfoError(f"{type(error).__name__}: {error}", step)
     with suppress(OSError):
         if debug:
             import traceback
@@ -337,13 +333,3 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
             if known.next_step:
                 click.echo(f"  {clean(known.next_step)}", err=True)
     return known.exit_code
-
-
-def _as_known(error: Exception) -> CodeInfoError:
-    """The error as a CodeInfoError."""
-    if known := environment_error(error):
-        return known
-    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # undecodable bytes of an argument
-        return UsageError("an argument is not UTF-8 text", "Write it in UTF-8.")
-    what = f"{type(error).__name__}: {error}"
-    return CodeInfoError(what, "This is a bug in CodeInfo; --debug shows the details.")
