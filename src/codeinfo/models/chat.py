@@ -101,10 +101,9 @@ class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment, even before the model's first word."""
 
     def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
-        self._endpoint, self._payload, self._refused = endpoint, payload, refused
         self._cancelled = threading.Event()
         self._connection = Connection(target, endpoint.key, endpoint.limits)
-        self._deltas = self._read()
+        self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
 
     def __next__(self) -> Delta:
         return next(self._deltas)
@@ -115,38 +114,45 @@ class ChatStream(Iterator[Delta]):
         with contextlib.suppress(ValueError):  # running in another thread, which the abort has woken: it closes itself
             self._deltas.close()
 
-    def _begin(self) -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
-        self._connection.post("/chat/completions", self._payload)
-        events = _events(self._connection)
+
+def _deltas(
+    endpoint: ChatEndpoint,
+    connection: Connection,
+    payload: dict[str, Any],
+    cancelled: threading.Event,
+    refused: set[str],
+) -> Generator[Delta, None, None]:
+    """Not a method: without a reference to its stream, dropping that closes the connection."""
+    builder = ReplyBuilder(endpoint.max_chars)
+
+    def begin() -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
+        connection.post("/chat/completions", payload)
+        events = _events(connection)
         return events, next(events, None)
 
-    def _read(self) -> Generator[Delta, None, None]:
-        builder = ReplyBuilder(self._endpoint.max_chars)
-        try:
-            events, event = with_retries(self._begin, self._endpoint.limits, self._cancelled)
-            while event is not None:
-                if text := builder.add(event):
-                    yield Delta(text=text)
-                if builder.full:
-                    break
-                event = next(events, None)
-            if not builder.begun and not builder.ended:
-                raise Fault(Kind.BROKEN, "before the first word")
-            yield builder.last()
-        except Fault as fault:
-            if fault.kind is Kind.CANCELLED:
-                return
-            way = self._payload.get("response_format")
-            if fault.kind is Kind.REJECTED and way and "response_format" in fault.detail:
-                self._refused.add(way["type"])
-            if fault.kind is Kind.BROKEN:
-                fault.kind = Kind.SILENCED
-            if not builder.begun:
-                where = self._connection.target.shown
-                raise provider_error(fault, role="LLM", where=where, model=self._endpoint.model) from fault
-            yield builder.cut()
-        finally:
-            self._connection.close()
+    try:
+        events, event = with_retries(begin, endpoint.limits, cancelled)
+        while event is not None:
+            if text := builder.add(event):
+                yield Delta(text=text)
+            if builder.full:
+                break
+            event = next(events, None)
+        if not builder.begun and not builder.ended:
+            raise Fault(Kind.BROKEN, "before the first word")
+        yield builder.last()
+    except Fault as fault:
+        if fault.kind is Kind.CANCELLED:
+            return
+        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
+            refused.add(payload["response_format"]["type"])
+        if fault.kind is Kind.BROKEN:
+            fault.kind = Kind.SILENCED
+        if not builder.begun:
+            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
+        yield builder.cut()
+    finally:
+        connection.close()
 
 
 def _events(connection: Connection) -> Iterator[dict[str, Any]]:

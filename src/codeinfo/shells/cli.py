@@ -158,12 +158,8 @@ def _show_step(stage: str, detail: str) -> None:
 
 
 # Streamed to people; with `--json` the operation runs as usual.
-LIVE: dict[type, Callable[[Any, Any, Output], None]] = {
-    AskRequest: ask,
-    DocsAskRequest: ask,
-    AgentRunRequest: ask,
-    ChatRequest: chat,
-}
+LIVE: dict[type, Callable[[Any, Any, Output], None]] = dict.fromkeys((AskRequest, DocsAskRequest, AgentRunRequest), ask)
+LIVE[ChatRequest] = chat
 
 
 # --- building a command --------------------------------------------------------------------------------------------
@@ -180,9 +176,8 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--interactive", "-I"], is_flag=True, help="Search while you type, open a result."))
         params[0].required = False  # an interactive search may begin with nothing
     if operation.request is IndexRequest:
-        params.append(
-            click.Option(["--verbose", "-v"], is_flag=True, help="List everything that was skipped or masked.")
-        )
+        help = "List everything that was skipped or masked."
+        params.append(click.Option(["--verbose", "-v"], is_flag=True, help=help))
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask for confirmation."))
     return click.Command(
@@ -285,7 +280,7 @@ def _perform(
     if as_json:
         write_json(result)
     else:
-        write_text(result, request, partial(_project_of, engine, request), verbose=verbose)
+        write_text(result, _output(request, partial(_project_of, engine, request), verbose=verbose))
     return FELL_SHORT if operation.falls_short and operation.falls_short(result) else 0
 
 
@@ -300,7 +295,11 @@ def _make_request(
     given = _join_words({name: value for name, value in values.items() if value not in ((), None)}, root)
     if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
         operation, given = OPERATIONS["grep"], exact
-    return operation, operation.request(**(_place_below(root, operation, given) if root else given))
+    if root and field_naming(PROJECT, operation.request) == "paths":
+        given = given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
+    elif root:
+        given = given | {"path": os.path.join(root, given.get("path", ""))}
+    return operation, operation.request(**given)
 
 
 def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
@@ -350,10 +349,7 @@ def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
         raise UsageError(f"{missing} does not exist", hint)
     words, paths = [given[field], *paths[:last_word]], paths[last_word:]
     if paths and len(words) > 1 and "/" not in paths[0]:
-        click.echo(
-            f"note: searching only in {', '.join(paths)}; if that is a word of the query, put the query in quotes",
-            err=True,
-        )
+        _print_notes([f"searching only in {', '.join(paths)}; if that is a word of the query, put the query in quotes"])
     return given | {field: " ".join(words), "paths": tuple(paths)}
 
 
@@ -363,14 +359,6 @@ def _is_place(path: str) -> bool:
     from codeinfo.sources.git import names_repository  # imported late: few commands need it
 
     return names_repository(path)
-
-
-def _place_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
-    """The values with their folders relative to `root`."""
-    field = field_naming(PROJECT, operation.request)
-    if field == "paths":
-        return given | {field: tuple(os.path.join(root, path) for path in given.get(field) or ("",))}
-    return given | {field: os.path.join(root, given.get(field, ""))}
 
 
 def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
@@ -408,16 +396,14 @@ def write_json(value: object) -> None:
         print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
 
 
-def write_text(
-    result: object, request: object = None, find_root: Callable[[], str] = str, *, verbose: bool = False
-) -> None:
+def write_text(result: object, out: Output | None = None) -> None:
     from codeinfo.shells.render import render
 
     if render.dispatch(type(result)) is render.dispatch(object):
         import codeinfo.shells.render_answers
         import codeinfo.shells.render_code  # noqa: F401  (they register the others)
     with _quiet_pipe():
-        render(result, _output(request, find_root, verbose=verbose))
+        render(result, out or _output(None))
         sys.stdout.flush()
 
 
@@ -760,7 +746,7 @@ def prepare_streams() -> bool:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
     try:
         _check_address_space()
         code = cli.main(list(argv), prog_name="codeinfo", standalone_mode=False)
@@ -789,10 +775,6 @@ def _check_address_space() -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
         raise MemoryError
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _fail(error: Exception, options: set[str]) -> int:

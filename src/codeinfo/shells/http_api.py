@@ -30,16 +30,7 @@ from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, DoctorRequest
-from codeinfo.serve.dispatch import (
-    Call,
-    Schema,
-    Values,
-    check,
-    fault,
-    input_schema,
-    property_schema,
-    reflects_schema,
-)
+from codeinfo.serve.dispatch import Call, Schema, Values, check, fault, input_schema, property_schema, reflects_schema
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
+from codeinfo.cache import group_by_key
 from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill, shown_root
@@ -20,20 +21,13 @@ from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations import documents as docs
 from codeinfo.operations.clients import IngestRun
-from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, strip_quotes
 from codeinfo.serve.dispatch import Values, check, check_length
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
 from codeinfo.shells import http_api
-from codeinfo.shells.http_views import (
-    Visit,
-    code_lines,
-    facets_of,
-    folder_facets,
-    page,
-    picture_of,
-)
+from codeinfo.shells.http_views import Visit, code_lines, facets_of, folder_facets, page, picture_of
 
 FOUND = 100  # results per search, counted by the facets
 SHOWN = 10  # of them at first, and with each click on more
@@ -59,8 +53,7 @@ MOST_FILES = 100  # of an area that are listed
 
 def _search_frame(visit: Visit) -> str:
     """The page around the results, which load after it."""
-    state, asked = visit.state, visit.given
-    query = visit.query
+    state, asked, query = visit.state, visit.given, visit.query
     root = visit.root if query else asked.get("project", "")
     if query:
         _search_request(asked, query, root)  # refuses unknown filters and modes here
@@ -80,8 +73,7 @@ def _search_frame(visit: Visit) -> str:
 
 
 def _search_results(visit: Visit) -> str:
-    state, asked = visit.state, visit.given
-    query = visit.query
+    state, asked, query = visit.state, visit.given, visit.query
     if not query:
         return _search_frame(visit)
     root = visit.root
@@ -91,9 +83,8 @@ def _search_results(visit: Visit) -> str:
     values: dict[str, Any] = {"query": query, "asked": asked, "root": root, "run": run, "result": None}
     exact = _exact_request(asked, query, root)
     if run is None and exact is not None:
-        return visit.render(
-            "more_matches.html" if start else "matches.html", **values, **_matches(visit, exact, start, end)
-        )
+        template = "more_matches.html" if start else "matches.html"
+        return visit.render(template, **values, **_matches(visit, exact, start, end))
     if run is None or state.engine.indexes.of(root).live_store() is not None:
         every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
         found = state.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
@@ -186,8 +177,7 @@ def _ensure_indexing(state: State, root: str) -> IngestRun | None:
 
 def _progress(visit: Visit) -> str:
     """The progress of a project's first indexing; the page loads its content once that is done."""
-    root = visit.root
-    return visit.render("progress.html", run=_ensure_indexing(visit.state, root), root=root)
+    return visit.render("progress.html", run=_ensure_indexing(visit.state, visit.root), root=visit.root)
 
 
 def _index_again(visit: Visit) -> str:
@@ -230,14 +220,13 @@ def _name(visit: Visit) -> str:
     """Where a clicked name is defined and used. In the file itself an inner definition comes first."""
     state, asked, root = visit.state, visit.given, visit.root
     wanted = check_length(asked.get("name", ""), "the name")
+    plain = wanted.rpartition("::")[2]
     try:
         uses = _uses(state, root, wanted, USES_LISTED)
     except NotFound:
-        plain = wanted.rpartition("::")[2]
-        raise NotFound(
-            f"{plain} is not defined in this project", "It comes from elsewhere, or is a local name"
-        ) from None
-    return visit.render("name.html", root=root, name=wanted.rpartition("::")[2], uses=uses)
+        step = "It comes from elsewhere, or is a local name"
+        raise NotFound(f"{plain} is not defined in this project", step) from None
+    return visit.render("name.html", root=root, name=plain, uses=uses)
 
 
 def _line(text: str) -> int:
@@ -280,21 +269,18 @@ def _file_lines(visit: Visit) -> str:
 
 def _documents_frame(visit: Visit) -> str:
     """The page around the collections or results, which load after it."""
-    query = visit.query
-    return visit.render("documents.html", query=query, chosen=visit.given.get("collection", ""))
+    return visit.render("documents.html", query=visit.query, chosen=visit.given.get("collection", ""))
 
 
 def _documents_content(visit: Visit) -> str:
-    query = visit.query
-    chosen = visit.given.get("collection", "")
+    query, chosen = visit.query, visit.given.get("collection", "")
     return _results(visit, query, chosen) if query else _collections(visit, chosen)
 
 
 def _collections(visit: Visit, chosen: str, reports: tuple[docs.SyncReport, ...] = ()) -> str:
     found = visit.state.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
-    return visit.render(
-        "documents_content.html", collections=found.collections, notes=found.notes, chosen=chosen, reports=reports
-    )
+    shown = {"collections": found.collections, "notes": found.notes, "chosen": chosen, "reports": reports}
+    return visit.render("documents_content.html", **shown)
 
 
 def _results(visit: Visit, query: str, chosen: str) -> str:
@@ -437,9 +423,8 @@ def _project_frame(template: str, visit: Visit) -> str:
 
 def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
     root = visit.root
-    run = _ensure_indexing(visit.state, root)
-    if run is not None:
-        return visit.render("progress.html", run=run, root=root)
+    if _ensure_indexing(visit.state, root) is not None:
+        return _progress(visit)
     return visit.render(template, project=root, **look(visit, root))
 
 
@@ -457,18 +442,15 @@ def _area(visit: Visit) -> str:
     found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
     (shown,) = (one for one in found.areas if one.name == area)
     users = {one.name: one.needs[area] for one in found.areas if area in one.needs and one.name != area}
-    more = len(found.area_files[MOST_FILES:])
-    return visit.render(
-        "area.html", project=root, area=shown, users=users, files=found.area_files[:MOST_FILES], more_files=more
-    )
+    files, more = found.area_files[:MOST_FILES], len(found.area_files[MOST_FILES:])
+    return visit.render("area.html", project=root, area=shown, users=users, files=files, more_files=more)
 
 
 def _patterns(visit: Visit, root: str) -> dict[str, Any]:
     report = visit.state.engine.knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
     shown = report.patterns[:SHOWN_PATTERNS]
-    languages: dict[str, list[PatternUse]] = {}
-    for one in sorted(shown, key=lambda one: -sum(other.files for other in shown if other.language == one.language)):
-        languages.setdefault(one.language, []).append(one)
+    groups = group_by_key((one.language, one) for one in shown)
+    languages = dict(sorted(groups.items(), key=lambda group: -sum(one.files for one in group[1])))
     return {"languages": languages, "more": len(report.patterns) - len(shown), "notes": report.notes}
 
 
@@ -498,16 +480,12 @@ def _level(visit: Visit) -> str:
 
 
 def _checks(visit: Visit) -> str:
-    state = visit.state
-    roots = tuple(one.root for one in state.projects.known() if one.state == "ready")
-    return visit.render("checks.html", checks=state.engine.doctor(DoctorRequest(roots)).checks)
+    roots = tuple(one.root for one in visit.state.projects.known() if one.state == "ready")
+    return visit.render("checks.html", checks=visit.state.engine.doctor(DoctorRequest(roots)).checks)
 
 
 def _docs(visit: Visit) -> str:
-    groups: dict[str, list[http_api.Api]] = {}
-    for row in http_api.API_ROUTES:
-        groups.setdefault(row.tag, []).append(row)
-    return visit.render("docs.html", groups=groups)
+    return visit.render("docs.html", groups=group_by_key((row.tag, row) for row in http_api.API_ROUTES))
 
 
 # --- chat and agents -----------------------------------------------------------------------------------------------
@@ -527,16 +505,13 @@ def _agents(visit: Visit) -> str:
 
 def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     """Everything a page with a conversation shows."""
-    state = visit.state
-    identity = visit.given.get("c", "")
+    state, identity = visit.state, visit.given.get("c", "")
     turns: Sequence[ops.Turn] = ()
     conversation, run = None, None
     if identity:
         detail = state.engine.answers.conversation(ops.ConversationRequest(identity))
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
-        turns = detail.turns
-        if conversation.running:
-            turns = turns[:-1]  # the last one is in progress: the live answer shows it
+        turns = detail.turns[:-1] if conversation.running else detail.turns  # the live answer shows the one in progress
     return {
         "agent": agent,
         "draft": visit.given.get("draft", ""),
@@ -563,10 +538,11 @@ def _first_path(conversation: ops.Conversation | None) -> str:
 
 
 def _list_conversations(state: State, which: str, agent: str) -> dict[str, Any]:
-    asked = ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent)
-    found = state.engine.answers.conversations(asked).conversations
-    shown = [one for one in found if bool(one.agent_name) == bool(agent)]
-    return {"conversations": shown, "which": which}
+    found = state.engine.answers.conversations(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
+    return {
+        "conversations": [one for one in found.conversations if bool(one.agent_name) == bool(agent)],
+        "which": which,
+    }
 
 
 def _list(visit: Visit) -> str:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.files import open_private, try_lock
-from codeinfo.model import dumps_plain, phrase
+from codeinfo.model import phrase
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.operations.base import FILE, PROJECT, field_naming
 from codeinfo.serve.dispatch import (
@@ -50,7 +50,7 @@ from codeinfo.shells.mcp_protocol import (
     Result,
 )
 from codeinfo.shells.mcp_relay import Sink, Source, receive_client
-from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, most_chars, write_counted
+from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, write_counted
 from codeinfo.shells.mcp_tools import Tool, call_of, choose_tools, describe_tool
 
 if TYPE_CHECKING:
@@ -180,8 +180,7 @@ class Service:
             reflects = describe_sources(engine, operation, request, result, root, files)
             if reflects and not tool.codes:  # replies with a contract have only its fields
                 reply["reflects"] = reflects
-            if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
-                reply = fit_reply(reply, self._reply_tokens, cursor)
+            reply = fit_reply(reply, self._reply_tokens, cursor)
             text = write_counted(reply)
             engine.savings.record(tool.name, len(text), files)
         return Performed(reply, text, reflects)

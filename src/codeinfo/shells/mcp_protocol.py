@@ -326,7 +326,8 @@ class LineSession:
 
     async def _answer(self, message: Message) -> None:
         try:
-            reply = await answer(self._methods, Exchange(message, self._decide_revision(message), self._notify))
+            exchange = Exchange(message, self._decide_revision(message), lambda text: self._lines.put((text, None)))
+            reply = await answer(self._methods, exchange)
         except ProtocolError as error:
             reply = refuse(message.id, error)
         if self._open.get(message.id) is asyncio.current_task():
@@ -348,9 +349,6 @@ class LineSession:
         elif message.method in self._methods and not self._introduced:
             raise ProtocolError(INVALID_PARAMS, "the session has not begun: send initialize first")
         return self._is_stateless
-
-    def _notify(self, text: str) -> None:
-        self._lines.put((text, None))
 
     def _refuse(self, identity: object, error: ProtocolError) -> None:
         self._lines.put((refuse(identity, error).text, identity))
@@ -399,8 +397,10 @@ class HttpEndpoint:
         if not message.is_request:
             await send_body(send, 202, "application/json", "")
             return
+        below = scope["path"].partition(self._path)[2].strip("/")
+        sets = below or parse_qs(scope["query_string"].decode("latin-1")).get("tools", [""])[0]
         events = asyncio.Queue[str]()
-        exchange = Exchange(message, is_stateless, events.put_nowait, self._sets(scope))
+        exchange = Exchange(message, is_stateless, events.put_nowait, sets)
         work = asyncio.create_task(answer(self._methods, exchange))
         work.add_done_callback(lambda task: events.put_nowait(""))
         gone = asyncio.create_task(_wait_until_gone(receive))
@@ -409,10 +409,6 @@ class HttpEndpoint:
             await _send_reply(send, work, events, exchange)
         finally:
             gone.cancel()  # and with it the work, if it is not done
-
-    def _sets(self, scope: Scope) -> str:
-        below: str = scope["path"].partition(self._path)[2].strip("/")
-        return below or parse_qs(scope["query_string"].decode("latin-1")).get("tools", [""])[0]
 
 
 def _refusal(verb: str, headers: Mapping[str, str]) -> tuple[int, str] | None:

@@ -435,12 +435,15 @@ def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     starts = _read_cursor(cursor)
     if starts:
         reply = {name: _resume_field(name, value, starts) for name, value in reply.items()}
-    limit = most_chars(tokens)
+    limit = tokens * CHARS_PER_TOKEN
     if size(reply) <= limit:
         return reply
     cut, places = _cut(reply, limit - _SIGNS)
     goes_on = {name: starts.get(name, 0) + at for name, at in places.items()}
-    return {**cut, "truncated": True, **({"cursor": _write_cursor(goes_on)} if goes_on else {})}
+    if not goes_on:
+        return {**cut, "truncated": True}
+    following = base64.urlsafe_b64encode(json.dumps(goes_on, separators=(",", ":")).encode()).decode()
+    return {**cut, "truncated": True, "cursor": following.rstrip("=")}
 
 
 def write_counted(reply: Reply) -> str:
@@ -449,10 +452,6 @@ def write_counted(reply: Reply) -> str:
     if quality is not None:
         quality["tokenEstimate"] = estimate_tokens(dumps_plain(reply, compact=True))
     return dumps_plain(reply, compact=True)
-
-
-def most_chars(tokens: int) -> int:
-    return tokens * CHARS_PER_TOKEN
 
 
 def size(value: Any) -> int:
@@ -501,10 +500,6 @@ def _shrink(value: Any, limit: int) -> Any:
     if isinstance(value, list):
         return [_shrink(element, limit // len(value)) for element in value]
     return _cut(value, limit)[0] if isinstance(value, dict) else value
-
-
-def _write_cursor(places: Mapping[str, int]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(places, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str) -> dict[str, int]:
