@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from email.headerregistry import HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from enum import Enum, auto
 from functools import lru_cache
 from itertools import count, islice
 from typing import Any
@@ -56,22 +55,10 @@ def html_document(markup: str) -> Document:
     if len(markup) > MAX_TEXT_CHARS:
         raise Refused(f"{len(markup):,} characters of HTML: a dump, not a page")
     reader = _Reader()
-    for kind, value, attributes in _events(markup):
-        if kind is _Event.TEXT:
-            reader.take_text(value)
-        elif kind is _Event.START:
-            reader.start(value, attributes)
-        else:
-            reader.end(value)
+    _read_markup(markup, reader)
     reader.flush()
     headings = (one_line(block.text) for block in reader.blocks if block.kind is BlockKind.HEADING)
     return Document(one_line("".join(reader.title)) or next(headings, ""), tuple(reader.blocks))
-
-
-class _Event(Enum):
-    TEXT = auto()
-    START = auto()
-    END = auto()
 
 
 # No character is looked at more than a few times, whatever the markup: the parser of the standard library takes hours
@@ -84,15 +71,15 @@ _LONG_REFERENCE = re.compile(r"&#(?:[0-9]{9,}+|[xX][0-9a-fA-F]{9,}+);?")  # no c
 _RAW_END = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
 
 
-def _events(markup: str) -> Iterator[tuple[_Event, str, str]]:
-    """The text and the tags of a page in their order, each tag by its name and attributes."""
+def _read_markup(markup: str, reader: _Reader) -> None:
+    """Tell the reader of the text and the tags of a page in their order, each tag by its name and attributes."""
     at, find_end = 0, _EndFinder(markup)
     while (start := markup.find("<", at)) >= 0:
         if start > at:
-            yield _Event.TEXT, _unescape(markup[at:start]), ""
+            reader.take_text(_unescape(markup[at:start]))
         at, tag = start, _TAG.match(markup, start)
         if tag is None and not markup.startswith(("</", "<!", "<?"), start):
-            yield _Event.TEXT, "<", ""
+            reader.take_text("<")
             at += 1
             continue
         end = find_end.of_tag(tag.end()) if tag else find_end.of_comment(start)
@@ -103,14 +90,14 @@ def _events(markup: str) -> Iterator[tuple[_Event, str, str]]:
             continue
         name, attributes = tag[2].lower(), markup[tag.end() : end - 1]
         if not tag[1]:
-            yield _Event.START, name, attributes
+            reader.start(name, attributes)
         if tag[1] or attributes.endswith("/"):
-            yield _Event.END, name, ""
+            reader.end(name)
         elif name in _RAW_END:
             closing = _RAW_END[name].search(markup, at)
             at = closing.start() if closing else len(markup)
     if at < len(markup):
-        yield _Event.TEXT, _unescape(markup[at:]), ""
+        reader.take_text(_unescape(markup[at:]))
 
 
 class _EndFinder:
@@ -164,8 +151,6 @@ class _Reader:
         self._table: list[list[list[str]]] | None = None  # rows of cells of texts
         self._nested_tables = 0
         self._cells = 0
-
-    # --- events ---
 
     def start(self, tag: str, attributes: str) -> None:
         if tag == "title" and not self.title:
@@ -236,8 +221,6 @@ class _Reader:
         elif not self._silent:
             self._text.append(data)
 
-    # --- blocks ---
-
     def flush(self) -> None:
         """End the current block with what was read so far."""
         if self._table is not None:
@@ -248,16 +231,10 @@ class _Reader:
             if text.strip():
                 self.blocks.append(Block(BlockKind.CODE, text))
             return
-        text = "\n".join(line for line in (" ".join(part.split()) for part in text.split("\n")) if line)
-        if not text:
-            return
-        if self._heading:
-            self.blocks.append(heading(text, self._heading))
-        elif self._item:
-            self.blocks.append(Block(BlockKind.ITEM, text, max(self._lists, 1)))
-        else:
-            self.blocks.append(paragraph(text))
-        self._item = False
+        if text := "\n".join(line for line in (" ".join(part.split()) for part in text.split("\n")) if line):
+            item = Block(BlockKind.ITEM, text, max(self._lists, 1)) if self._item else paragraph(text)
+            self.blocks.append(heading(text, self._heading) if self._heading else item)
+            self._item = False
 
     def _end_of_link(self) -> None:
         if self._link is not None:
@@ -348,11 +325,10 @@ def convert_mail(data: bytes, path: str) -> Document:
         raise Refused("not an e-mail: it has no header lines")
     subject = one_line(str(message.get("Subject", "")))
     header = [f"{name}: {one_line(str(message[name]), 500)}" for name in _HEADERS if message[name]]
-    blocks = [paragraph("\n".join(header)), *_body(message)]
     attached = [name for part in message.iter_attachments() if (name := part.get_filename())]
-    blocks.extend(Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
+    listed = (Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
     notes = (f"{len(attached)} attachments are listed, not read",) if attached else ()
-    return Document(subject, tuple(blocks), notes)
+    return Document(subject, (paragraph("\n".join(header)), *_body(message), *listed), notes)
 
 
 def _body(message: EmailMessage) -> tuple[Block, ...]:
@@ -382,14 +358,9 @@ def convert_notebook(data: bytes, path: str) -> Document:
     if text is None or not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise Refused("not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
-    blocks: list[Block] = []
-    masked = 0
-    for cell in notebook["cells"]:
-        if isinstance(cell, dict):
-            found, secrets_found = _cell_blocks(cell, language)
-            blocks.extend(found)
-            masked += secrets_found
-    return Document("", tuple(blocks), (*text.notes, *mask_notes(masked)))
+    cells = [_cell_blocks(cell, language) for cell in notebook["cells"] if isinstance(cell, dict)]
+    blocks = tuple(block for found, _ in cells for block in found)
+    return Document("", blocks, (*text.notes, *mask_notes(sum(masked for _, masked in cells))))
 
 
 def _language(metadata: Any) -> str:
@@ -471,9 +442,6 @@ def convert_docx(data: bytes, path: str) -> Document:
     return html_document(result.value)
 
 
-# --- PowerPoint ----------------------------------------------------------------------------------------------------
-
-
 def convert_pptx(data: bytes, path: str) -> Document:
     import pptx
 
@@ -509,9 +477,6 @@ def _shape_blocks(shape: Any) -> Iterator[Block]:
     elif getattr(shape, "has_table", False):
         rows = tuple(tuple(cell.text for cell in row.cells) for row in shape.table.rows)
         yield Block(BlockKind.TABLE, rows=rows)
-
-
-# --- Excel ---------------------------------------------------------------------------------------------------------
 
 
 MAX_ROWS = 1 << 20  # a row with a larger number would be preceded by as many empty ones

@@ -10,6 +10,7 @@ variables do not reach git.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import select
@@ -602,20 +603,12 @@ def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = Fals
 def read_blobs(root: str | os.PathLike[str], blobs: Iterable[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
     """Each with its content, None if the clone lacks it; some at a time, without a work tree."""
     for batch in batches(blobs, lambda blob: blob.size or 0, _BATCH_BYTES, _BATCH):
-        yield from _contents(root, batch)
-
-
-def _contents(root: str | os.PathLike[str], blobs: list[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
-    asked = "".join(f"{blob.id}\n" for blob in blobs).encode()
-    output = run(root, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S)
-    at = 0
-    for blob in blobs:
-        end = output.index(b"\n", at)
-        header = output[at:end].split()
-        at = end + 1
-        if len(header) != 3:  # "<id> missing"
-            yield blob, None
-            continue
-        size = int(header[2])
-        yield blob, output[at : at + size]
-        at += size + 1
+        asked = "".join(f"{blob.id}\n" for blob in batch).encode()
+        output = io.BytesIO(run(root, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S))
+        for blob in batch:
+            header = output.readline().split()
+            if len(header) != 3:  # "<id> missing"
+                yield blob, None
+                continue
+            yield blob, output.read(int(header[2]))
+            output.readline()

@@ -69,10 +69,6 @@ def entropy_bits(value: bytes) -> float:
     return -sum(count / length * math.log2(count / length) for count in Counter(value).values())
 
 
-def is_placeholder(value: bytes) -> bool:
-    return _PLACEHOLDER.search(value) is not None
-
-
 def looks_random(value: bytes) -> bool:
     """For a value in quotes, or in another place that only holds values: what is not a word is a secret."""
     if not _is_varied(value):
@@ -111,7 +107,7 @@ def _most_common_bare(value: bytes) -> float:
 
 
 def _is_varied(value: bytes) -> bool:
-    if len(value) < SHORTEST or is_placeholder(value):
+    if len(value) < SHORTEST or _PLACEHOLDER.search(value):
         return False
     enough = _ENOUGH_BITS_HEX if _HEX.fullmatch(value.replace(b"-", b"")) else _ENOUGH_BITS
     return entropy_bits(value) >= min(enough, math.log2(len(value)) - _SHORT_OF_MAXIMUM_BITS)
@@ -239,7 +235,7 @@ def _key_at(data: bytes, at: int) -> Span | None:
 # --- secrets by what stands around them -------------------------------------------------------------------------------
 
 
-def find_in_context(data: bytes) -> Iterator[Span]:
+def _find_in_context(data: bytes) -> Iterator[Span]:
     lower = data.lower()
     yield from _assignments(data, lower)
     phrases = (*_PHRASES, (b"://", _IN_URL, _is_random_in_url, "password")) if b"@" in data else _PHRASES
@@ -512,7 +508,7 @@ def blank_secrets(data: bytes) -> bytes:
 
 def _find(data: bytes) -> Iterator[Span]:
     yield from find_keys(data)
-    yield from find_in_context(data)
+    yield from _find_in_context(data)
     yield from find_in_kubernetes(data)
 
 

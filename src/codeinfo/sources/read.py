@@ -239,10 +239,6 @@ def is_generated_page(path: str, text: str) -> bool:
     return path.lower().endswith(_PAGE_ENDINGS) and bool(re.search(_GENERATED_PAGE, text[:_HEAD_CHARS], re.IGNORECASE))
 
 
-def is_minified(text: str) -> bool:
-    return len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1)
-
-
 CONTENT_RULES = ("generated-documentation", "generated", "minified")
 
 
@@ -255,7 +251,7 @@ def skip_by_content(path: str, text: str) -> Skip | None:
         return None  # documents have long lines, and their heads may mention generated things
     if is_marked_generated(text):
         return Skip(path, tool, "its first lines say that a tool wrote it")
-    if is_minified(text):
+    if len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1):
         return Skip(path, packed, "its lines are far longer than anyone writes")
     return None
 

@@ -240,24 +240,19 @@ class FileFilter:
 
     def _check_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule excludes."""
-        parent, _, name = folder.rpartition("/")
-        if parent not in self._folders:
-            for above in accumulate(parent.split("/"), "{}/{}".format):  # no recursion: a hostile path may be deep
-                if above not in self._folders:
-                    self._check_below(*above.rpartition("/")[::2])
-        return self._check_below(parent, name)
-
-    def _check_below(self, parent: str, name: str) -> tuple[Skip | None, Skip | None]:
-        """The same for a folder in one that is already checked."""
-        link, left_out = self._folders[parent]
-        folder = f"{parent}/{name}" if parent else name
-        if link or not self.is_real_folder(folder):
-            link = Skip(folder + "/", "symlink", "reached through a link, or gone")
-        if not left_out:
-            rule = ignore.folder_rule(name, parent)
-            left_out = Skip(folder + "/", rule.name, rule.reason) if rule else None
-        self._folders[folder] = link, left_out
-        return link, left_out
+        is_next = folder.rpartition("/")[0] in self._folders  # as for most, in the order of paths
+        # No recursion: a hostile path may be deep.
+        for above in (folder,) if is_next else accumulate(folder.split("/"), "{}/{}".format):
+            if above in self._folders:
+                continue
+            parent, _, name = above.rpartition("/")
+            link, left_out = self._folders[parent]
+            if link or not self.is_real_folder(above):
+                link = Skip(above + "/", "symlink", "reached through a link, or gone")
+            if not left_out and (rule := ignore.folder_rule(name, parent)):
+                left_out = Skip(above + "/", rule.name, rule.reason)
+            self._folders[above] = link, left_out
+        return self._folders[folder]
 
     def is_real_folder(self, folder: str) -> bool:
         """Whether it is a folder itself, not a link to one; those above it are known to be."""
@@ -297,11 +292,10 @@ class FileFilter:
     def _not_a_file(self, path: str, mode: int) -> Skip:
         if stat.S_ISLNK(mode):
             target = resolve_links(f"{self._root}/{path}")
-            inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
-            there = (
-                "its target belongs to the project itself" if os.path.exists(target) else "its target does not exist"
-            )
-            return Skip(path, "symlink", there if inside else "its target is outside the root")
+            if target != self._root and not target.startswith(self._root.rstrip("/") + "/"):
+                return Skip(path, "symlink", "its target is outside the root")
+            there = "belongs to the project itself" if os.path.exists(target) else "does not exist"
+            return Skip(path, "symlink", f"its target {there}")
         if path.endswith("/"):  # how git lists a nested repository
             if is_worktree(self._root, path):
                 return Skip(path, "nested-worktree", "another work tree of a repository")
@@ -329,10 +323,7 @@ def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceF
 
 # --- why -----------------------------------------------------------------------------------------------------------
 
-_SETTING_OF_RULE = {
-    "too-large": "setting index.max_file_bytes",
-    "submodule": "setting index.submodules",
-}
+_SETTING_OF_RULE = {"too-large": "setting index.max_file_bytes", "submodule": "setting index.submodules"}
 _BUILT_IN = "built-in rules"
 
 
@@ -390,15 +381,13 @@ def _why_not_listed(root: str, path: str, listed: Listing, filters: FileFilter) 
     override = listed.overrides.decide(path)
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
-    match = find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path)
-    if match:
+    if match := find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path):
         return Decision(False, "gitignore", match.text, match.source)
     return Decision(False, "not-listed", "an empty folder, or git's own data", _BUILT_IN)
 
 
 def _why_folder(path: str) -> Decision:
-    found = ignore.excluded_folder(path)
-    if found:
+    if found := ignore.excluded_folder(path):
         return Decision(False, found[1].name, found[1].reason, _BUILT_IN)
     return Decision(True, "included", "a folder; its files are decided one by one", _BUILT_IN)
 
