@@ -63,12 +63,9 @@ def test_quantized_vectors_are_close_and_stored_again_as_the_same_bytes(numbers:
     assert segments.quantize(found).tobytes() == rows.tobytes()
 
 
-@pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("numbers", [8, 64, 100, 256])
-def test_signs_and_some_rows_are_those_of_all(
-    numbers: int, is_old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In segments of which one has rows that are gone, and in older files, which end with signs."""
+def test_signs_and_some_rows_are_those_of_all(numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In segments of which one has rows that are gone."""
     chance = np.random.default_rng(numbers)
     vectors, query = chance.normal(size=(50, numbers)).astype(np.float32), chance.normal(size=numbers)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -78,9 +75,6 @@ def test_signs_and_some_rows_are_those_of_all(
     for name, own in (("b.txt", vectors[20:30]), ("c.txt", vectors[30:])):
         store.apply([text_file(name, own)], (), ())
     store.apply((), ("b.txt",), ())
-    for file in store.folder.glob("vectors-*") if is_old else ():
-        rows = file.stat().st_size // (numbers + 4)
-        file.write_bytes(file.read_bytes() + bytes(rows * -(-numbers // 64) * 8))
     asked, wanted = query.astype(np.float32), np.array([35, 3, 21, 0])
     with store.snapshot() as view:
         kept = view.vectors(range(len(view.row_file)))

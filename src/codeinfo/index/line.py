@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.cache import batches
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress, ProgressSink
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BATCH_CHUNKS = 8192  # one transaction and one segment: most trees fit into a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
 EMBED_CHUNKS = 512  # per call of the embedder: small files share its round trips, a failure costs little
+_NOT_PARSED = ParsedFile(chunks=())
 _SETTLED_NS = 100_000_000  # a younger file may change again within the clock's resolution: check it next time
 
 
@@ -114,17 +116,6 @@ def update(
     return outcome
 
 
-class _Candidate(Struct, frozen=True):
-    """A file whose content is new to the index."""
-
-    source: SourceFile
-    sha256: str
-    language: str
-    kind: FileKind
-    notes: tuple[str, ...]
-    brought_back: bool = False
-
-
 class _Reader:
     """Reads candidates, drops those whose content is already stored, and joins parses with what was read."""
 
@@ -141,7 +132,7 @@ class _Reader:
         self._hashes = hashes  # of the tree's current content
         self._stored = stored
         self.outcome = outcome
-        self._waiting: dict[str, _Candidate] = {}
+        self._waiting: dict[str, IndexedFile] = {}  # for their parse
         self.touched: list[SourceFile] = []
         self.reused: list[tuple[SourceFile, int]] = []
         self.left_out: list[IndexedFile] = []  # read, but not indexed
@@ -178,7 +169,7 @@ class _Reader:
             from codeinfo.sources.documents import document_language
 
             name = document_language(source.path) or "text"
-            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
+            self._waiting[source.path] = IndexedFile(source, loaded.sha256, name, FileKind.DOCS, _NOT_PARSED)
             return loaded.data
         text = decode(loaded.data)
         if text is None:
@@ -191,7 +182,9 @@ class _Reader:
             return None
         language = language_of_text(source.path, text.content)
         name, kind = language.name if language else "text", kind_of(source.path, language)
-        self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes, brought_back)
+        self._waiting[source.path] = IndexedFile(
+            source, loaded.sha256, name, kind, _NOT_PARSED, notes=text.notes, brought_back=brought_back
+        )
         return text.content
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
@@ -216,17 +209,8 @@ class _Reader:
                 continue
             self._count(item.path, candidate.sha256)
             self.outcome.notes.extend(f"{item.path}: {note}" for note in (*candidate.notes, *item.parsed.notes))
-            yield IndexedFile(
-                source=candidate.source,
-                sha256=candidate.sha256,
-                language=candidate.language,
-                kind=candidate.kind,
-                parsed=item.parsed,
-                references=item.references,
-                path_terms=path_terms(item.path),
-                notes=candidate.notes,
-                brought_back=candidate.brought_back,
-            )
+            terms = path_terms(item.path)
+            yield replace(candidate, parsed=item.parsed, references=item.references, path_terms=terms)
 
     def _count(self, path: str, sha256: str) -> None:
         self.new_content.add(sha256)
@@ -242,9 +226,8 @@ class _Reader:
 
     def _remember(self, skip: Skip, source: SourceFile, sha256: str) -> None:
         self.outcome.skipped.append(skip)
-        nothing = ParsedFile(chunks=())
         notes = (skip.detail,)
-        self.left_out.append(IndexedFile(source, sha256, "", FileKind.CODE, nothing, notes=notes, skip=skip.rule))
+        self.left_out.append(IndexedFile(source, sha256, "", FileKind.CODE, _NOT_PARSED, notes=notes, skip=skip.rule))
 
     def _leave_out(self, skip: Skip) -> None:
         self.outcome.skipped.append(skip)
@@ -298,14 +281,8 @@ def _embed_all(
     if embedder is None:
         yield from files
         return
-    group, chunks = list[IndexedFile](), 0
-    for file in files:
-        group.append(file)
-        chunks += len(file.parsed.chunks)
-        if chunks >= EMBED_CHUNKS:
-            yield from _embed(group, store, embedder, edited)
-            group, chunks = [], 0
-    yield from _embed(group, store, embedder, edited)
+    for group in batches(files, lambda file: len(file.parsed.chunks), EMBED_CHUNKS):
+        yield from _embed(group, store, embedder, edited)
 
 
 def _embed(
@@ -314,7 +291,7 @@ def _embed(
     """Vectors for a group in one call. Content already in the store, as after a rename, is not embedded again, nor
     are chunks that an edit left unchanged: the store has other versions of the paths `edited`."""
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
-    fresh = [file for file in files if not _fits(reused[file.sha256], file)]
+    fresh = [file for file in files if (had := reused[file.sha256]) is None or len(had) != len(file.parsed.chunks)]
     earlier = [store.earlier_version(file.source.path) for file in fresh if file.source.path in edited]
     known = {
         embedding_text(chunk): vector
@@ -337,7 +314,3 @@ def _embed(
             done[file.source.path] = replace(file, vectors=vectors[at : at + count])
         at += count
     return [done.get(file.source.path) or replace(file, vectors=reused[file.sha256]) for file in files]
-
-
-def _fits(vectors: object, file: IndexedFile) -> bool:
-    return vectors is not None and len(vectors) == len(file.parsed.chunks)  # type: ignore[arg-type]

@@ -46,9 +46,7 @@ ODD: tuple[type[Exception], ...] = (
 )
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-_MARK = (
-    "damaged"  # marker in a build that some process found damaged: the next process to open it need not find out again
-)
+_MARK = "damaged"  # in a build that some process found damaged: the next to open it need not find out again
 
 
 class BuildDamaged(IndexDamaged):
@@ -84,10 +82,8 @@ def vector_bytes(rows: int, dimension: int) -> int:
 
 
 def check_vector_file(path: Path, rows: int, dimension: int) -> None:
-    """A file of the wrong size is damaged. Older ones end with the signs of their vectors, which nobody reads."""
-    vectors, signs = vector_bytes(rows, dimension), rows * -(-dimension // 64) * 8
     try:
-        if path.stat().st_size not in (vectors, vectors + signs):
+        if path.stat().st_size != vector_bytes(rows, dimension):
             raise Damage(f"{path.name} has the wrong size")
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is missing") from error

@@ -29,19 +29,7 @@ from codeinfo.files import open_private, open_regular
 from codeinfo.model import IndexedFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Placed, Posting, PostingList, Retention
 from codeinfo.search.channels import CommitIndex
-from codeinfo.store.database import (
-    SCALE_BYTES,
-    Damage,
-    VectorsGone,
-    check_vector_file,
-    chunk_blocks,
-    chunk_id,
-    definition_rows,
-    import_rows,
-    one,
-    symbols_checksum,
-    vector_bytes,
-)
+from codeinfo.store import database
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
@@ -124,7 +112,7 @@ def count_rows(stored: PostingList) -> int:
 
 def decode_posting(data: bytes) -> Posting:
     if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
-        raise Damage("a posting list fails its checksum")
+        raise database.Damage("a posting list fails its checksum")
     if data[-1] != _PLAIN:
         return _decode_narrow(data)
     count = (len(data) - 5) // _PLAIN_BYTES
@@ -301,11 +289,11 @@ def quantize(vectors: NDArray[np.floating]) -> NDArray[np.int8]:
 
 
 def numbers_of(rows: NDArray[np.int8]) -> NDArray[np.int8]:
-    return rows[:, :-SCALE_BYTES]
+    return rows[:, : -database.SCALE_BYTES]
 
 
 def scales_of(rows: NDArray[np.int8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view(np.float32)[:, 0]
+    return np.ascontiguousarray(rows[:, -database.SCALE_BYTES :]).view(np.float32)[:, 0]
 
 
 def dequantize(rows: NDArray[np.int8]) -> NDArray[np.float32]:
@@ -330,7 +318,7 @@ def write_vectors(folder: Path, blocks: Iterable[NDArray[np.int8]]) -> VectorFil
     except OSError:
         (folder / name).unlink(missing_ok=True)  # half a file would only keep a full disk full
         raise
-    return VectorFile(name, blocks[0].shape[1] - SCALE_BYTES, checksum)
+    return VectorFile(name, blocks[0].shape[1] - database.SCALE_BYTES, checksum)
 
 
 class VectorRows:
@@ -346,13 +334,13 @@ class VectorRows:
         self._name = path.name
         self._mapped: NDArray[np.int8] | None = None
         if not rows:
-            self._mapped = np.zeros((0, dimension + SCALE_BYTES), np.int8)
+            self._mapped = np.zeros((0, dimension + database.SCALE_BYTES), np.int8)
             return
-        check_vector_file(path, rows, dimension)
+        database.check_vector_file(path, rows, dimension)
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            raise VectorsGone(f"{path.name} is missing") from error
+            raise database.VectorsGone(f"{path.name} is missing") from error
         close = weakref.finalize(self, os.close, self._file)
         if mapped:
             self.all()
@@ -361,14 +349,14 @@ class VectorRows:
     def all(self) -> NDArray[np.int8]:
         if self._mapped is None:
             # Not numpy's class for mapped files, which runs Python code on every access to a row.
-            mapped = mmap.mmap(self._file, vector_bytes(*self.shape), access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(self._file, database.vector_bytes(*self.shape), access=mmap.ACCESS_READ)
             self._mapped = np.frombuffer(mapped, np.int8).reshape(self.shape[0], -1)
         return self._mapped
 
     def take(self, rows: NDArray[np.integer]) -> NDArray[np.int8]:
         if self._mapped is not None:
             return self._mapped.take(rows, axis=0)
-        rows, width = rows.astype(np.int64, copy=False), self.shape[1] + SCALE_BYTES
+        rows, width = rows.astype(np.int64, copy=False), self.shape[1] + database.SCALE_BYTES
         gaps = np.diff(rows, prepend=rows[:1] - _READ_ACROSS - 1)
         starts = ((gaps < 1) | (gaps > _READ_ACROSS)).nonzero()[0]
         counts = np.diff(starts, append=len(rows))
@@ -377,7 +365,7 @@ class VectorRows:
         spans = zip((lengths * width).tolist(), (firsts * width).tolist(), strict=True)
         data = b"".join([os.pread(self._file, length, start) for length, start in spans])
         if len(data) != lengths.sum() * width:
-            raise Damage(f"{self._name} is too short")
+            raise database.Damage(f"{self._name} is too short")
         places = rows + (lengths.cumsum() - lengths - firsts).repeat(counts)
         found: NDArray[np.int8] = np.frombuffer(data, np.int8).reshape(-1, width).take(places, axis=0)
         return found
@@ -385,7 +373,7 @@ class VectorRows:
 
 def check_vectors(block: NDArray[np.int8], name: str, checksum: int) -> None:
     if crc32(block.data.cast("B")) != checksum:
-        raise Damage(f"{name} fails its checksum")
+        raise database.Damage(f"{name} fails its checksum")
 
 
 def pack_signs(numbers: NDArray[np.int8] | NDArray[np.float32]) -> NDArray[np.uint64]:
@@ -403,7 +391,7 @@ def read_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
     with open(path, "rb") as source:
         for start in range(0, rows, _PACKED_AT_ONCE):
             count = min(_PACKED_AT_ONCE, rows - start)
-            block = np.fromfile(source, np.int8, vector_bytes(count, dimension)).reshape(count, -1)
+            block = np.fromfile(source, np.int8, database.vector_bytes(count, dimension)).reshape(count, -1)
             signs[:, start : start + count] = pack_signs(numbers_of(block))
     return signs
 
@@ -459,7 +447,7 @@ def collect(db: apsw.Connection, keep: Retention) -> None:
     released: list[Any] = db.execute(query).fetchall()
     if not released:
         return
-    stored = one(db, "SELECT total(row_count) FROM segments")[0]
+    stored = database.one(db, "SELECT total(row_count) FROM segments")[0]
     room = keep.share * (stored - sum(chunks or 0 for _, _, chunks, _ in released))
     oldest = time.time() - keep.days * 86_400
     expired = []
@@ -470,14 +458,15 @@ def collect(db: apsw.Connection, keep: Retention) -> None:
     db.executemany("DELETE FROM files WHERE id = ?", expired)
     for table in ("released", "uses", "definitions", "imports"):
         db.executemany(f"DELETE FROM {table} WHERE file_id = ?", expired)
-    spans = ((chunk_id(file_id, 0), chunk_id(file_id + 1, 0)) for (file_id,) in expired)
+    spans = ((database.chunk_id(file_id, 0), database.chunk_id(file_id + 1, 0)) for (file_id,) in expired)
     db.executemany("DELETE FROM chunks WHERE id >= ? AND id < ?", spans)
 
 
 def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> int:
     """Returns its id, by which a tree can have it."""
     source, parsed = file.source, file.parsed
-    definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
+    definitions = list(database.definition_rows(parsed.definitions))
+    imports = list(database.import_rows(parsed.imports))
     db.execute(
         """INSERT INTO files(path, sha256, language, kind, chunk_count, notes, skip, brought_back, checksum)
            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -490,13 +479,13 @@ def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder
             "\n".join((*file.notes, *parsed.notes)),
             file.skip,
             int(file.brought_back),
-            symbols_checksum(definitions, imports, file.references),
+            database.symbols_checksum(definitions, imports, file.references),
         ),
     )
     file_id = db.last_insert_rowid()
     if file.references:
         db.execute("INSERT INTO uses VALUES(?, ?)", (file_id, file.references))
-    db.executemany("INSERT INTO chunks VALUES(?, ?, ?, ?)", chunk_blocks(file_id, source.path, parsed.chunks))
+    db.executemany("INSERT INTO chunks VALUES(?, ?, ?, ?)", database.chunk_blocks(file_id, source.path, parsed.chunks))
     for terms in parsed.terms:
         builder.add(file_id, terms, file.path_terms)
     insert = "INSERT INTO definitions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -539,7 +528,7 @@ class Merge(Struct, frozen=True):
         parts = []
         for segment in self.chosen:
             query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
-            count, vector_file, dimension, checksum = one(db, query, (segment,))
+            count, vector_file, dimension, checksum = database.one(db, query, (segment,))
             if not vector_file:
                 return []
             row_map = self.maps[segment]
@@ -551,7 +540,7 @@ class Merge(Struct, frozen=True):
 
 def plan_merge(db: apsw.Connection) -> Merge | None:
     # One long text instead of a row per file: five times as fast, and after one edit this is much of the work.
-    listed = one(db, "SELECT group_concat(id) FROM files")[0] or ""
+    listed = database.one(db, "SELECT group_concat(id) FROM files")[0] or ""
     live = np.sort(np.fromstring(listed, np.int32, sep=",")) if listed else np.zeros(0, np.int32)
     shapes, maps = {}, {}
     for segment, count, owners in db.execute("SELECT id, row_count, file_ids FROM segments ORDER BY id"):
@@ -574,7 +563,7 @@ def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
     chosen, maps, alive = plan.chosen, plan.maps, plan.alive
     columns: tuple[list[bytes], list[bytes]] = ([], [])
     for segment in chosen:
-        row = one(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
+        row = database.one(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
         row_map = maps[segment]
         kinds: tuple[type[Any], ...] = (np.int32, np.float32)
         for column, data, kind in zip(columns, row, kinds, strict=True):

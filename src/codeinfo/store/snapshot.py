@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import apsw
 import numpy as np
@@ -19,24 +19,7 @@ from numpy.typing import NDArray
 from codeinfo.cache import Cache
 from codeinfo.model import FileKind
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, StoredSymbol
-from codeinfo.store.database import (
-    CHUNKS_PER_BLOCK,
-    ODD,
-    TABLES,
-    BuildDamaged,
-    ChunkFields,
-    Damage,
-    Version,
-    block_of,
-    check_symbols,
-    chunk_id,
-    is_whole,
-    load_meta,
-    one,
-    read_block,
-    read_chunks,
-    read_extents,
-)
+from codeinfo.store import database
 from codeinfo.store.segments import (
     VectorRows,
     check_vectors,
@@ -78,7 +61,7 @@ class Arrays(Struct, frozen=True):
 
     folder: Path
     tree: int
-    version: Version
+    version: database.Version
     complete: bool
     file_ids: NDArray[np.int32]  # ascending
     paths: list[str]
@@ -90,7 +73,7 @@ class Arrays(Struct, frozen=True):
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
     derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking computed from the above
-    blocks: Cache[int, list[ChunkFields]] = field(default_factory=lambda: Cache(_KEPT_BLOCKS, lambda _: 1))
+    blocks: Cache[int, list[database.ChunkFields]] = field(default_factory=lambda: Cache(_KEPT_BLOCKS, lambda _: 1))
     extents: Cache[int, list[Extent]] = field(default_factory=lambda: Cache(_KEPT_EXTENTS, len))  # by file
 
 
@@ -105,29 +88,29 @@ _TREE_FILES = """SELECT e.file_id AS id, f.path AS path, f.language AS language,
 
 def _tree_files(db: apsw.Connection, tree: int) -> tuple[NDArray[np.int32], list[str], list[str], list[str]]:
     """Ids, paths, languages and kinds. Each column is fetched as one text, in half the time of rows."""
-    files, of_tree = (_ALL_FILES, ()) if is_whole(db, tree) else (_TREE_FILES, (tree,))
+    files, of_tree = (_ALL_FILES, ()) if database.is_whole(db, tree) else (_TREE_FILES, (tree,))
     query = f"""SELECT coalesce(min(coalesce(same, 0)), 1), group_concat(id), group_concat(path, char(0)),
                 group_concat(language, char(0)), group_concat(kind, char(0)) FROM ({files})"""
-    all_same, ids, *texts = one(db, query, of_tree)
+    all_same, ids, *texts = database.one(db, query, of_tree)
     if not all_same:
-        raise Damage("a tree lists a file that is not there")
+        raise database.Damage("a tree lists a file that is not there")
     if ids is None:
         return np.zeros(0, np.int32), [], [], []
     paths, languages, kinds = (text.split("\0") for text in texts)
     return np.fromstring(ids, np.int32, sep=","), paths, list(map(sys.intern, languages)), list(map(sys.intern, kinds))
 
 
-def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, complete: bool) -> Arrays:
+def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: database.Version, complete: bool) -> Arrays:
     live, paths, languages, kinds = _tree_files(db, tree)
     row_files: list[NDArray[np.int32]] = []
     lengths: list[NDArray[np.float32]] = []
     segments: list[Segment] = []
     first_row = 0
-    mapped = one(db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
+    mapped = database.one(db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
     query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
     for segment_id, count, owners, sizes, checksum, vector_file, dimension in db.execute(query):
         if rows_checksum(owners, sizes) != checksum:
-            raise Damage(f"segment {segment_id} fails its checksum")
+            raise database.Damage(f"segment {segment_id} fails its checksum")
         places = places_among(live, np.frombuffer(owners, np.int32, count))
         row_map = live_row_map(places)
         alive = slice(None) if row_map is None else row_map >= 0
@@ -158,47 +141,18 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
     )
 
 
-class StoredVectors:
-    """The vectors of single files. A segment never changes, so where its files begin is read once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._places: dict[int, _Places] = {}  # by segment
-
-    def of(self, db: apsw.Connection, file_id: int) -> NDArray[np.float32] | None:
-        query = "SELECT id, row_count, vector_file, dimension FROM segments WHERE vector_file != ''"
-        listed = {segment: about for segment, *about in db.execute(query)}
-        self._places = {segment: self._places.get(segment) or _Places.of(db, segment) for segment in listed}
-        for segment, (count, vector_file, dimension) in listed.items():
-            if (rows := self._places[segment].rows(file_id)) is not None:
-                found = dequantize(VectorRows(self._folder / vector_file, count, dimension).take(rows))
-                with np.errstate(invalid="ignore", over="ignore"):
-                    lengths = np.linalg.norm(found, axis=1)
-                if _first_beyond(lengths, _LONGEST) is not None:
-                    raise Damage(f"{vector_file} contains a row that is not a unit vector")
-                return found
-        return None
-
-
-class _Places(NamedTuple):
-    """Where the rows of each file of a segment begin and end."""
-
-    files: NDArray[np.int32]  # ascending
-    starts: NDArray[np.intp]
-    ends: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, db: apsw.Connection, segment: int) -> _Places:
-        ((data,),) = db.execute("SELECT file_ids FROM segments WHERE id = ?", (segment,))
-        owners = np.frombuffer(data, np.int32)
-        starts = run_starts(owners)
-        order = owners[starts].argsort()
-        return cls(owners[starts][order], starts[order], np.append(starts[1:], len(owners))[order])
-
-    def rows(self, file_id: int) -> NDArray[np.intp] | None:
-        at = self.files.searchsorted(file_id)
-        is_here = at < len(self.files) and self.files[at] == file_id
-        return np.arange(self.starts[at], self.ends[at]) if is_here else None
+def file_vectors(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
+    query = "SELECT file_ids, row_count, vector_file, dimension FROM segments WHERE vector_file != ''"
+    for owners, count, vector_file, dimension in list(db.execute(query)):
+        rows = np.flatnonzero(np.frombuffer(owners, np.int32) == file_id)
+        if len(rows):
+            found = dequantize(VectorRows(folder / vector_file, count, dimension).take(rows))
+            with np.errstate(invalid="ignore", over="ignore"):
+                lengths = np.linalg.norm(found, axis=1)
+            if _first_beyond(lengths, _LONGEST) is not None:
+                raise database.Damage(f"{vector_file} contains a row that is not a unit vector")
+            return found
+    return None
 
 
 def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
@@ -322,7 +276,7 @@ class SqliteSnapshot:
         at = _first_beyond(products, _LONGEST * length)
         if at is not None:
             path = self.paths[int(self.row_file[at if rows is None else rows[at]])]
-            raise BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
+            raise database.BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         located = self._locate_rows(np.asarray(rows, np.int64))
@@ -357,27 +311,27 @@ class SqliteSnapshot:
         files = self.row_file[wanted]
         places = (wanted - self.file_first[files]).tolist()
         ids = [(self._chunk_id(file, place), file) for file, place in zip(files.tolist(), places, strict=True)]
-        blocks = self._read_blocks({block_of(one): file for one, file in ids})
-        return [self._chunk(file, one, blocks.get(block_of(one), ())) for one, file in ids]
+        blocks = self._read_blocks({database.block_of(one): file for one, file in ids})
+        return [self._chunk(file, one, blocks.get(database.block_of(one), ())) for one, file in ids]
 
-    def _read_blocks(self, files: Mapping[int, int]) -> dict[int, list[ChunkFields]]:
+    def _read_blocks(self, files: Mapping[int, int]) -> dict[int, list[database.ChunkFields]]:
         """Blocks of chunks, each with its file."""
         cache = self._arrays.blocks
         found = {block: chunks for block in files if (chunks := cache.get(block)) is not None}
         missing = [block for block in files if block not in found]
         for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
-            found[row[0]] = cache.add(row[0], read_block(self.paths[files[row[0]]], row))
+            found[row[0]] = cache.add(row[0], database.read_block(self.paths[files[row[0]]], row))
         return found
 
-    def _chunk(self, file: int, one: int, block: Sequence[ChunkFields]) -> ChunkRow:
+    def _chunk(self, file: int, one: int, block: Sequence[database.ChunkFields]) -> ChunkRow:
         path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
-        place = one - block_of(one)
+        place = one - database.block_of(one)
         if place >= len(block):
-            raise Damage(f"a chunk of {path} is missing")
+            raise database.Damage(f"a chunk of {path} is missing")
         return ChunkRow(one, path, language, file_kind, *block[place])
 
     def _chunk_id(self, file: int, place: int) -> int:
-        return chunk_id(int(self._arrays.file_ids[file]), place)
+        return database.chunk_id(int(self._arrays.file_ids[file]), place)
 
     def row_at(self, file: int, line: int) -> int | None:
         first, end = self._chunk_id(file, 0), self._chunk_id(file, int(self.file_rows[file]))
@@ -392,7 +346,7 @@ class SqliteSnapshot:
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
         known = self._arrays.extents.once(
-            file, lambda: read_extents(self._db, int(self._arrays.file_ids[file]), 0, sys.maxsize)
+            file, lambda: database.read_extents(self._db, int(self._arrays.file_ids[file]), 0, sys.maxsize)
         )
         return [extent for extent in known if extent.start_line <= last and extent.end_line >= first]
 
@@ -411,7 +365,7 @@ class SqliteSnapshot:
     def definition_names(self) -> str:
         # By name, so that the order says nothing about how the index was built.
         query = "SELECT group_concat(name_key, char(10)) FROM definitions INDEXED BY definitions_by_name"
-        if is_whole(self._db, self._arrays.tree):
+        if database.is_whole(self._db, self._arrays.tree):
             ((names,),) = self._db.execute(query)
         else:
             ((names,),) = self._db.execute(f"{query} WHERE +{IN_TREE}", (self._arrays.tree,))
@@ -460,11 +414,11 @@ def problem(db: apsw.Connection, folder: Path) -> str:
         _check_files(db)
         _check_chunks(db)
         _check_segments(db, folder)
-    except Damage as damage:
+    except database.Damage as damage:
         return str(damage)
     except (apsw.Error, OSError) as error:
         return str(error)
-    except ODD as error:
+    except database.ODD as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -472,36 +426,36 @@ def problem(db: apsw.Connection, folder: Path) -> str:
 def _check_tables(db: apsw.Connection) -> None:
     query = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
     model = apsw.Connection(":memory:")
-    model.execute(TABLES)
+    model.execute(database.TABLES)
     if list(db.execute(query)) != list(model.execute(query)):
-        raise Damage("its tables were changed")
+        raise database.Damage("its tables were changed")
     model.close()
 
 
 def _check_trees(db: apsw.Connection) -> None:
     for (tree,) in list(db.execute("SELECT id FROM trees")):
-        load_meta(db, tree)
+        database.load_meta(db, tree)
     query = """SELECT e.path FROM entries e LEFT JOIN files f ON f.id = e.file_id
                WHERE f.path IS NOT e.path OR e.tree NOT IN (SELECT id FROM trees)
                OR e.file_id IN (SELECT file_id FROM released)"""
     for (path,) in db.execute(query):
-        raise Damage(f"what a tree lists as {path} is another file, or none")
+        raise database.Damage(f"what a tree lists as {path} is another file, or none")
 
 
 def _check_files(db: apsw.Connection) -> None:
     for file_id, kind, *_ in db.execute("SELECT id, kind, * FROM files"):
         FileKind(kind)
-        check_symbols(db, file_id)
+        database.check_symbols(db, file_id)
 
 
 def _check_chunks(db: apsw.Connection) -> None:
     blocks = 0
     for file_id, path, count in db.execute("SELECT id, path, chunk_count FROM files"):
-        if len(read_chunks(db, file_id, path)) != count:
-            raise Damage(f"{path} has lost chunks")
-        blocks += -(-count // CHUNKS_PER_BLOCK)
-    if one(db, "SELECT count(*) FROM chunks")[0] != blocks:
-        raise Damage("there are chunks of no file")
+        if len(database.read_chunks(db, file_id, path)) != count:
+            raise database.Damage(f"{path} has lost chunks")
+        blocks += -(-count // database.CHUNKS_PER_BLOCK)
+    if database.one(db, "SELECT count(*) FROM chunks")[0] != blocks:
+        raise database.Damage("there are chunks of no file")
 
 
 def _check_segments(db: apsw.Connection, folder: Path) -> None:
@@ -510,11 +464,11 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
     rows_of = {}
     for segment, count, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
         if rows_checksum(owners, lengths) != checksum or len(owners) != count * 4:
-            raise Damage(f"segment {segment} fails its checksum")
+            raise database.Damage(f"segment {segment} fails its checksum")
         if name:
             check_vectors(VectorRows(folder / name, count, dimension).all(), name, vector_checksum)
         rows_of[segment] = count
     for segment, data in db.execute("SELECT segment, data FROM postings"):
         rows = decode_posting(data).rows
         if len(rows) and int(rows[-1]) >= rows_of[segment]:
-            raise Damage(f"postings of segment {segment} have too many rows")
+            raise database.Damage(f"postings of segment {segment} have too many rows")

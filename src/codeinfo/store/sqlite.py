@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codeinfo.store.snapshot import Arrays, SqliteSnapshot, StoredVectors
+    from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 
 
 Value = TypeVar("Value")
@@ -275,26 +275,23 @@ class SqliteStore:
                 return FileSymbols(tuple(database.read_definitions(db, file_id)), imported, references)
         return None
 
-    @cached_property
-    def _vectors(self) -> StoredVectors:
-        from codeinfo.store.snapshot import StoredVectors
-
-        return StoredVectors(self.folder)
-
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
+        from codeinfo.store.snapshot import file_vectors
+
         with self._connections.reading() as db:
             # Without chunks there are no vectors, and a project may have thousands of empty files.
             for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ? AND chunk_count > 0", (sha256,)):
-                found = self._vectors.of(db, file_id)
-                if found is not None:
+                if (found := file_vectors(db, self.folder, file_id)) is not None:
                     return found
         return None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], NDArray[np.float32]] | None:
+        from codeinfo.store.snapshot import file_vectors
+
         query = "SELECT id FROM files WHERE path = ? AND chunk_count > 0 ORDER BY id DESC LIMIT 1"
         with self._connections.reading() as db:
             for (file_id,) in db.execute(query, (path,)):
-                if (vectors := self._vectors.of(db, file_id)) is not None:
+                if (vectors := file_vectors(db, self.folder, file_id)) is not None:
                     return database.read_chunks(db, file_id, path), vectors
         return None
 
