@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 from web_tools import Address, client, commit, first_search, served, token
 
@@ -32,10 +33,12 @@ from codeinfo.graph.survey import code_map
 from codeinfo.operations.base import MAX_TEXT_CHARS
 from codeinfo.operations.code import CodeMap, MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.serve.auth import ONLY_ONCE
+from codeinfo.serve.auth import ONLY_ONCE, App, Receive, Scope, Send, send_body
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import State
-from codeinfo.shells.http import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, watch_loop
+from codeinfo.shells import http as http_server
+from codeinfo.shells.http import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, bounded_protocol, watch_loop
+from codeinfo.shells.http_api import openapi_text
 
 DESCRIPTORS = 320
 IDLE = 450
@@ -130,6 +133,72 @@ def test_who_does_not_ask_in_time_is_sent_away(project: Path, tmp_path: Path) ->
                 time.sleep(0.5)
         silent.close()
         slow.close()
+
+
+@contextlib.contextmanager
+def small_server(app: App, most: int) -> Iterator[Address]:
+    """Our protocol in this process, with so many connections at most."""
+    settings = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none", http=bounded_protocol(most))
+    server = uvicorn.Server(settings)
+    running = threading.Thread(target=server.run)
+    running.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield Address("http://{}:{}".format(*server.servers[0].sockets[0].getsockname()))
+    finally:
+        server.should_exit = True
+        running.join(30)
+
+
+async def answer_unread(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers without reading the request's body."""
+    if scope["path"] != "/large":
+        await send_body(send, 200, "text/plain", "x")
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for more in range(20, -1, -1):
+        await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": more > 0})
+
+
+BODY = b"Host: x\r\nContent-Length: 900000\r\n\r\nx"
+HELD = {  # requests that would each hold a connection for good
+    "slow body": b"GET / HTTP/1.1\r\n" + BODY,
+    "slow body after another request": b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n" + BODY,
+    "nobody reads the answer": b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_bytes", HELD.values(), ids=HELD)
+def test_nobody_holds_a_connection_for_good(request_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "REPLY_SECONDS", 1.0)
+    with small_server(answer_unread, 3) as address, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connect(address)) for _ in range(3)]
+        for one in held:
+            one.sendall(request_bytes)
+        time.sleep(0.3)
+        assert get(address, "/") == 503
+        for _ in range(5):
+            time.sleep(0.4)
+            for one in held:
+                with contextlib.suppress(OSError):
+                    one.sendall(b"x")  # it is not silent
+        assert get(address, "/") == 200
+
+
+def test_a_connection_that_sends_in_time_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 0.5)
+    with small_server(answer_unread, 3) as address, connect(address) as one:
+        for _ in range(3):
+            one.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx")
+            time.sleep(0.3)
+            one.sendall(b"x")
+            assert b" 200 " in one.recv(4000)
+
+
+def test_the_description_of_the_api_is_written_once() -> None:
+    assert openapi_text() is openapi_text()
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

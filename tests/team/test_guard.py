@@ -415,3 +415,4 @@ def test_a_database_that_is_gone_is_said_so() -> None:
     reply = TestClient(guard, base_url=ADDRESS).get("/", headers=bearer("cit_" + "A" * 43))
     assert reply.status_code == 503
     assert reply.json()["error"]["code"] == "STORE_UNAVAILABLE"
+    assert "127.0.0.1" not in reply.text, "where the database is concerns the operator"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -201,6 +202,12 @@ def test_several_processes_need_a_store_that_they_share(project: Path, tmp_path:
     assert "store.url" in done.stderr
 
 
+def probe(address: str) -> str:
+    with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+        connection.request("GET", "/ready")
+        return connection.getresponse().read().decode()
+
+
 def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp_path: Path) -> None:
     url = new_database()
     with server(project, tmp_path / "home", CODEINFO_STORE_URL=url) as started:
@@ -208,6 +215,8 @@ def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp
         drop_database(url)
         wait_until(lambda: started.status("/ready") == 503)
         assert (started.status("/health"), started.status("/health", operators=True)) == (200, 200)
+        assert "test_" in probe(started.operators), "operators learn the reason"
+        assert "test_" not in probe(started.address)
 
 
 def test_a_failed_operation_is_counted_by_its_code() -> None:

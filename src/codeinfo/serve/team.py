@@ -86,8 +86,10 @@ OPEN = frozenset(
     }
 )  # answered to everyone; static files are too
 LOOK_S = 2.0  # between two checks whether the caller of a running response still has access
-UNCERTAIN_S = 30.0  # how long a response may continue while the database is unreachable
+UNCERTAIN_S = 30.0  # how long a response may continue while nobody can say whether its caller has access
 REFUSALS_S = 60.0  # between two audit lines about one refused token
+# What callers learn: the error itself names the database's host and user.
+NO_DATABASE = StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
 log = logging.getLogger(__name__)
@@ -246,6 +248,8 @@ class TeamGuard(auth.Guard):
             look, name = await self._credential(headers)
             caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
+            log.warning("%s %s: %s", scope["method"], scope["path"], error)
+            error = NO_DATABASE if isinstance(error, StoreUnavailable) else error
             await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return
         if caller is None or look is None:
@@ -337,7 +341,7 @@ class TeamGuard(auth.Guard):
                 if await self._find_caller(look) is None:
                     break
                 asked_at = now
-            except StoreUnavailable:
+            except CodeInfoError:  # the database does not answer, or the sign-in service
                 if now - asked_at > UNCERTAIN_S:
                     break
         log.info("a response was cut off: its caller may no longer have it")

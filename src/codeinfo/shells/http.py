@@ -57,6 +57,8 @@ WAITING_TO_BE_ACCEPTED = 1024
 SIDE_THREADS = 32  # for what is no operation, such as signing in: it may wait for the database
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
 HEADER_SECONDS = 10.0  # for the head of a request to arrive, from the start of a connection
+LAST_BODY_SECONDS = auth.BODY_SECONDS + 5  # then the connection is closed; who reads the body has answered by then
+REPLY_SECONDS = 60.0  # for a client to take what was sent
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
 NOTICE_S = 2.0  # a draining server continues at least this long, until load balancers have seen that it is not ready
 LAST_S = 0.5  # from closing the socket to closing connections: requests in flight are read meanwhile
@@ -98,25 +100,39 @@ def bounded_protocol(most: int) -> type[asyncio.Protocol]:
 
 class _BoundedProtocol(H11Protocol):
     most_connections = MOST_CONNECTIONS
-    _late: asyncio.TimerHandle | None = None
+    _awaited: tuple[object, object] | None = None  # the part of a request that has yet to arrive in full
+    _late: asyncio.TimerHandle | None = None  # until it has
+    _stalled: asyncio.TimerHandle | None = None  # until the client has taken what was sent
     opened = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # `pause_writing` whenever the client does not take something
         self.opened = self.loop.time()
-        self._wait_for_head()
+        self._limit_wait()
         if len(self.connections) > self.most_connections:
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self.is_asking:
-            self._stop_waiting()
-        elif self._late is None:
-            self._wait_for_head()
+        self._limit_wait()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.is_asking:  # uvicorn limits how long a connection may rest
+            self._limit_wait()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(REPLY_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._stalled)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        _cancel(self._late)
+        _cancel(self._stalled)
         super().connection_lost(exc)
 
     @property
@@ -124,17 +140,20 @@ class _BoundedProtocol(H11Protocol):
         """Nothing, or only part of a request's head, has arrived."""
         return self.conn.their_state is h11.IDLE
 
-    def _wait_for_head(self) -> None:
-        self._late = self.loop.call_later(HEADER_SECONDS, self._give_up, _TOO_LATE)
+    def _limit_wait(self) -> None:
+        """Limit the time for the head of a request to arrive, and for its body, whether somebody reads that or not."""
+        awaited = self.cycle, self.conn.their_state
+        if awaited == self._awaited:
+            return
+        self._awaited = awaited
+        _cancel(self._late)
+        if self.is_asking:
+            self._late = self.loop.call_later(HEADER_SECONDS, self._give_up, _TOO_LATE)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._late = self.loop.call_later(LAST_BODY_SECONDS, self._give_up)
 
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _give_up(self, reply: bytes) -> None:
-        self._late = None
-        if self.is_asking and not self.transport.is_closing():
+    def _give_up(self, reply: bytes = b"") -> None:
+        if not self.transport.is_closing():
             self.transport.write(reply)
             self.transport.close()
 
@@ -143,6 +162,11 @@ class _BoundedProtocol(H11Protocol):
         waiting = [one for one in others if not one.transport.is_closing()]
         oldest = min(waiting, key=lambda one: one.opened, default=self)
         oldest._give_up(_FULL)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 class Traffic:
@@ -165,7 +189,8 @@ class Traffic:
             return
         if scope["path"] in self._probes and scope["method"] in ("GET", "HEAD"):
             why = await asyncio.to_thread(self.problem) if scope["path"] == "/ready" else ""
-            await auth.send_body(send, 503 if why else 200, "application/json", processes.probe_body(why))
+            body = processes.probe_body(why and "operators see the reason at serve.metrics_address")
+            await auth.send_body(send, 503 if why else 200, "application/json", body)
             return
         status, started = 0, time.perf_counter()
 
@@ -302,10 +327,9 @@ def make_app(state: State, access: auth.Access) -> auth.App:
     editor_template(config.web.editor)  # refuse a wrong one at the start, not on every page
     agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=state.dispatcher.observe)
     mcp = HttpEndpoint(Service(agents, choose_tools(()), config.mcp.reply_tokens).methods, MCP_PATH)
-    rows = http_api.API_ROUTES
 
     async def document(request: Request) -> Response:
-        return http_api.json_response(http_api.openapi_document(rows))
+        return Response(http_api.openapi_text(), media_type="application/json")
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -326,7 +350,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
 
     gate = make_authenticator(state.engine, origin_of(access))
     routes = [
-        *(row.route() for row in rows),
+        *(row.route() for row in http_api.API_ROUTES),
         *page_routes(),
         *((*sign_in_routes(gate, access), *admin_routes(), *receiving_routes()) if gate is not None else ()),
         http_api.TeamRoute("/openapi.json", document, scope=READ),

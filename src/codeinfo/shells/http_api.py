@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache, partial
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError, UsageError, error_json
+from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError, error_json
 from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
@@ -32,7 +32,7 @@ from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import Call, Schema, Values, check, fault, input_schema, property_schema, reflects_schema
 from codeinfo.serve.runs import AnswerRun, State
-from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE
+from codeinfo.serve.team import NO_DATABASE, READ, TEAM_OPERATIONS, WRITE
 
 PREFIX = "/api/v1"
 LOG_PLACE = "the Health page's log"
@@ -186,6 +186,8 @@ async def known_error(request: Request, error: Exception) -> Response:
     status = status_of(error)
     if status >= 500:
         log.warning("%s %s: %s", request.method, request.url.path, error)
+    if isinstance(error, StoreUnavailable):
+        error = NO_DATABASE
     return json_response(error_body(error), status)
 
 
@@ -261,24 +263,21 @@ _DESCRIPTIONS = {
 }
 
 
-def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
-    rows = tuple(rows)
-    kinds = tuple(dict.fromkeys(row.result for row in rows if row.result is not None))
+@cache  # a tenth of a second of the event loop
+def openapi_text() -> str:
+    kinds = tuple(dict.fromkeys(row.result for row in API_ROUTES if row.result is not None))
     schemas, shared = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     results = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, Any] = {}
-    for row in rows:
+    for row in API_ROUTES:
         schema = results[row.result] if row.result is not None else {"type": "object"}
         if row.reflects:
             schema = {"allOf": [schema, {"type": "object", "properties": {"reflects": row.reflects}}]}
         paths.setdefault(row.path, {})[row.method.lower()] = _describe_route(row, schema)
     about = "Find the few places in a codebase that matter, and see why. Errors have one shape everywhere."
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "CodeInfo", "version": __version__, "description": about},
-        "paths": paths,
-        "components": {"schemas": {**shared, "Error": _ERROR_SCHEMA}},
-    }
+    info = {"title": "CodeInfo", "version": __version__, "description": about}
+    components = {"schemas": {**shared, "Error": _ERROR_SCHEMA}}
+    return dumps({"openapi": "3.1.0", "info": info, "paths": paths, "components": components})
 
 
 def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
