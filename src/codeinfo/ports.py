@@ -34,7 +34,6 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vectors:
         """One row; providers that need an instruction prefix for queries add it here."""
-        ...
 
 
 @runtime_checkable
@@ -46,11 +45,9 @@ class Reranker(Protocol):
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One relevance per text, in the order of the texts, from 0 to 1: the sigmoid of the model's logit."""
-        ...
 
     def close(self) -> None:
         """Release connections and memory; a running call ends soon."""
-        ...
 
 
 @runtime_checkable
@@ -59,15 +56,12 @@ class WordEmbedder(Protocol):
 
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Vectors, Vectors]:
         """The row of a query as from `embed_query`, and the same with each word weighted as given."""
-        ...
 
     def embed_paths(self, paths: Sequence[str]) -> Vectors:
         """One unit-length row per path."""
-        ...
 
     def knows(self, word: str) -> bool:
         """Whether a lowercase word is in the vocabulary; others are split into pieces, which may mean nothing."""
-        ...
 
 
 def is_word_embedder(embedder: object) -> TypeGuard[WordEmbedder]:
@@ -207,61 +201,48 @@ class Snapshot(FileList, Protocol):
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` computes from these files alone: computed once, kept as long as they are."""
-        ...
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
         """Of the terms that occur: everywhere, or in the parts that have one of these files."""
-        ...
 
     def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
         """About how many rows have each of the terms, judged by these parts."""
-        ...
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         """The same as stored, rows counted from `first_row`: a list per term and segment."""
-        ...
 
     def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         """Decode stored postings, each term's in order, of this snapshot and of others like it."""
-        ...
 
     def cosines(self, query: Vectors, rows: NDArray[np.integer] | None = None) -> NDArray[np.float32] | None:
         """The cosine of every row, or of some, with a unit-length query, or None for a keyword-only index."""
-        ...
 
     def differing_signs(self, query: Vectors) -> NDArray[np.uint16] | None:
         """For every row, in how many dimensions the sign of its vector differs from the query's: roughly, the more,
         the farther. 20 times as fast as `cosines`, after the first time. None for a keyword-only index."""
-        ...
 
     def file_fingerprints(self) -> NDArray[np.uint64]:
         """A fingerprint of every file from the signs of its vectors: the same in each index that has the file,
         wherever its rows are. Only for an index that has `differing_signs`."""
-        ...
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> Vectors:
         """The stored vectors of some rows, in their order; only for an index that has `cosines`."""
-        ...
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...
 
     def row_at(self, file: int, line: int) -> int | None:
         """The row of a file that contains a line."""
-        ...
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
         """Definitions that overlap the lines `first` to `last`, in file order, outer ones first."""
-        ...
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         """Definitions whose name equals one of `names`, ignoring case, in no particular order; files are counted
         from `first_file`."""
-        ...
 
     def definition_names(self) -> str:
         """The names of all definitions, lowercased, one per line: a single text, since creating as many strings
         takes five times as long, and searching it is fast."""
-        ...
 
 
 class Retention(Struct, frozen=True):
@@ -315,15 +296,12 @@ class IndexTarget(Protocol):
     ) -> None:
         """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`, and
         replace `reused` by files that are `stored`."""
-        ...
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         """The vectors of a file with this content, so that a rename is not embedded again."""
-        ...
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
         """The chunks and vectors of a file as last stored, so that only what an edit changed is embedded."""
-        ...
 
 
 class CodeFile(Struct, frozen=True):
@@ -420,30 +398,24 @@ class CodeFacts(Protocol):
 
     def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
         """Definitions that can matter to other files: no members and no locals. None: of all files."""
-        ...
 
     def definitions(self, file_id: int) -> list[Definition]: ...
 
     def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
         """Definitions that overlap the lines `first` to `last`."""
-        ...
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]: ...
 
     def check_symbols(self, file_ids: Iterable[int]) -> None:
         """Raises IndexDamaged if a file's definitions, imports or references fail their stored checksum."""
-        ...
 
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]: ...
 
     def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Packed references by file."""
-        ...
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
         """Files whose text has all of these index terms; some of them may be gone."""
-        ...
 
     def lines(self, file_id: int) -> FileLines:
         """The text of a file by line number, as it was indexed."""
-        ...

@@ -47,27 +47,22 @@ class Files(Protocol):
     @property
     def exact(self) -> bool:
         """Whether contents are the raw bytes of the files rather than what an index stores."""
-        ...
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]: ...
 
     def open(self, paths: Iterable[str]) -> AbstractContextManager[FileReader]:
         """A reader for these files, one by one, in this order."""
-        ...
 
     def find(self, path: str) -> SourceFile | None:
         """A regular file, whatever the rules say."""
-        ...
 
     def brings_back(self, path: str) -> bool:
         """Whether a `.codeinfoignore` re-includes a file that its content would exclude."""
-        ...
 
 
 class FileReader(Protocol):
     def read(self, path: str, limit: int) -> bytes:
         """Raises OSError if it cannot be read or is larger than `limit`."""
-        ...
 
 
 class FolderFiles(Struct, frozen=True):

@@ -139,23 +139,18 @@ class PatternSandbox(Protocol):
 
     def expression_complaint(self, expression: str) -> str:
         """What is wrong with an expression; "" if nothing."""
-        ...
 
     def query_complaint(self, name: str, query: str) -> str:
         """What is wrong with a query for a language; "" if nothing."""
-        ...
 
     def begin(self) -> None:
         """Reset the time limit for another report."""
-        ...
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> Sequence[Sequence[int]]:
         """The lines that each query matches in a text of the language."""
-        ...
 
     def places(self, expressions: Sequence[str], text: str) -> Sequence[Sequence[tuple[int, int]]]:
         """The lines that each expression matches, each with the offset of the match."""
-        ...
 
     def close(self) -> None: ...
 
