@@ -138,8 +138,7 @@ class Engine:
     def collection_states(
         self, project: str, names: tuple[str, ...], shown: Iterable[tuple[str, str]]
     ) -> tuple[CollectionState, ...]:
-        """The states of the collections a reply is based on, each named as collection and path; of all requested
-        collections if the reply shows none."""
+        """The states of the collections that a reply shows, each as collection and path, or of all requested ones."""
         from codeinfo.collections import Kind
         from codeinfo.engine.maintenance import SHORT_COMMIT, Trees
 

@@ -154,10 +154,8 @@ class Lookup(ABC):
         return "\n".join([found, *lines]) if lines else f"{found} has no {self.outlined}."
 
     def word_weights(self, question: str) -> dict[str, float]:
-        """The question's content words by their rarity in the tree; the project's own name carries no weight.
-
-        The square root keeps a verb that no code happens to use from outweighing everything that was found.
-        """
+        """The question's content words by their rarity in the tree; the project's own name carries no weight. The
+        square root keeps a verb that no code happens to use from outweighing everything that was found."""
         words = {word: spellings(word) for word in content_words(read_query(question).words)}
         rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
         for index in self._indexes():

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -38,16 +38,6 @@ MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 _DAY = 86_400
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
-
-
-class CodeRequest(Protocol):
-    """A question about a folder or file of a project."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def refresh(self) -> bool: ...
 
 
 class CodeOperations:
@@ -83,9 +73,9 @@ class CodeOperations:
                 raise refs.UnknownName(error.name, error.what, near) from None
 
     @contextmanager
-    def _open(self, request: CodeRequest, progress: ProgressSink, at: str = "") -> Iterator[tuple[CodeIndex, str]]:
-        """The code of a project, and the requested part of it."""
-        place = self._indexes.find(request.path, getattr(request, "root", ""), at)
+    def _open(self, request: Any, progress: ProgressSink) -> Iterator[tuple[CodeIndex, str]]:
+        """The code of the project that a request names, and the requested part of it."""
+        place = self._indexes.find(request.path, getattr(request, "root", ""), getattr(request, "at", ""))
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         with self.open(place.index, store) as index:
             yield index, place.below
@@ -101,8 +91,7 @@ class CodeOperations:
     def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
     ) -> tuple[dict[str, HitContext], dict[tuple[str, str], list[str]]]:
-        """The context of search results' files by path, and their callers by path and qualified name, from one read of
-        the current index."""
+        """The context of search results' files by path, and their callers by path and qualified name."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             budget = refs.ReadBudget(index)
@@ -116,8 +105,7 @@ class CodeOperations:
     def callers(
         self, project: IndexManager, targets: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], list[tuple[str, int]]]:
-        """Where definitions, given as path and qualified name, are called outside tests, also through what they
-        override: all calls, at any distance."""
+        """All calls of definitions (path and qualified name) outside tests, also through what they override."""
         store = project.live_store() if targets else None
         if store is None:
             return {}
@@ -149,7 +137,7 @@ class CodeOperations:
             return refs.list_symbols(index.facts, path, request)
 
     def definitions(self, request: ops.DefsRequest, progress: ProgressSink = None) -> ops.DefinitionList:
-        with self._open(request, progress, request.at) as (index, below):
+        with self._open(request, progress) as (index, below):
             return refs.find_definitions(index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
@@ -171,7 +159,7 @@ class CodeOperations:
         notes: tuple[str, ...] = ()
         deadline = time.monotonic() + settings.server_timeout_s
         while True:
-            with self._open(request, progress, request.at) as (index, below):
+            with self._open(request, progress) as (index, below):
                 proofs, files = index.proofs, index.graph.files
                 proofs.wanted.clear()
                 proofs.asking = settings.language_servers and not notes and index.is_on_disk

@@ -193,8 +193,7 @@ class CollectionSource(Source, frozen=True):
         return find_fetched_tree(self.home) or Path(self.collection.url)
 
     def last_fetch(self) -> tuple[str, str]:
-        """The revision of the fetched copy (for git, its commit) and when it was last compared with its source; empty
-        if there is none."""
+        """The revision of the fetched copy, if any (for git, its commit), and when it was compared with its source."""
         tree = find_fetched_tree(self.home) if self.collection.fetched else None
         if tree is None or self.collection.kind is Kind.WRITTEN:
             return "", ""

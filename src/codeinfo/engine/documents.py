@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from codeinfo.cache import group_by_key
 from codeinfo.collections import (
     Collection,
     Kind,
@@ -40,7 +41,7 @@ from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
-from codeinfo.model import CRUMB, Hit, Import, NextStep, Quality, Skip, to_run
+from codeinfo.model import CRUMB, Hit, NextStep, Quality, Skip, to_run
 from codeinfo.models import Models
 from codeinfo.operations import documents as operations
 from codeinfo.operations.base import ProgressSink
@@ -348,11 +349,8 @@ def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operat
 def _edges(store: SqliteStore) -> set[tuple[str, str]]:
     with code_facts(store) as facts:
         names = {file.file_id: file.path for file in facts.files()}
-        written: dict[str, list[Import]] = {path: [] for path in names.values()}
-        for file_id, link in facts.imports():
-            if file_id in names:
-                written[names[file_id]].append(link)
-    return edges(written)
+        links = group_by_key((names[file_id], link) for file_id, link in facts.imports() if file_id in names)
+    return edges({path: links.get(path, []) for path in names.values()})
 
 
 def _similar(store: SqliteStore, path: str) -> dict[str, float]:

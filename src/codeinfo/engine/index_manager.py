@@ -53,10 +53,7 @@ def _match_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[Sou
 
 
 def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: Iterable[Path] = ()) -> str:
-    """Read the commits missing from this tree's commit index or, if it has none yet, from a sibling's.
-
-    Returns what went wrong, for the report; "" if nothing did.
-    """
+    """Read the commits missing from this tree's commit index, or a sibling's. Returns what went wrong, if anything."""
     # Imported late: a search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
@@ -137,11 +134,7 @@ class Seen(Struct, frozen=True):
     left: State | None
 
 
-class Since(Struct, frozen=True):
-    """What the last refresh saw, and the events since."""
-
-    seen: Seen
-    events: Events
+Since = tuple[Seen, Events]  # what the last refresh saw, and the events since
 
 
 class Fresh(Struct, frozen=True, dict=True):
@@ -234,13 +227,11 @@ class IndexManager:
         return recipe_of(self.config, self.own_embedder, self.source.versions)
 
     def confirm(self, reached: Reached | None) -> None:
-        """Record that the team has this generation right now, so that a refresh need not ask; None: it may have
-        changed."""
+        """Record that the team has this generation now, so that a refresh need not ask; None: it may have changed."""
         self._confirmed = (time.monotonic(), reached) if reached is not None else None
 
     def confirmed_copy(self) -> SqliteStore | None:
-        """The copy of a team's tree, where the team has just confirmed its generation: nothing else has to be looked
-        at then, which a search of a hundred projects would do a hundred times."""
+        """The copy of a team's tree that the team has just confirmed: a search of a hundred projects asks once."""
         at, reached = self._confirmed or (0.0, None)
         if reached is None or time.monotonic() - at >= CONFIRMED_S:
             return None
@@ -332,10 +323,8 @@ class IndexManager:
         since: Since | None = None,
         progress: ProgressSink = None,
     ) -> Fresh:
-        """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced.
-
-        With `expected`, changes are likely: a parser starts while files are still being compared. `by_content` finds
-        changes that left size and time as they were.
+        """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced. With `expected` a
+        parser starts while files are still compared. `by_content` finds changes that left size and time as they were.
         """
         return _Refresh(self, full, expected, by_content, since, progress, time.monotonic(), []).run()
 
@@ -368,8 +357,7 @@ class IndexManager:
     # --- its builds ---
 
     def target(self, full: bool) -> tuple[SqliteStore, bool]:
-        """The build to fill, and whether it replaces the live one: it does when the recipe changed or everything is
-        redone."""
+        """The build to fill, and whether it replaces the live one: for another recipe, or if everything is redone."""
         recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped builds
         path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
         if live is not None and live.folder == path:
@@ -416,8 +404,7 @@ class IndexManager:
         return found
 
     def stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
-        """Other trees to drop: those whose folder is gone, and revisions that are unused, too many, or hold too much
-        that no work tree shares."""
+        """Other trees to drop: folders that are gone, and revisions that are unused, too many or too large alone."""
         keep, others = self.retention(), self.siblings()
         yield from (tree for tree in others if tree.is_gone)
         revisions = [tree for tree in others if tree.root is None]
@@ -509,17 +496,17 @@ class _Refresh(Struct, frozen=True):
         found = self._look_at_events(self.since, state) if self.since else None
         files, walked, changes = found or index.look(self.by_content)
         if self.since is not None and changes is not None and index.open_store is not None:
-            touched = [file for file in walked.files if file.path in self.since.events.files]
+            touched = [file for file in walked.files if file.path in self.since[1].files]
             changes = add_edited(files, index.open_store, changes, touched)
         return files, walked, changes
 
     def _look_at_events(self, since: Since, state: State | None) -> Look | None:
         """None if the events are not enough, or if the index has changed since."""
-        index = self.index
-        store, changed = index.open_store, since.events.files
-        if store is None or state != since.seen.left or not since.events.are_all:
+        index, (before, events) = self.index, since
+        store, changed = index.open_store, events.files
+        if store is None or state != before.left or not events.are_all:
             return None
-        walked = index.source.walk_changed(since.seen.walk, changed)
+        walked = index.source.walk_changed(before.walk, changed)
         if walked is None:
             return None
         seen = [file for file in walked.files if file.path in changed]

@@ -50,8 +50,7 @@ class Source(Struct, frozen=True):
         raise NotImplementedError
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        """Its files and a reader for their contents. `store` is the current index; with `by_content`, sizes and times
-        are not trusted."""
+        """Its files and a reader for their contents. With `by_content`, sizes and times are not trusted."""
         raise NotImplementedError
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
@@ -117,8 +116,7 @@ class TeamSource(Source, frozen=True):
 
 
 class StoredFiles:
-    """Files as stored in the index: line ends are normalised, secrets are masked, and what ranking leaves out is
-    missing. `store` opens the index."""
+    """Files as stored in the index: with line ends normalised and secrets masked, without what ranking leaves out."""
 
     exact = False
 

@@ -77,8 +77,7 @@ class TeamTrees:
             self._trees.clear()
 
     def find(self, name: str, at: str, user: int | None) -> Place:
-        """A team's project, or a part of one, as the caller may see it. Callers without access get the same answer as
-        for a project that does not exist."""
+        """A team's project, or a part of one. One that the caller may not see is answered as if it did not exist."""
         from codeinfo.team.store import open_tree
 
         try:
@@ -98,8 +97,7 @@ class TeamTrees:
         return Place(found, name[len(row.identity) + 1 :])
 
     def newest(self, user: int | None) -> tuple[list[IndexManager], int, int]:
-        """What the caller may see that can be searched as one, and how many are left out because they are too old or
-        not ready."""
+        """What the caller may search as one, and how many are left out: too old, or not ready."""
         from codeinfo.team.store import list_projects, newest_trees
 
         rows = newest_trees(self._database, user, recipe_of(self._config, self._models.embedder()))
@@ -321,8 +319,7 @@ class Indexes:
         return [Place(index, "") for index in found], notes
 
     def _local_projects(self) -> tuple[list[IndexManager], int, int]:
-        """The local indexes that can be searched as one, and how many are left out because they are too old or not
-        ready."""
+        """What can be searched as one here, and how many are left out: too old, or not ready."""
         every = [self.of(root) for root in self.roots() if root.is_dir()]
         compared = self.models.embedder() is not None  # if so, indexes without vectors are left out
         ready = {index: store for index in every if (store := index.live_store()) and (index.embedder or not compared)}
@@ -356,9 +353,8 @@ class Indexes:
         return self.trees.projects(self._user()) if self.team is not None else []
 
     def locate(self, path: str | Path) -> str:
-        """The root of the project that a path belongs to: the nearest folder upwards that `of` was called for, has an
-        index or is a repository. If there is none, a folder is its own project, and a file belongs to the current
-        folder if it lies in it, otherwise to its own folder."""
+        """The root of a path's project: the nearest folder upwards that `of` was called for, has an index or is a
+        repository; otherwise the folder itself, or for a file the current folder if it lies in it, or its own."""
         self._refuse_callers(path)
         target = resolve_existing(path)
         folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)

@@ -272,8 +272,7 @@ def _count_changed(index: IndexManager, store: SqliteStore) -> int:
 
 
 def _collect_imports(store: SqliteStore) -> dict[str, str]:
-    """The modules that product code imports, not for a type checker alone, each with the first place that imports it;
-    its own modules are left out."""
+    """The modules of others that product code imports, not for types alone, each with the first place that does."""
     with code_facts(store) as facts:
         product = [file for file in facts.files() if is_product(file.path, FileKind(file.kind))]
         files = {file.file_id: file.path for file in product}

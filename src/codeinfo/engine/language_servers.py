@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from codeinfo.cache import start_timer
+from codeinfo.cache import group_by_key, start_timer
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, language_family
@@ -123,16 +123,8 @@ class _OutgoingCall(Struct, rename="camel"):
     from_ranges: list[_Range]
 
 
-class _Section(Struct):
-    section: str = ""
-
-
 class _Items(Struct):
-    items: list[_Section]
-
-
-class _Status(Struct):
-    message: str | None = None
+    items: list[dict[str, Any]]
 
 
 class _Error(Struct):
@@ -218,7 +210,7 @@ class LanguageServer:
             if message.method in _LOADING and self._server.loaded in bytes(message.params).decode("utf-8", "replace"):
                 self._is_loaded = True
             if message.method == _STATUS:
-                self.warning = _decode(message.params, _Status).message or ""
+                self.warning = _decode(message.params, dict[str, Any]).get("message") or ""
             if message.method and message.id is not None:
                 self._post(id=message.id, result=self._reply(message))
             if until(message):
@@ -227,7 +219,7 @@ class LanguageServer:
     def _reply(self, asked: _Message) -> Any:
         if asked.method != "workspace/configuration":
             return None
-        return [self._server.sections.get(item.section) for item in _decode(asked.params, _Items).items]
+        return [self._server.sections.get(item.get("section", "")) for item in _decode(asked.params, _Items).items]
 
     def _ask(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
         while True:
@@ -433,9 +425,7 @@ class LanguageServers:
         """What is answered in time, and notes on the rest. Languages without a server are left out."""
         answers: dict[Question, tuple[Proven, ...]] = {}
         notes = []
-        by_family: dict[str, list[Question]] = {}
-        for question in questions:
-            by_family.setdefault(language_family(files[question.path].language), []).append(question)
+        by_family = group_by_key((language_family(files[one.path].language), one) for one in questions)
         for name, asked in by_family.items():
             if name not in SERVERS:
                 answers.update(dict.fromkeys(asked, ()))

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from codeinfo.sources.walk import why
 from codeinfo.store.database import library_version
 from codeinfo.store.layout import IndexFolder, bytes_under
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now, verify_conversations
+from codeinfo.store.user_data import Now, SavingsStore, Tally, UserData, utc_now, verify_conversations
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters
@@ -206,8 +206,7 @@ def clear_gone(cache: Path, path: str) -> Cleared | None:
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:
-    """Answered for the current project if the path lies below it, otherwise for the path's own project. A link is
-    checked itself, not its target."""
+    """For the current project if the path lies below it, otherwise for the path's own. Links are not followed."""
     target = Path.cwd() / path
     is_here = not str(path).startswith("//") and os.path.lexists(target)
     if not is_here and indexes.config.store.url and names_repository(str(path)):
@@ -341,8 +340,7 @@ def _embedder(config: Config, models: Models, seconds: float) -> Check:
 
 
 def _reranker(config: Config, models: Models) -> Check:
-    """Called as a search calls it, within the same time; a search works without a reranker, so its failure is a
-    warning."""
+    """As a search calls it, within the same time; a search works without it, so its failure is a warning."""
     settings = config.rerank
     if settings.provider == "none":
         return Check("reranking", "ok", "off")
@@ -382,7 +380,6 @@ def _run_check(name: str, subject: str, look: Callable[[], object]) -> Check:
 WRITE_AFTER_S = 2.0  # counts are written in batches: a commit per call would cost more than the call
 
 log = logging.getLogger(__name__)
-Now = Callable[[], datetime]
 
 
 class Savings:

@@ -154,8 +154,7 @@ class ProjectKnowledge:
         return related, self.memory_notes()
 
     def guiding_memories(self, about: str, now: float) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
-        """Memories to show with patterns: those about the same, then conventions, decisions and what the team
-        remembered besides, but no fix that a commit made."""
+        """Memories to show with patterns: those about the same, then what the team remembered, but no commit's fix."""
         related, notes = self.related_memories(about, (), (), now)
         try:
             known = [

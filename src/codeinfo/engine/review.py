@@ -141,8 +141,7 @@ def _was_left_out(path: str, text: str) -> bool:
 
 
 def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
-    """Parse old versions of files, which no index has, and return those for which the parser produced only text: it may
-    be busy or gone."""
+    """Old versions of files, which no index has, and those that the parser, busy or gone, returned as mere text."""
     tasks = [
         ParseTask(path, text, language.name)
         for path, text in texts.items()

@@ -158,8 +158,7 @@ def _by_project(found: SearchResult) -> list[str]:
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
-    """Search all roots as one index: a word's rarity is that over all of them, so a root without an answer takes no
-    rank."""
+    """Search all roots as one index: a word's rarity is that over all, so a root without an answer takes no rank."""
     if not request.query.strip():
         raise UsageError("the query is empty", "Say what to look for")
     with ExitStack() as open_views:
@@ -172,7 +171,8 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
             roots=view.roots if isinstance(view, Joined) else (),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
-            project_words=_shared_words(indexes),
+            # The name of one of several projects tells them apart; a word in all their names says nothing.
+            project_words=frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes)),
             allowed=_apply_filters(request, views, indexes, scope),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
@@ -193,11 +193,6 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         return found
     hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
-
-
-def _shared_words(indexes: Sequence[IndexManager]) -> frozenset[str]:
-    """The name of one of several projects tells them apart; a word in all their names carries no information."""
-    return frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes))
 
 
 def _apply_filters(
@@ -375,8 +370,7 @@ def best_first(scores: Sequence[float]) -> list[int]:
 
 
 def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
-    """In a thread, since resolving a host and loading a model have no deadline. A model that takes longer to load is
-    ready for the next search."""
+    """In a thread: resolving a host and loading a model have no deadline. A slow model is ready for the next search."""
     from concurrent.futures import Future  # imported late: a plain search does not need it
 
     answer: Future[list[float]] = Future()
@@ -399,8 +393,7 @@ def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequ
 
 
 def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -> Sequence[Hit]:
-    """Each rank keeps its score, so that scores always descend; the signal says what the reranker gave and what that
-    changed."""
+    """Each rank keeps its score, so that scores descend; the signal says what the reranker gave and changed."""
     if not scores:
         return hits
     moved = []

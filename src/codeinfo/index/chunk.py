@@ -148,12 +148,9 @@ def _stray_lines(first: int, last: int, scope: int, lines: Sequence[str]) -> Ite
 
 
 def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[_Unit]:
-    """Comments, decorators and attributes go with the definition right below them; the head of a class or function that
-    is too large for one chunk goes with the start of its body.
-
-    Together they may be half as large again as a definition alone: a documented method stays whole. Above a large
-    definition a blank line is allowed in between.
-    """
+    """Comments, decorators and attributes go with the definition right below them, above a large one also across a
+    blank line; the head of a class or function that is too large for one chunk goes with the start of its body.
+    Together they may be half as large again as a definition alone: a documented method stays whole."""
     limit = max_chars * 3 // 2
     attached: list[_Unit] = []
     for unit in reversed(units):

@@ -307,8 +307,7 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:
-    """From the metadata at the top, otherwise the first heading of the highest level if it opens the text, otherwise
-    the file's name."""
+    """From the metadata at the top, or a heading of the highest level that opens the text, or the file's name."""
     if lines and lines[0].strip() in ("---", "+++"):
         for line in lines[1:40]:
             if line.strip() == lines[0].strip():

@@ -53,8 +53,7 @@ class Outcome(Struct):
 
 
 def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
-    """By size and time. `known` holds the files as they were indexed; `alike` counts further files known to be
-    unchanged."""
+    """By size and time with the files as they were indexed; `alike` counts further files known to be unchanged."""
     if len(files) == len(known) and known.issuperset(files):  # the usual case
         return Changes((), (), (), len(files) + alike)
     before = {file.path for file in known.difference(files)}

@@ -30,8 +30,7 @@ _NAMED_KINDS = frozenset({"constant", "prototype"})
 def parse_file(
     path: str, text: str, language: str, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
-    """Everything in a file, and its references, packed since there are many; without `syntax` it is split as plain
-    text."""
+    """Everything in a file, and its references, packed; without `syntax` it is split as plain text."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
     source = Source(text, seen, embedded=grammar is not None and grammar.embedded)

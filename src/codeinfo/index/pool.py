@@ -320,10 +320,8 @@ class ParsePool:
         self._grow(0)
 
     def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
-        """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are.
-
-        The first ones are in flight when this returns.
-        """
+        """Parse all of `tasks`, which are taken in the calling thread, only as fast as results are. The first ones are
+        in flight when this returns."""
         feed = _Feed(iter(tasks))
         self._fill(feed)
         return self._results_of(feed)
@@ -506,10 +504,8 @@ class _Feeder:
             self._worker.send((PARSE if is_text else CONVERT, task.path, task.text, *rest))
 
     def _start_worker(self) -> Worker:
-        """Start a worker with the settings and all current jobs: a spare one if possible.
-
-        Called only in the feeder's thread: a signal interrupts the main thread, which could lose what it just started.
-        """
+        """Start a worker, a spare one if possible, with all current jobs. Only in the feeder's thread: a signal
+        interrupts the main thread, which could lose what it just started."""
         spare = self._spares.take(self._settings) if self._spares is not None else None
         worker = self._worker = spare or Worker()
         if self._stopping:  # stopped before there was a process to kill

@@ -80,13 +80,11 @@ def _compile(name: str, text: str) -> Query:
 
 
 class OwnPatterns:
-    """Runs queries and expressions, with a time limit per file and for all of them together. The process starts on
-    demand."""
+    """Runs queries and expressions in a process, with time limits per file and for all of them together."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
-        self._left = ALL_SECONDS
-        self.gave_up = False
+        self.begin()
 
     def begin(self) -> None:
         """Reset the time limit for another report."""

@@ -28,11 +28,8 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff\ud800-\udfff]")
 
 
 class Source:
-    """Offsets are characters of `text`; a parser sees `data`, where each character takes `unit_bytes` bytes.
-
-    ASCII text is passed to the parser as it is. Other text is passed as UTF-16, with characters beyond the basic plane
-    replaced, so that an offset is a division instead of a table lookup.
-    """
+    """Offsets are characters of `text`; a parser sees `data`, where each character takes `unit_bytes` bytes: ASCII as
+    it is, other text as UTF-16 with characters beyond the basic plane replaced, so that an offset is a division."""
 
     __slots__ = ("_starts", "code", "data", "encoding", "lines", "text", "unit_bytes")
 

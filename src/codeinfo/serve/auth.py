@@ -409,8 +409,7 @@ def set_cookie(value: str, *, secure: bool = False) -> str:
 
 
 def continue_page(address: str) -> str:
-    """Forwards to an address. A redirect would not do: a browser coming from another site would follow it without
-    the cookie, which is same-site."""
+    """Forwards to an address. A browser from another site would follow a redirect without the same-site cookie."""
     head = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
     return plain_page("Welcome", head, f'<p><a href="{escape(address)}">Continue to the pages</a></p>')
 
@@ -443,8 +442,7 @@ def plain_page(title: str, head: str, body: str) -> str:
 
 
 def write_link_file(folder: Path, link: str) -> Path:
-    """A private page that leads to the link: a browser's command line is visible to everyone on the machine, so the
-    link must not appear there."""
+    """A private page that leads to the link: everyone on the machine can see a browser's command line."""
     path = private_folder(folder) / LINK_FILE
     head = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(link)}">'
     replace_file(path, f'{head}<title>CodeInfo</title><a href="{escape(link)}">Open</a>'.encode())

@@ -90,8 +90,7 @@ Reflected = Values | list[Values] | None  # the state of the project or the coll
 def describe_sources(
     engine: Engine, operation: Operation, request: Any, result: Any, root: str | None, files: Iterable[str]
 ) -> Reflected:
-    """The state of what a reply is based on, without empty fields: the project at `root`, if the reply is about one,
-    with the changes to its `files`; or collections."""
+    """The state of what a reply is based on: the project at `root`, with the changes to its `files`, or collections."""
     if operation.shows_project:
         found = engine.project_state(root, files) if root is not None else None
         return _drop_empty(found) if found else None
@@ -239,8 +238,7 @@ def observe_nothing(operation: str, client: str) -> AbstractContextManager[None]
 
 
 class Call:
-    """One run in a thread. Long work reports its progress, which raises once the call is cancelled. `stop_elsewhere`
-    ends what another server does for it."""
+    """A run in a thread. Its progress raises once it is cancelled. `stop_elsewhere` ends another server's part."""
 
     def __init__(self, stop_elsewhere: Callable[[], object] = lambda: None) -> None:
         self.latest: Progress | None = None
@@ -286,8 +284,7 @@ class Call:
 
 
 class EngineLease:
-    """The engine of a server: created by `make` on first use and closed when unused for `idle_s`; with None its
-    owner closes it."""
+    """The engine of a server: made on first use and closed when unused for `idle_s`; with None its owner closes it."""
 
     def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
         self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # the threads that use it
@@ -361,8 +358,7 @@ class Projects:
         self._known = ()
 
     def root_of(self, name: str) -> str:
-        """The root of a project by name or folder. "" is the working folder; over the network that is `here`, or the
-        only project there is."""
+        """The root of a project by name or folder. "" is the working folder, for others `here` or the only project."""
         if request_user() is not None:
             with self._lease.use() as engine:
                 return team_project(engine.team.store, name)
@@ -617,6 +613,5 @@ def check_threads() -> None:
 
 
 def end_by_deadline(exit_code: int) -> None:
-    """End the process after `SHUTDOWN_S` unless it has ended by then: computation in a thread cannot be interrupted.
-    Workers end when their pipes close."""
+    """End the process after `SHUTDOWN_S` at the latest: threads cannot be interrupted. Workers end with their pipes."""
     start_timer(SHUTDOWN_S, os._exit, exit_code)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.index_manager import Events, Fresh, IndexManager, Since
+from codeinfo.engine.index_manager import Events, Fresh, IndexManager
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import Busy, CodeInfoError
 from codeinfo.operations.base import Progress, ProgressSink
@@ -348,7 +348,7 @@ class _Job:
         documents = self.index.source.documents  # a collection's files may lie in several places: nothing to watch
         try:
             events = None if documents else self._watch.start()
-            since = Since(self.before, events) if self.before is not None and events is not None else None
+            since = (self.before, events) if self.before is not None and events is not None else None
             self._fresh = self.index.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.invalidate()

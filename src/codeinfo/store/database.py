@@ -271,8 +271,7 @@ class Connections:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Failures as CodeInfo's errors. An unexpected one is damage if the index fails its check, otherwise a
-        fault."""
+        """Failures as CodeInfo's errors. An unexpected one is damage if the index fails its check."""
         try:
             with translate_errors(self._path.parent):
                 try:
@@ -326,10 +325,7 @@ class Connections:
         return db
 
     def _is_cut(self) -> bool:
-        """Whether the end of the file is missing: SQLite reads missing parts of a page as zeros.
-
-        During a checkpoint the file may be short for a moment.
-        """
+        """Whether the end of the file is missing, which SQLite reads as zeros; during a checkpoint it may be short."""
         if self._has_log():
             return False
         with open(self._path, "rb") as file:
@@ -344,8 +340,7 @@ class Connections:
         return log.exists() and log.stat().st_size > 0
 
     def _can_only_be_read(self) -> bool:
-        """Whether there is no room for SQLite's shared memory beside the database, and nothing in a log that only it
-        could read."""
+        """Whether SQLite's shared memory has no room beside the database, and no log needs it."""
         if not self._path.exists() or self._has_log():
             return False
         return not is_writable(self._path.parent) or _is_full(self._path.parent)
@@ -534,10 +529,8 @@ def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[B
 
 
 def read_block(path: str, block: Block) -> list[ChunkFields]:
-    """SQLite does not detect a flipped bit inside a value: this does, before a text is shown as evidence.
-
-    The path is part of the checksum: chunks that damage assigned to another file are detected as well.
-    """
+    """SQLite does not detect a flipped bit inside a value: this does, before a text is shown as evidence. The path is
+    part of the checksum: chunks that damage assigned to another file are detected as well."""
     first, start_line, end_line, stored = block
     data = memoryview(stored)[4:]
     if _block_checksum(path, first, start_line, end_line, data) != stored[:4]:

@@ -131,8 +131,7 @@ class IndexFolder:
         return self.path / f"v{SCHEMA_VERSION}-{digest}-{os.urandom(4).hex()}"
 
     def promote(self, build: Path) -> None:
-        """Make a build the live one; searches that hold the old one finish on it. Other trees follow when they are
-        next refreshed."""
+        """Make a build the live one; searches finish on the old one, and other trees follow at their next refresh."""
         with translate_errors(self.path):
             replace_file(self.tree_path / "current", build.name.encode())
             replace_file(self.path / "current", build.name.encode())

@@ -55,8 +55,7 @@ def rows_checksum(*columns: bytes) -> int:
 
 
 def encode_lists(whole: Posting, bounds: Sequence[int]) -> Iterator[bytes]:
-    """Encode consecutive non-empty lists, each from a bound to the next: short ones, which most are, are sliced out of
-    the bytes of all of them."""
+    """Encode consecutive non-empty lists, from each bound to the next: short ones are slices of the bytes of all."""
     plain = [(column.tobytes(), column.itemsize) for column in whole]
     for start, end in itertools.pairwise(bounds):
         if end - start < _NARROW_FROM:
@@ -244,10 +243,8 @@ def _number(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str,
 
 
 def segments_to_merge(row_counts: Mapping[int, int], live_counts: Mapping[int, int]) -> list[int]:
-    """Which segments to merge: those of a crowded size class, and any that is mostly dead.
-
-    Classes grow by the factor CROWD, so that each row is rewritten only about log(rows) times over an index's life.
-    """
+    """Which segments to merge: those of a crowded size class, and any that is mostly dead. Classes grow by the factor
+    CROWD, so that each row is rewritten only about log(rows) times over an index's life."""
     wasted = [segment for segment, rows in row_counts.items() if live_counts[segment] * 2 < rows]
     classes: dict[int, list[int]] = {}
     for segment, rows in row_counts.items():
@@ -439,8 +436,7 @@ _VERSIONS_KEPT = 3  # of one path: a file being edited leaves one with each save
 
 
 def collect(db: apsw.Connection, keep: Retention) -> None:
-    """Delete released files that are too old, too many for one path, or more than a share of what is in use; the
-    oldest first."""
+    """Delete released files, the oldest first: too old, too many for a path, or beyond a share of what is in use."""
     query = """SELECT r.file_id, r.at, f.chunk_count,
                row_number() OVER (PARTITION BY f.path ORDER BY r.at DESC, r.file_id DESC)
                FROM released r LEFT JOIN files f ON f.id = r.file_id ORDER BY r.at DESC, r.file_id DESC"""

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from codeinfo.cache import Cache
+from codeinfo.cache import Cache, group_by_key
 from codeinfo.model import FileKind
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, StoredSymbol
 from codeinfo.store import database
@@ -203,9 +203,7 @@ class SqliteSnapshot:
                 yield PostingList(term, data, segment.row_map, first_row + segment.first_row)
 
     def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
-        by_term: dict[str, list[PostingList]] = {}
-        for stored in lists:
-            by_term.setdefault(stored.term, []).append(stored)
+        by_term = group_by_key((stored.term, stored) for stored in lists)
         if not by_term:
             return {}
         whole, ends = decode_lists([stored for own in by_term.values() for stored in own])
@@ -289,8 +287,7 @@ class SqliteSnapshot:
     def _locate_rows(
         self, rows: NDArray[np.integer]
     ) -> Iterator[tuple[slice | NDArray[np.intp], VectorRows, NDArray[np.integer]]]:
-        """For each segment that has some of `rows`: their positions in that, its vectors, and which of those they
-        are."""
+        """For each segment with some of `rows`: their positions there, its vectors, and which of those they are."""
         segments = self._arrays.segments
         if len(segments) == 1 and segments[0].row_map is None and segments[0].vectors is not None:
             yield slice(None), segments[0].vectors, rows  # the common case

@@ -73,8 +73,7 @@ class TreeGone(database.Replaced):
 
 
 class SqliteStore:
-    """`folder` holds index.db and its vector files. With `recipe` a missing database or tree is created, to be
-    filled."""
+    """`folder` holds index.db and its vector files. With `recipe` a missing database or tree is created."""
 
     def __init__(self, folder: Path, tree: str, *, recipe: str | None = None) -> None:
         self.folder = folder
@@ -221,8 +220,7 @@ class SqliteStore:
     def _reading_vectors(
         self, open_files: Callable[[apsw.Connection], Value]
     ) -> Iterator[tuple[apsw.Connection, Value]]:
-        """A transaction in which `open_files` found all vector files that are listed: a merge may unlink one between
-        reading its name and opening it."""
+        """A transaction in which `open_files` found all listed vector files, since a merge may unlink one meanwhile."""
         for attempt in range(_VECTOR_TRIES):
             with self._connections.reading() as db:
                 try:

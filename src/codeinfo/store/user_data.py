@@ -34,7 +34,6 @@ class Transaction(Protocol):
 
     def is_locked(self, name: str) -> bool:
         """Whether somebody holds the lock of that name."""
-        ...
 
 
 class UserData(Protocol):
@@ -42,35 +41,33 @@ class UserData(Protocol):
 
     def open(self) -> None:
         """Raises if the data cannot be used; otherwise the first transaction would."""
-        ...
 
-    def close(self) -> None: ...
-
-    @property
-    def exists(self) -> bool: ...
+    def close(self) -> None:
+        return
 
     @property
-    def owner(self) -> int: ...
+    def exists(self) -> bool:
+        return True
+
+    @property
+    def owner(self) -> int:
+        return 0
 
     def reading(self) -> AbstractContextManager[Transaction]: ...
 
     def writing(self, owner: int | None = None) -> AbstractContextManager[Transaction]:
         """One per owner at a time, from its start, all or nothing."""
-        ...
 
     def lock(self, name: str) -> AbstractContextManager[bool]:
         """Whether the lock is held for the duration of the block; another process may have it."""
-        ...
 
     def drop_lock(self, name: str) -> None:
-        """Its subject is gone for good."""
-        ...
+        """Its subject is gone for good. A database forgets a lock that nobody holds."""
+        return
 
 
-class UserFile:
+class UserFile(UserData):
     """One file in the user's data folder. `lock` creates files beside it."""
-
-    owner = 0
 
     def __init__(self, path: Path, migrations: Mapping[str, str]) -> None:
         self._path = path
@@ -424,33 +421,16 @@ _LISTED = NextStep(to_run("conversations list"), " shows their ids")
 CONVERSATION_MIGRATIONS: dict[str, str] = {
     "conversations and turns": """
         CREATE TABLE conversations(
-            id TEXT PRIMARY KEY,
-            title TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            model TEXT NOT NULL,
-            source TEXT NOT NULL,
-            created_at TEXT NOT NULL,
-            last_message_at TEXT NOT NULL,
-            agent_name TEXT NOT NULL,
-            archived_at TEXT,
-            paths TEXT NOT NULL
-        );
+            id TEXT PRIMARY KEY, title TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
+            source TEXT NOT NULL, created_at TEXT NOT NULL, last_message_at TEXT NOT NULL, agent_name TEXT NOT NULL,
+            archived_at TEXT, paths TEXT NOT NULL);
         CREATE INDEX conversations_by_time ON conversations(last_message_at, id);
         CREATE TABLE turns(
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation_id TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-            role TEXT NOT NULL,
-            content TEXT NOT NULL,
-            status TEXT NOT NULL,
-            created_at TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            model TEXT NOT NULL,
-            tool_calls TEXT,
-            citations TEXT,
-            usage TEXT,
-            took_ms REAL,
-            error TEXT NOT NULL
-        );
+            role TEXT NOT NULL, content TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL,
+            provider TEXT NOT NULL, model TEXT NOT NULL,
+            tool_calls TEXT, citations TEXT, usage TEXT, took_ms REAL, error TEXT NOT NULL);
         CREATE INDEX turns_by_conversation ON turns(conversation_id, id);
     """,
     "searches and notes of turns": """
@@ -541,8 +521,7 @@ class ConversationStore(UserStore):
     # --- looking ---
 
     def get(self, given: str) -> ops.Conversation:
-        """The conversation with this id, or with the only id that has this prefix of at least `LEAST_PREFIX`
-        characters."""
+        """By its id, or by a prefix of at least `LEAST_PREFIX` characters that no other id has."""
         with self._data.reading() as db:
             return _find_conversation(db, given)
 

@@ -297,8 +297,7 @@ class TeamDatabase:
 
     @contextmanager
     def try_locked(self, name: str) -> Iterator[bool]:
-        """Whether the lock could be taken; it is held during the block. It has its own connection, so that it ends
-        with this process in any case."""
+        """Whether the lock is held during the block, by a connection of its own, so that it ends with this process."""
         with self._translate_errors():
             db = self._connect()
         with closing(db):
@@ -334,8 +333,7 @@ class TeamDatabase:
         return self.read(ask)
 
     def changes(self, stopped: threading.Event) -> Iterator[str]:
-        """`tree generation` for every tree that changes, until `stopped`; "" after each (re)connection, before which
-        changes may have been missed."""
+        """`tree generation` of every change until `stopped`; "" after each connection: some may have been missed."""
         while not stopped.is_set():
             try:
                 with self._connect() as db:

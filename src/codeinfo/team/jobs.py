@@ -95,8 +95,7 @@ class _Retry(procrastinate.BaseRetryStrategy):
 
 
 def run_worker(tools: Tools, heartbeat_s: float, *, until_idle: bool = False) -> None:
-    """Do jobs until SIGTERM or SIGINT: the current one is finished first, or given back after DRAIN_S. With
-    `until_idle` only what is queued is done."""
+    """Do jobs until a signal, which the current one has DRAIN_S to obey; with `until_idle` only what is queued."""
     asyncio.run(_Worker(tools, heartbeat_s).run(until_idle=until_idle))
 
 
@@ -386,8 +385,7 @@ class Indexing:
     # --- planning ---
 
     def plan(self, project: int, ref: str) -> str:
-        """Fetch, and list what the commit of a ref changes in its tree; returns what was found. A ref of "" means
-        everything the project follows."""
+        """Fetch, list what a ref's commit changes in its tree, and say so. A ref of "" is all that is followed."""
         found = self._database.rows("SELECT identity, clone_url FROM projects WHERE id = %s", (project,))
         if not found:
             return "the project was removed"

@@ -89,8 +89,7 @@ class Mirror(Struct, frozen=True):
             yield
 
     def fetch(self) -> None:
-        """Fetch all branches and tags. A mirror that cannot be updated although its remote answers is damaged, and
-        is recreated."""
+        """Fetch all branches and tags. A mirror that cannot be updated although its remote answers is recreated."""
         with self._lock(_LOCK, git.FETCH_TIMEOUT_S) as lock:  # the workers of one machine share a mirror
             try:
                 remote = self.mirrors.remote(self.url)

@@ -53,8 +53,7 @@ class Begun(Struct, frozen=True):
 
 
 class SignInService:
-    """`redirect` is our address that the service sends browsers back to; `audience` is what its access tokens must
-    be issued for."""
+    """`redirect` is where the service sends browsers back to, `audience` what its access tokens must be issued for."""
 
     def __init__(
         self, database: TeamDatabase, settings: AuthSettings, secret: str, *, redirect: str, audience: str
@@ -94,8 +93,7 @@ class SignInService:
         return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
-        """The user who returned from the service, and the page they wanted. Each sign-in can be finished once, by
-        the browser that started it."""
+        """The user who returned, and the page they wanted. A sign-in can be finished once, by its own browser."""
         delete = "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()"
         with self._database.transaction() as db:
             begun = db.execute(delete, (access.hash_of(given.get("state", "")),)).fetchone()

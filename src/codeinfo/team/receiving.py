@@ -94,8 +94,7 @@ class _Push(Struct):
 
 
 class _Scheme(Struct, frozen=True):
-    """The headers of one kind of host. `signature` is an HMAC-SHA-256 of the body in hex, after `prefix`; `token` is
-    the secret itself."""
+    """A kind of host's headers: `signature` is the body's HMAC-SHA-256 after `prefix`, `token` the secret itself."""
 
     delivery: tuple[str, ...]  # one of them
     event: str = ""
@@ -246,8 +245,7 @@ class Answer(Struct, frozen=True):
 
 
 class Uploads(Struct, frozen=True):
-    """What a server does for one caller. `recipe` is that of its own indexes, `meta` what they record about their
-    vectors."""
+    """What a server does for one caller; `recipe` and `meta` are those of its own indexes."""
 
     database: TeamDatabase
     caller: Caller

@@ -489,8 +489,7 @@ class TeamStore(SqliteStore):
         return found
 
     def _set_aside(self, file: int, path: str) -> FileDamaged:
-        """Its recipe becomes one that nobody has, and its entries look changed: the next index run of the tree
-        stores it again."""
+        """Its recipe becomes one that nobody has, and its entries look changed: the next index run stores it again."""
         with self.place.database.transaction() as db:
             aside = "UPDATE files SET recipe = 'damaged ' || id || ' ' || recipe WHERE id = %s"
             db.execute(f"{aside} AND NOT recipe ^@ 'damaged '", (file,))
@@ -505,8 +504,7 @@ class TeamStore(SqliteStore):
     # --- the local copy ---
 
     def is_behind(self, *, patient: bool) -> bool:
-        """Whether the team has another generation than the local copy. Unless `patient`, answered at once, even if
-        the database cannot be reached."""
+        """Whether the team has another generation. Unless `patient`, answered at once, or fails without waiting."""
         read = self.place.database.read
         row = read(self._current, quick=True) if patient else read(self._current, patience_s=0, quick=True)
         return (row.reached if row is not None else None) != self.reached()

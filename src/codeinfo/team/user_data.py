@@ -11,26 +11,21 @@ from msgspec import Struct
 from psycopg.types.json import Jsonb
 
 from codeinfo.knowledge.memory import Memory, from_record, to_record
-from codeinfo.store.user_data import Row, Transaction
+from codeinfo.store.user_data import Row, Transaction, UserData
 from codeinfo.team.access import Refused, request_user
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 
 OPERATOR = -1  # who types commands on a machine with access to the database: a user without a row
 
 
-class TeamUserData:
+class TeamUserData(UserData):
     """The rows of the current caller. The database is closed by its owner."""
-
-    exists = True
 
     def __init__(self, database: TeamDatabase) -> None:
         self._database = database
 
     def open(self) -> None:
         self._database.open()
-
-    def close(self) -> None:
-        return
 
     @property
     def owner(self) -> int:
@@ -51,9 +46,6 @@ class TeamUserData:
 
     def lock(self, name: str) -> AbstractContextManager[bool]:
         return self._database.try_locked(name)
-
-    def drop_lock(self, name: str) -> None:
-        """The database forgets a lock that nobody holds."""
 
 
 class _TeamTransaction:
