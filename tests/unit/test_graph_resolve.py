@@ -64,6 +64,20 @@ CASES = {
             "packages/kit/src/index.ts": ({"packages/kit/src/extra.ts"}, set()),
         },
     ),
+    "svelte": (
+        {
+            "web/src/routes/+page.ts": "import { cart } from '$lib/cart.svelte'\n"
+            "import Price from '$lib/ui/Price.svelte'\nimport { page } from '$app/state'\n",
+            "web/src/lib/cart.svelte.ts": "export const cart = 1\n",
+            "web/src/lib/ui/Price.svelte": "<b>1</b>\n",
+        },
+        {
+            "web/src/routes/+page.ts": (
+                {"web/src/lib/cart.svelte.ts", "web/src/lib/ui/Price.svelte"},
+                {"external:$app/state"},
+            ),
+        },
+    ),
     "go": (
         {
             "go.mod": "module example.com/shop\n",

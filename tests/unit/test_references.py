@@ -1129,6 +1129,9 @@ defineProps({ items: { default: () => [] } })
         "src/index.ts": "export { default as VTag } from './Tag.vue'\n",
         "src/List.svelte": "<script>\nimport { format } from './price'\n</script>\n{#each tags as tag}\n"
         "<i on:click={() => format(1)}>{format(tag)} format</i>\n{/each}\n",
+        "src/Menu.svelte": "<script>\nimport { hold, slide } from './focus'\n</script>\n"
+        "<div use:hold={tags}\n  in:slide|local>use:hold</div>\n",
+        "src/focus.ts": "export function hold(node) {}\nexport function slide(node) {}\n",
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "format") == {
@@ -1138,6 +1141,8 @@ defineProps({ items: { default: () => [] } })
             ("src/List.svelte", 5, "resolved"),
         }
         assert uses(engine, tmp_path, "rate") == {("src/Tag.vue", 3, "resolved"), ("src/Tag.vue", 6, "resolved")}
+        assert uses(engine, tmp_path, "hold") == {("src/Menu.svelte", 2, "resolved"), ("src/Menu.svelte", 4, "resolved")}
+        assert uses(engine, tmp_path, "slide") == {("src/Menu.svelte", 2, "resolved"), ("src/Menu.svelte", 5, "resolved")}
         assert uses(engine, tmp_path, "Tag") == {
             ("src/List.vue", 2, "resolved"),
             ("src/List.vue", 5, "resolved"),

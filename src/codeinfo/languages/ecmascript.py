@@ -126,6 +126,8 @@ class EcmascriptImports(Resolver):
         for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
             if found := self._resolve_alias(at, module):
                 return found
+        if module.partition("/")[0] == "$lib":  # of SvelteKit
+            module = "@/lib" + module.removeprefix("$lib")
         if module.startswith(("@/", "~/")):  # what a bundler's configuration says, which is a program
             places = (
                 join_path(above, part + module[2:]) for above in ancestors(folder) for part in ("src/", "app/", "")
@@ -318,7 +320,7 @@ _VUE = re.compile(
 )
 _SVELTE = re.compile(
     rf"{_MARKUP}|\{{(?:[#:@]\w+\s(?:if\s)?|\.\.\.)?(?![#:/@])(?P<block>(?:[^{{}}]|\{{[^{{}}]*\}})*?)"
-    r"(?:\s(?:as|then)\s[^{}]*)?\}",
+    r"(?:\s(?:as|then)\s[^{}]*)?\}|\s(?:use|transition|in|out|animate):(?P<action>[\w$.]+)",
     re.DOTALL,
 )
 _BRACKETS = {"value": ("(", ")"), "bound": ("(", ")"), "block": ("{", "}")}
