@@ -246,6 +246,11 @@ def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> Non
         "app/Listeners/Greeter.php": "<?php\nclass Greeter { function handle(Login $event) {} }\n",
         "shop/0001_first.py": "def forgotten(): ...\n",
         "shop/migrations/0001_first.py": "def fill(): ...\n",
+        "shop/gunicorn_conf.py": "def pre_fork(server, worker): ...\n",
+        "shop/fuzz.go": "package shop\n\nfunc Fuzz(data []byte) int { return 0 }\n\nfunc Lot() int { return 1 }\n",
+        "shop/lot.go": "package shop\n\nvar lot = Lot()\n",
+        "pkgs/shop-9999.ebuild": "EAPI=7\nsrc_install() {\n  emake\n}\n",
+        "web/instrumentation-client.ts": "export function onRouterTransitionStart() {}\n",
         "shop/page.py": "def shown_in_page(): ...\n",
         "shop/page.html": "{{ shown_in_page }}\n",
         "README.md": "`Lost` and `forgotten` are described here.\n",
@@ -1141,8 +1146,14 @@ defineProps({ items: { default: () => [] } })
             ("src/List.svelte", 5, "resolved"),
         }
         assert uses(engine, tmp_path, "rate") == {("src/Tag.vue", 3, "resolved"), ("src/Tag.vue", 6, "resolved")}
-        assert uses(engine, tmp_path, "hold") == {("src/Menu.svelte", 2, "resolved"), ("src/Menu.svelte", 4, "resolved")}
-        assert uses(engine, tmp_path, "slide") == {("src/Menu.svelte", 2, "resolved"), ("src/Menu.svelte", 5, "resolved")}
+        assert uses(engine, tmp_path, "hold") == {
+            ("src/Menu.svelte", 2, "resolved"),
+            ("src/Menu.svelte", 4, "resolved"),
+        }
+        assert uses(engine, tmp_path, "slide") == {
+            ("src/Menu.svelte", 2, "resolved"),
+            ("src/Menu.svelte", 5, "resolved"),
+        }
         assert uses(engine, tmp_path, "Tag") == {
             ("src/List.vue", 2, "resolved"),
             ("src/List.vue", 5, "resolved"),
@@ -1388,10 +1399,14 @@ def test_what_c_plus_plus_uses_without_a_name_is_not_unused(tmp_path: Path) -> N
         "cart.cpp": "const int CART_ID = registerType<Cart>();\nconst int LOST = 1;\n",
         "stack.h": "template <>\nstruct Stack<Cart> {\n    int size;\n};\n",
         "web/vendors/ace.js": "export function lost() {}\n",
+        "modes.h": "typedef enum\n{\n  OPEN,\n  SHUT\n} modes_t;\ntypedef int lost_t;\n",
+        "bridge.cpp": 'extern "C" void Java_org_shop_Bridge_run(void *env) { OPEN; }\n',
+        "lock.h": "extern int lock_depth;\ninline int depth() { return lock_depth; }\n",
+        "lock.cpp": '#include "lock.h"\nint lock_depth = depth();\n',
     }
     with indexed(tmp_path, sources) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
-    assert [one.symbol.name for one in report.symbols] == ["LOST"]
+    assert [one.symbol.name for one in report.symbols] == ["LOST", "lost_t"]
 
 
 def test_a_call_of_c_means_no_function_of_another_language(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ _SERIES = 4  # classes in one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
 _PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
-# Called from outside the code: by an interpreter, a test runner, a package manager.
+# Called from outside the code: by an interpreter, a test runner, a fuzzer, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name "
-    "handler400 handler403 handler404 handler500".split()
+    "handler400 handler403 handler404 handler500 Fuzz LLVMFuzzerTestOneInput LLVMFuzzerInitialize "
+    "JNI_OnLoad JNI_OnUnload".split()
 )
 _IMPLICIT = re.compile(r"\b(?:implicit|given)\b")  # inserted by the compiler where its type is needed
 # Routes of Next.js, Nuxt, Remix, SvelteKit and Expo: what a user requests starts there.
@@ -35,12 +36,13 @@ ROUTE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:page|_?layout|route|index|\[[^/]+\])|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
     r"|server/(?:api|routes)/.+)\.(?:[cm]?[jt]sx?|vue|svelte)"
 )
-# Files from which a framework takes expected names besides: of Next.js, settings of Django, what runs migrations, what
-# Laravel finds for an event or a model.
+# Files from which others take expected names besides: of Next.js, settings of Django and gunicorn, what runs
+# migrations, what Laravel finds for an event or a model, recipes of packages.
 _TAKEN_BY_PLACE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:template|loading|(?:global-)?error|not-found|default|sitemap|robots|manifest"
-    r"|(?:apple-)?icon|(?:opengraph|twitter)-image)|instrumentation)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py"
+    r"|(?:apple-)?icon|(?:opengraph|twitter)-image)|instrumentation(?:-client)?)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py"
     r"|(?:.*/)?(?:alembic|migrations?)/env\.py|(?:.*/)?resource\.h|(?:.*/)?app/(?:Listeners|Policies)/.+\.php"
+    r"|(?:.*/)?gunicorn[._-]?conf(?:ig)?\.py|.+\.(?:ebuild|eclass)|(?:.*/)?(?:PKG|APK)BUILD"
 )
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
@@ -392,15 +394,15 @@ def _is_passed(uses: str, written: Import) -> bool:
 
 
 def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
-    """Whether a name is used in a file that nobody imports, or includes since it is no header; or in a program that
-    has it in quotes, and so may call what an argument names. What a program sets, others read that it starts."""
-    is_included = not file.rules.imports.headers or _HEADER.search(file.path)
+    """Whether a name is used in a file that nobody imports, or by C and C++, where a header cannot hide what it uses;
+    or in a program that has it in quotes, and so may call what an argument names. What a program sets, others read
+    that it starts."""
     lines = index.lines(file.file_id)
     is_script = lines.get(1, "").startswith("#!")
     is_program = is_script or "main" in (*file.exports, *file.hidden)
     is_set = is_script and definition.kind in ("constant", "variable")
     is_quoted = is_program and f'"{definition.name}"' in lines.whole_text()
-    return is_set or is_quoted or (used_here and (is_program or not is_included))
+    return is_set or is_quoted or (used_here and (is_program or file.rules.imports.headers))
 
 
 def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, Definition]], Counter[str]]:
@@ -518,7 +520,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and definition.kind in _KINDS
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
         and len(definition.name) > 1  # one-letter names are not stored as references
-        and not definition.name.startswith(("_", "operator"))  # using an operator writes no name
+        and not definition.name.startswith(("_", "operator", "Java_"))  # no name is written; Java calls the last
         and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
         and not (definition.kind == "macro" and (_GUARD.search(definition.name) or _is_flag(definition)))
         and not (file.rules.imports.headers and _is_used_unnamed(definition))
@@ -531,7 +533,8 @@ def _is_used_unnamed(definition: Definition) -> bool:
     """Whether C or C++ uses something without its name: an enum by the names in it, a specialisation by the name of
     its template, a variable by what its value does when the program starts (`const int id = register<Cart>();`)."""
     runs = definition.kind in ("constant", "variable") and re.search(r"=.*\(.*\)", definition.signature) is not None
-    return definition.kind == "enum" or runs or f" {definition.name}<" in definition.signature
+    is_enum = definition.kind == "enum" or definition.signature.startswith("typedef enum")
+    return is_enum or runs or f" {definition.name}<" in definition.signature
 
 
 def _is_flag(definition: Definition) -> bool:
