@@ -194,6 +194,12 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("src/dev/tools.ts", True),
         ("client/storybook/preview.js", False),
         ("runtests.py", False),
+        ("sandbox/Perf/Program.cs", False),
+        ("src/sandbox/runner.ts", True),
+        ("shop-examples/src/main/java/org/acme/Client.java", False),
+        ("example-apps/sync/page.ts", False),
+        ("src/dto/ai-examples/list.ts", True),
+        ("core/src/testFixtures/java/org/acme/Fake.java", False),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

@@ -200,7 +200,7 @@ _MAYBE_PART = re.compile(r"(?P<before>.+?)/(?P<part>test|testing|scripts?)/.*")
 _SOURCES = frozenset("app assets js resources source sources src".split())
 _APPLICATION_PARTS = frozenset("api backend client frontend server web".split())  # no packages
 _TEST_FOLDER = (
-    r"[Tt]ests?|[Ss]pecs?|regress|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest"
+    r"[Tt]ests?|[Ss]pecs?|regress|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest|testFixtures"
     r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:UI)?(?:Test|Tests|Specs)"
 )
 
@@ -290,7 +290,8 @@ _AROUND_FOLDER = (
     r"|\..+"
 )
 _AROUND_TOP_FOLDER = (
-    r"website|www|site|tools?|hack|man|ci|contrib|dev|perf|project|stress[-_]?test"
+    r"website|www|site|tools?|hack|man|ci|contrib|dev(?:env)?|perf|sandbox|project|stress[-_]?test"
+    r"|[\w-]+-(?:examples?|samples?|demos?)|(?:examples?|samples?|demos?)-[\w-]+"
     r"|deps|externals?(?:[-_]\w+)?|extern|3rd[_-]?party|subprojects"  # third-party code
 )
 _AROUND_NAME = (
