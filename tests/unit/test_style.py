@@ -463,6 +463,34 @@ def test_metadata_reads_the_lock_and_counts_tests_beside_the_code(tmp_path: Path
     assert [(one.name, one.version) for one in found.dependencies] == [("rails", "8.0.1")]
 
 
+def test_a_part_in_another_language_gives_neither_the_name_nor_the_command() -> None:
+    texts = {
+        "pyproject.toml": '[project]\nname = "shop-docs"\n',
+        "ml/pyproject.toml": '[project]\nname = "ml"\n[dependency-groups]\ntest = ["pytest"]\n',
+        "app/pubspec.yaml": "name: app\ndev_dependencies:\n  flutter_test:\n    sdk: flutter\n",
+    }
+    sizes = {"rust": LanguageSize(9, 9_000, 9), "python": LanguageSize(1, 500, 9)}
+    found = describe_project(Path("shop"), texts, sizes, 3, {})
+    assert (found.name, found.tests.frameworks, found.tests.command) == ("shop", ("flutter_test", "pytest"), "")
+    assert describe_project(Path("shop"), texts, {"python": sizes["python"]}, 3, {}).name == "shop-docs"
+
+
+def test_what_tests_include_or_import_names_their_framework(tmp_path: Path) -> None:
+    sources = {
+        "src/cart.cpp": "int total() { return 1; }\n",
+        "test/test_cart.cpp": "#include <gtest/gtest.h>\nTEST(Cart, Total) { total(); }\n",
+        "go.mod": "module example.com/shop\nrequire github.com/stretchr/testify v1.9.0\n",
+        "cart.go": "package shop\n\nfunc Total() int { return 1 }\n",
+        "cart_test.go": 'package shop\n\nimport "testing"\n\nfunc TestTotal(t *testing.T) { Total() }\n',
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with engine_of(tmp_path) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+    assert set(found.tests.frameworks) == {"testify", "testing", "GoogleTest"}
+
+
 def test_dependencies_of_gems_haskell_and_dart() -> None:
     texts = {
         "Gemfile": "gem 'puma'\n\ngroup :test, :development do\n  gem 'vcr'\nend\ngem 'json'\n",

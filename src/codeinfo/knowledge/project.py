@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import ChainMap, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +126,7 @@ TEST_FRAMEWORKS = {
     "hspec": "Hspec", "googletest": "GoogleTest", "gtest": "GoogleTest", "catch2": "Catch2", "doctest": "doctest",
     "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
     "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "quickcheck": "quickcheck",
+    "insta": "insta",
 }  # fmt: skip
 _SPRING_TEST = re.compile(r"(?<=^org\.springframework\.boot:)spring-boot-(?:starter-)?[\w-]+-test$")  # brings the rest
 # What comes with a language, or is often installed without a manifest: modules that tests import. A framework that is
@@ -137,9 +138,13 @@ _TEST_MODULES = {
     ("javascript", "bun:test"): "Bun", ("typescript", "bun:test"): "Bun",
     ("csharp", "NUnit.Framework"): "NUnit", ("csharp", "Xunit"): "xUnit",
     ("ruby", "test/unit"): "test-unit", ("ruby", "minitest/autorun"): "Minitest",
+    ("cpp", "gtest/gtest.h"): "GoogleTest", ("cpp", "gmock/gmock.h"): "GoogleTest",
+    ("cpp", "catch2/catch.hpp"): "Catch2", ("cpp", "catch2/catch_test_macros.hpp"): "Catch2",
+    ("cpp", "doctest.h"): "doctest", ("cpp", "doctest/doctest.h"): "doctest",
+    ("cpp", "boost/test/unit_test.hpp"): "Boost.Test", ("c", "cmocka.h"): "cmocka", ("c", "check.h"): "Check",
 }  # fmt: skip
 _BUILT_ON = {
-    "unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"testify", "Ginkgo"}),
+    "unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"Ginkgo"}),
     "node:test": frozenset({"Jest", "Vitest", "Mocha", "AVA"}),
 }  # fmt: skip
 # Test commands to use unless a manifest names one.
@@ -161,7 +166,7 @@ def describe_project(
     number of files with tests beside the code."""
     declared, notes = dependencies(texts)
     return MetadataReport(
-        name=_name(texts) or root.name,
+        name=_name(texts, sizes) or root.name,
         root=str(root),
         files=sum(size.files for size in sizes.values()),
         lines=sum(size.lines for size in sizes.values()),
@@ -173,8 +178,11 @@ def describe_project(
     )
 
 
-def _name(texts: Mapping[str, str]) -> str:
-    names = project_names({path: text for path, text in texts.items() if "/" not in path})
+def _name(texts: Mapping[str, str], sizes: Mapping[str, LanguageSize]) -> str:
+    """As a manifest at the top says, unless it is only for a tool in another language."""
+    kinds = {path: kind_of_manifest(path) for path in texts if "/" not in path}
+    ours = [path for path, kind in kinds.items() if kind and (not kind.family or _is_main(kind.family, sizes))]
+    names = project_names({path: texts[path] for path in ours})
     return next((names[path] for path in ("pyproject.toml", "package.json", *names) if path in names), "")
 
 
@@ -305,17 +313,24 @@ def test_setup(
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
     for imported, place in tested_with.items():
-        name = _TEST_MODULES.get(imported, "")
+        name = _TEST_MODULES.get((imported[0], imported[1].strip("<>")), "")
         if name and _BUILT_ON.get(name, frozenset()).isdisjoint(tools):
             tools.setdefault(name, place)
-    # In a project of another language, `npm test` covers only its pages.
-    script_lines = sum(size.lines for name, size in sizes.items() if language_family(name) == "ecmascript")
-    of_scripts = script_lines >= max((size.lines for name, size in sizes.items() if name in GRAMMARS), default=0) / 2
-    command = _command(texts, tools, of_scripts and bool(test_files or tools))
+    # In a project of another language, `npm test` covers only its pages, and pytest one of its parts.
+    of_scripts = _is_main("javascript", sizes) and bool(test_files or tools)
+    command = _command(texts, tools, of_scripts, of_python=_is_main("python", sizes))
     return TestSetup(test_files, tuple(tools), command, tuple(tools.values()), inline)
 
 
-def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool) -> str:
+def _is_main(language: str, sizes: Mapping[str, LanguageSize]) -> bool:
+    """Whether no other language has more than twice as much code."""
+    lines = Counter[str]()
+    for name, size in sizes.items():
+        lines[language_family(name)] += size.lines if name in GRAMMARS else 0
+    return lines[language_family(language)] >= max(lines.values(), default=0) / 2
+
+
+def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool, of_python: bool) -> str:
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
         return "make test"
@@ -329,14 +344,21 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     written = {command: _ESCAPED.sub(r"\1", script[1]) for command, script in found.items() if script}
     named = [f"{command} ({script})" for command, script in written.items() if "no test specified" not in script]
     kinds = [kind for kind in _MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
-    if "pytest" in tools or "[tool.pytest" in at_top.get("pyproject.toml", ""):
+    if ("pytest" in tools and of_python) or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [_PYTEST, *(kind for kind in kinds if kind.family != _PYTEST.family)]
-    by_tool = [_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS]
+    by_tool = [_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS and not _is_of_part(tools[name])]
     if named:  # the scripts cover their own language
         return " and ".join((*named, *(kind.command for kind in kinds if kind.family), *by_tool[:1]))
     commands = (*(kind.command for kind in kinds[:1]), *by_tool)
     commands = tuple(_use_wrapper(command, at_top) for command in commands)
     return next(filter(None, commands), "")
+
+
+def _is_of_part(place: str) -> bool:
+    """Whether a manifest below the top names it, where its command runs; those of .NET belong to a solution."""
+    path = place.rpartition(":")[0]
+    kind = kind_of_manifest(path) if "/" in path else None
+    return kind is not None and kind.family != "csharp"
 
 
 def _use_wrapper(command: str, at_top: Collection[str]) -> str:
