@@ -173,8 +173,7 @@ def read_user_list(text: str, where: str) -> list[Collection]:
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:
-    entries = [{"id": item.id, **to_builtins(item)} for item in collections]
-    return json.dumps({"collections": entries}, indent=2, ensure_ascii=False) + "\n"
+    return _as_file({"collections": [{"id": item.id, **to_builtins(item)} for item in collections]})
 
 
 def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
@@ -215,13 +214,17 @@ def add_to_context(text: str, folder: str, alias: str, url: str, ref: str) -> st
     content = _object(text or "{}", os.path.join(folder, CONTEXT_FILE))
     named = dict(content.get("collections") or {})
     named[alias] = {"url": url} | ({"ref": ref} if ref else {})
-    return json.dumps({**content, "collections": named}, indent=2, ensure_ascii=False) + "\n"
+    return _as_file({**content, "collections": named})
 
 
 def remove_from_context(text: str, folder: str, alias: str) -> str:
     content = _object(text, os.path.join(folder, CONTEXT_FILE))
-    kept = {name: entry for name, entry in content["collections"].items() if name != alias}
-    return json.dumps({**content, "collections": kept}, indent=2, ensure_ascii=False) + "\n"
+    content["collections"].pop(alias, None)
+    return _as_file(content)
+
+
+def _as_file(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
@@ -295,14 +298,6 @@ def read_manifest(text: str) -> Manifest:
     if len({file.path for file in listed}) != len(listed):
         raise _bad("a path is listed twice")
     return Manifest(written.name, written.version, written.description, base_url, globs or (), listed)
-
-
-def write_manifest(manifest: Manifest) -> str:
-    files = [{"path": file.path, "hash": f"sha256:{file.sha256}"} for file in manifest.files]
-    value: dict[str, Any] = {"name": manifest.name, "version": manifest.version}
-    if manifest.description:
-        value["description"] = manifest.description
-    return json.dumps(value | {"sources": {"files": files}}, indent=2, ensure_ascii=False) + "\n"
 
 
 def safe_path(path: str) -> str:
@@ -400,9 +395,8 @@ class HostPolicy(Struct, frozen=True):
         try:
             found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise DownloadFailed(
-                f"{host.name} cannot be looked up: {error}", "Check the address and the network"
-            ) from error
+            step = "Check the address and the network"
+            raise DownloadFailed(f"{host.name} cannot be looked up: {error}", step) from error
         addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
         if host.name.lower() not in self.hosts:
             for address in addresses:
@@ -418,10 +412,8 @@ class HostPolicy(Struct, frozen=True):
         address, which is never resolved."""
         host = host_of(url)
         if not host.name.isascii() or "%" in host.name:
-            raise AddressRefused(
-                f"{host.name} is a host that programs read in different ways",
-                "Write it in ASCII letters, as in xn--bcher-kva.example",
-            )
+            step = "Write it in ASCII letters, as in xn--bcher-kva.example"
+            raise AddressRefused(f"{host.name} is a host that programs read in different ways", step)
         addresses = [f"[{address}]" if ":" in address else address for address in self.resolve(host)]
         return "" if ":" in host.name else f"{host.name}:{host.port}:{','.join(addresses)}"
 
@@ -613,14 +605,15 @@ _LONG_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tar
 def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) -> tuple[bytes, Manifest]:
     """An archive of `files` (path → content) with a manifest that lists them and their hashes."""
     listed = tuple(PackageFile(path, "", hashlib.sha256(files[path]).hexdigest()) for path in sorted(files))
-    manifest = Manifest(name, version, description, files=listed)
+    written: dict[str, Any] = {"name": name, "version": version} | ({"description": description} if description else {})
+    written["sources"] = {"files": [{"path": file.path, "hash": f"sha256:{file.sha256}"} for file in listed]}
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path, data in ((MANIFEST, write_manifest(manifest).encode()), *((f.path, files[f.path]) for f in listed)):
+        for path, data in ((MANIFEST, _as_file(written).encode()), *((f.path, files[f.path]) for f in listed)):
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(data), 0o644
             archive.addfile(member, io.BytesIO(data))
-    return gzip.compress(plain.getvalue(), mtime=0), manifest
+    return gzip.compress(plain.getvalue(), mtime=0), Manifest(name, version, description, files=listed)
 
 
 class _Member(tarfile.TarInfo):

@@ -11,11 +11,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from codeinfo.errors import UsageError
 from codeinfo.files import read_user_file
@@ -127,9 +128,8 @@ def _toml_layer(name: str, path: Path) -> Layer:
     parsed = parse_toml(text, path)
     patterns = parsed.pop("patterns", [])
     if not isinstance(patterns, list):
-        raise UsageError(
-            f"patterns in {origin} is not a list{_line(text, 'patterns')}", "Write [[patterns]] above each one"
-        )
+        step = "Write [[patterns]] above each one"
+        raise UsageError(f"patterns in {origin} is not a list{_line(text, 'patterns')}", step)
     return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
 
 
@@ -155,10 +155,8 @@ def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any
         if section not in SECTIONS:
             raise _unknown_name(section, SECTIONS, origin, text, what="section")
         if not isinstance(content, Mapping):
-            raise UsageError(
-                f"{section} in {origin} is not a section{_line(text, section)}",
-                f"Write [{section}] on a line of its own above its settings",
-            )
+            step = f"Write [{section}] on a line of its own above its settings"
+            raise UsageError(f"{section} in {origin} is not a section{_line(text, section)}", step)
         for name, value in content.items():
             key = f"{section}.{name}"
             if key not in SETTINGS:
@@ -214,11 +212,8 @@ def _home(env: Mapping[str, str]) -> Path:
     try:
         return Path(env.get("HOME") or Path.home())
     except RuntimeError as error:  # a user id without a passwd entry, as in containers
-        raise UsageError(
-            "this user has no home folder",
-            "Set HOME, or set CODEINFO_HOME to a folder that can be written",
-            code="NO_HOME",
-        ) from error
+        step = "Set HOME, or set CODEINFO_HOME to a folder that can be written"
+        raise UsageError("this user has no home folder", step, code="NO_HOME") from error
 
 
 def user_folders() -> tuple[Path, Path, Path]:
@@ -259,9 +254,8 @@ _OF_SECTIONS = tuple(f"CODEINFO_{section.upper()}_" for section in SECTIONS)
 
 def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) -> Config:
     flags, environment, user = layers
-    for key in flags.values:
-        if key not in SETTINGS:
-            raise _unknown_name(key, SETTINGS, "--set", "", what="setting")
+    if unknown_flag := next((key for key in flags.values if key not in SETTINGS), None):
+        raise _unknown_name(unknown_flag, SETTINGS, "--set", "", what="setting")
     project, notes = _admit(found, layers)
     variables = {row.env: row for row in SETTINGS.values()}
     for name in (name for name in env if name.startswith(_OF_SECTIONS) and name not in variables):
@@ -322,7 +316,11 @@ def _is_trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
 
 def _parse(row: Row, raw: Any) -> Any:
     """The typed value of a setting; ValueError says what was expected."""
-    value: Any = _PARSERS[row.kind](raw)
+    parse, expected = _PARSERS[row.kind]
+    try:
+        value: Any = parse(raw)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"it must be {expected}") from None
     if row.choices and value not in row.choices:
         raise ValueError(f"it must be one of {', '.join(row.choices)}")
     if row.minimum is not None and value < row.minimum:
@@ -334,52 +332,43 @@ def _parse(row: Row, raw: Any) -> Any:
 
 def _int(raw: Any) -> int:
     if isinstance(raw, str):
-        try:
-            return int(raw.strip().replace("_", ""))
-        except ValueError:
-            raise ValueError("it must be a whole number") from None
-    if not isinstance(raw, int) or isinstance(raw, bool):
-        raise ValueError("it must be a whole number")
+        return int(raw.strip().replace("_", ""))
+    if type(raw) is not int:
+        raise TypeError
     return raw
 
 
 def _float(raw: Any) -> float:
-    try:
-        value = math.nan if isinstance(raw, bool) else float(raw)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
+    value = math.nan if isinstance(raw, bool) else float(raw)
     if not math.isfinite(value):
-        raise ValueError("it must be a number")
+        raise ValueError
     return value
 
 
 def _bool(raw: Any) -> bool:
     if isinstance(raw, str) and raw.strip().lower() in TRUE | FALSE:
         return raw.strip().lower() in TRUE
-    if not isinstance(raw, bool):
-        raise ValueError("it must be true or false")
-    return raw
-
-
-def _str(raw: Any) -> str:
-    if not isinstance(raw, str):
-        raise ValueError("it must be text in quotes")
-    return raw
+    return convert(raw, bool)
 
 
 def _path(raw: Any) -> Path:
-    path = Path(os.fspath(raw) if isinstance(raw, os.PathLike) else _str(raw)).expanduser()
+    path = Path(raw).expanduser()
     if not path.is_absolute():
-        raise ValueError("it must be an absolute path")
+        raise ValueError
     return path
 
 
 def _texts(raw: Any) -> tuple[str, ...]:
     if isinstance(raw, str):
         return tuple(part for part in raw.split(os.pathsep) if part)
-    if not isinstance(raw, list | tuple) or not all(isinstance(item, str) for item in raw):
-        raise ValueError("it must be a list of strings")
-    return tuple(raw)
+    return convert(raw, tuple[str, ...])
 
 
-_PARSERS = {"int": _int, "float": _float, "bool": _bool, "str": _str, "Path": _path, "tuple[str, ...]": _texts}
+_PARSERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "int": (_int, "a whole number"),
+    "float": (_float, "a number"),
+    "bool": (_bool, "true or false"),
+    "str": (partial(convert, type=str), "text in quotes"),
+    "Path": (_path, "an absolute path"),
+    "tuple[str, ...]": (_texts, "a list of strings"),
+}

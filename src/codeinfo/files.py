@@ -180,10 +180,8 @@ def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIEN
     until = time.monotonic() + patience_s
     while not try_lock(handle, path, shared=shared):
         if time.monotonic() >= until:
-            raise Busy(
-                f"{path} is locked by another process",
-                "Try again; if it stays locked, end the process that holds the lock",
-            )
+            step = "Try again; if it stays locked, end the process that holds the lock"
+            raise Busy(f"{path} is locked by another process", step)
         time.sleep(_LOCK_RETRY_S)
 
 

@@ -37,10 +37,8 @@ def check_globs(globs: Sequence[str], where: str) -> None:
         raise UsageError(f"{where}: {len(globs)} globs are too many", f"Use at most {MAX_GLOBS}")
     chars = sum(map(len, globs))
     if chars > MAX_GLOB_CHARS:
-        raise UsageError(
-            f"{where}: the globs have {chars:,} characters together",
-            f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**",
-        )
+        step = f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**"
+        raise UsageError(f"{where}: the globs have {chars:,} characters together", step)
     if any(not glob.removeprefix("!") for glob in globs):
         raise UsageError(f"{where}: a glob is empty", "Write one like *.py or src/**, or leave it out")
 
@@ -73,7 +71,11 @@ class GlobSet:
                 bit <<= 1
             self._accepting |= bit
             bit <<= 1
-        self._tests = [(bits, _compile_part(part)) for part, bits in places.items()]
+        # `*`, `?` and `[…]` as in a shell, case-sensitive.
+        self._tests: list[tuple[int, Callable[[str], object]]] = [
+            (bits, re.compile(fnmatch.translate(part)).match if re.search(r"[*?[]", part) else part.__eq__)
+            for part, bits in places.items()
+        ]
         self._after = {"": self._with_no_folders(start)}  # the state below a folder
 
     def __bool__(self) -> bool:
@@ -100,13 +102,6 @@ class GlobSet:
     def _with_no_folders(self, state: int) -> int:
         """`**` may stand for no folder: a state before it is also a state after it."""
         return state | (state & self._any_depth) << 1
-
-
-def _compile_part(part: str) -> Callable[[str], object]:
-    """A test for one name: `*`, `?` and `[…]` as in a shell, case-sensitive."""
-    if not any(char in part for char in "*?["):
-        return part.__eq__
-    return re.compile(fnmatch.translate(part)).match
 
 
 def _parts(glob: str) -> list[str]:

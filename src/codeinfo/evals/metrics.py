@@ -95,7 +95,6 @@ class Dataset(Struct, frozen=True):
     gates: tuple[tuple[str, float], ...] = ()  # what a run must reach unless the caller names other gates
 
     def of_repositories(self, names: tuple[str, ...]) -> Dataset:
-        """The part that asks about these repositories."""
         known = {query.repo for query in self.queries}
         if unknown := sorted(set(names) - known):
             raise NotFound(f"{self.name} has no repository {unknown[0]!r}", f"It has: {', '.join(sorted(known))}")
@@ -143,15 +142,8 @@ def _fixture(name: str, content: Mapping[str, Any]) -> Dataset:
         wanted = row.get("expectedPatterns", row.get("expectedTopFiles", ()))
         unwanted = row.get("expectedNotPatterns", row.get("expectedNotTopFiles", ()))
         target = Target(patterns=_lowercase(wanted), unwanted=_lowercase(unwanted))
-        queries.append(
-            Query(
-                id=str(row["id"]),
-                text=row["query"],
-                targets=(target,) if target.patterns else (),
-                repo=repo,
-                category=row.get("category", ""),
-            )
-        )
+        targets = (target,) if target.patterns else ()
+        queries.append(Query(str(row["id"]), row["query"], targets, repo, category=row.get("category", "")))
     return Dataset(name, tuple(queries), gates=(FIXTURE_GATE,))
 
 
@@ -175,7 +167,6 @@ class Found(Struct, frozen=True):
     shown: tuple[int, int] | None = None  # first and last line of its text; None: not known
 
     def lines(self) -> tuple[int | None, int | None]:
-        """The lines shown, or those of the whole result."""
         return self.shown or (self.start, self.end)
 
 
@@ -186,10 +177,6 @@ class Answer(Struct, frozen=True):
     found: tuple[Found, ...] = field(name="results")  # in a file
     took_ms: float | None = None
     status: str = ""  # "ok" or "low_confidence"; "" if the search did not say
-
-    @property
-    def is_ok(self) -> bool | None:
-        return self.status == OK if self.status else None
 
 
 LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms", "p95_ms"})
@@ -233,7 +220,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         functions_found=sum(
             any(target.has_function(hit.path, hit.start, hit.end) for hit in found[:DEPTH]) for target in changed
         ),
-        ok=answer.is_ok if answer else None,
+        ok=answer.status == OK if answer and answer.status else None,
         took_ms=answer.took_ms if answer else None,
     )
 
@@ -315,9 +302,8 @@ def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
         except ValueError:
             wanted = math.nan
         if name not in FIGURES or not math.isfinite(wanted):
-            raise UsageError(
-                f"{text!r} is not a gate", f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
-            )
+            step = f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
+            raise UsageError(f"{text!r} is not a gate", step)
         gates.append((name, wanted))
     return tuple(gates)
 
@@ -439,19 +425,11 @@ def comparison_line(comparison: ops.Comparison) -> str:
 
 
 def changes_table(changes: Sequence[ops.Change], most: int | None) -> list[Row]:
-    return [
-        (change.id, f"{change.old:.3f} → {change.new:.3f}", change.query[:QUERY_SHOWN]) for change in changes[:most]
-    ]
+    return [(one.id, f"{one.old:.3f} → {one.new:.3f}", one.query[:QUERY_SHOWN]) for one in changes[:most]]
 
 
 def misses_table(outcomes: Sequence[ops.Outcome]) -> list[Row]:
     """Queries without a wanted file in the first ten."""
-    return [
-        (
-            outcome.id,
-            outcome.query[:QUERY_SHOWN],
-            f"wanted {', '.join(outcome.wanted)}; first {outcome.first or 'none'}",
-        )
-        for outcome in outcomes
-        if not outcome.score.recall10
-    ]
+    misses = [one for one in outcomes if not one.score.recall10]
+    found = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
+    return [(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, found, strict=True)]

@@ -40,7 +40,7 @@ from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.knowledge.memory import is_bot
 from codeinfo.languages import file_kind, language_of
-from codeinfo.model import FileKind, Hit, fill
+from codeinfo.model import FileKind, fill
 from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
 from codeinfo.operations.base import ProgressSink
@@ -108,13 +108,11 @@ def ask(
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
-        found = tuple(_read_hit(prefix, hit) for hit in result.hits)
-        yield Answer(query.id, found, round(took_ms, 3), result.quality.status)
-
-
-def _read_hit(prefix: str, hit: Hit) -> Found:
-    shown = (hit.text_line, hit.text_line + hit.text.count("\n"))
-    return Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown)
+        found = []
+        for hit in result.hits:
+            shown = (hit.text_line, hit.text_line + hit.text.count("\n"))
+            found.append(Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown))
+        yield Answer(query.id, tuple(found), round(took_ms, 3), result.quality.status)
 
 
 # --- results in a file ---------------------------------------------------------------------------------------------
@@ -169,7 +167,7 @@ def evaluate_history(
         finally:
             engine.clear(ops.ClearRequest(paths=(str(root),)))
     done = combine_reports(answers, reports, held=reports[-1:])
-    return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=layout.missing_blobs)
+    return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=len(layout.missing))
 
 
 def _project(path: Path) -> str:
@@ -218,10 +216,8 @@ def read_history(path: Path, count: int) -> History:
     usable = [commit for commit, rule in commits_seen if not rule]
     left_out = Counter(rule for _, rule in commits_seen if rule)
     if not usable:
-        raise UsageError(
-            f"none of the {len(commits_seen)} commits of {path} can be asked about",
-            "A commit counts when a person wrote three words or more and changed 1 to 10 code files.",
-        )
+        step = "A commit counts when a person wrote three words or more and changed 1 to 10 code files."
+        raise UsageError(f"none of the {len(commits_seen)} commits of {path} can be asked about", step)
     return History(tuple(reversed(spread(usable, count))), len(commits_seen), left_out)
 
 
@@ -321,35 +317,24 @@ class Layout:
         self._repository = repository
         self._folder = folder
         self._present: dict[str, str] = {}
-        self._missing: set[str] = set()
-
-    @property
-    def missing_blobs(self) -> int:
-        """The number of blobs that the repository lacks, over all trees laid out so far."""
-        return len(self._missing)
+        self.missing: set[str] = set()  # blobs that the repository lacks, over all trees laid out so far
 
     def move_to(self, commit: str) -> None:
         """Make the folder hold the commit's tree: every plain file that is small enough and has a safe path."""
         listed = git.list_commit(self._repository, commit, whole=True)
         plain = [blob for blob in listed if blob.mode in _PLAIN_MODES and _is_safe(blob.path)]
-        self._missing |= {blob.id for blob in plain if blob.size is None}
+        self.missing |= {blob.id for blob in plain if blob.size is None}
         wanted = {blob.path: blob for blob in plain if blob.size is not None and blob.size <= LARGEST}
         for path in self._present.keys() - wanted.keys():
             (self._folder / path).unlink()
         differing = [blob for path, blob in wanted.items() if self._present.get(path) != blob.id]
         for blob, content in git.read_blobs(self._repository, differing):
             target = self._folder / blob.path
-            _make_room(target)
+            for place, _, _ in os.walk(target, topdown=False):  # empty folders in the place of a new file
+                os.rmdir(place)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content or b"")
         self._present = {path: blob.id for path, blob in wanted.items()}
-
-
-def _make_room(target: Path) -> None:
-    """Make the folders above `target`, and remove an empty folder in its place."""
-    if target.is_dir():  # an empty folder in the place of a new file
-        for place, _, _ in os.walk(target, topdown=False):
-            os.rmdir(place)
-    target.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _is_safe(path: str) -> bool:
@@ -421,8 +406,7 @@ def outcomes_of(
 ) -> tuple[ops.Outcome, ...]:
     outcomes = []
     for query in dataset.queries:
-        answer = answers.get(query.id)
-        first = answer.found[0].path if answer and answer.found else ""
+        first = next((one.path for one in answers[query.id].found), "") if query.id in answers else ""
         wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
         outcomes.append(ops.Outcome(query.id, query.text, wanted, first, scores[query.id]))
     return tuple(outcomes)
@@ -483,7 +467,6 @@ def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEval
 
 
 def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
-    """What the answer lacks."""
     abstained = answer.status == "abstained"
     if abstained != case.must_abstain:
         yield "it abstained" if abstained else f"it should have abstained, and said: {answer.text[:120]}"

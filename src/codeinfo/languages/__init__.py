@@ -143,19 +143,13 @@ _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in la
 _INTERPRETER = r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)"
 
 
-def _by_extension(name: str) -> Language | None:
-    """The longest known extension wins: `a.d.ts` is TypeScript, `Dockerfile.prod` a Dockerfile."""
-    dot = name.rfind(".")
-    if dot < 0:
-        return None
-    return _BY_EXTENSION.get(name[dot:].lower()) or _BY_FILENAME.get(name[: name.find(".", 1)])
-
-
 def language_of(path: str, first_line: str = "") -> Language | None:
-    """By file name, extension, then shebang. A `.h` counts as C++, whose grammar parses both; see
-    `language_of_text`."""
+    """By file name, extension, then shebang. `Dockerfile.prod` is a Dockerfile, and a `.h` counts as C++, whose grammar
+    parses both; see `language_of_text`."""
     name = path[path.rfind("/") + 1 :]
-    language = _BY_FILENAME.get(name) or _by_extension(name)
+    language = _BY_FILENAME.get(name)
+    if language is None and (dot := name.rfind(".")) >= 0:
+        language = _BY_EXTENSION.get(name[dot:].lower()) or _BY_FILENAME.get(name[: name.find(".", 1)])
     if language is None and first_line.startswith("#!"):
         match = re.match(_INTERPRETER, first_line)
         return _BY_INTERPRETER.get(match[1].rstrip("-")) if match else None
@@ -226,8 +220,7 @@ def is_test_data(path: str) -> bool:
 
 def is_test_name(path: str) -> bool:
     """Whether a file is named like a test, wherever it lies, and not like a mere test helper."""
-    name = path.rpartition("/")[2]
-    return re.fullmatch(_TEST_NAME, name) is not None and not re.fullmatch(_TEST_HELPER, name)
+    return re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None and not is_test_helper(path)
 
 
 def _is_loaded(path: str) -> bool:
@@ -259,8 +252,7 @@ _TEST_FUNCTIONS = {"python": re.compile(r"test|Test"), "go": re.compile(r"Test|B
 
 def may_be_test(language: str, qualified: str) -> bool:
     """Whether the name of a function lets it be run as a test; in most languages any name does."""
-    expected = _TEST_FUNCTIONS.get(language)
-    return expected is None or expected.match(qualified) is not None
+    return language not in _TEST_FUNCTIONS or _TEST_FUNCTIONS[language].match(qualified) is not None
 
 
 def kind_of(path: str, language: Language | None) -> FileKind:
@@ -306,17 +298,13 @@ _GENERATED_NAME = (
     r".*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+|.*\.gen\.(?:[jt]sx?|go)"
     r"|.*\.g\.(?:dart|cs)"
 )
-_BUILT_FOLDERS = re.compile(
-    r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?:/.*)?"
-)  # of what is built from the sources
+_BUILT_FOLDERS = re.compile(r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?:/.*)?")  # from the sources
 
 
 @lru_cache(maxsize=20_000)
 def _is_around(folder: str) -> bool:
     parts = telling_folders(folder).split("/")
-    if re.fullmatch(_AROUND_TOP_FOLDER, parts[0]):
-        return True
-    return any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
+    return bool(re.fullmatch(_AROUND_TOP_FOLDER, parts[0])) or any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
 
 
 # A database migration, and the resulting schema: nobody calls or changes them.
@@ -339,7 +327,6 @@ def is_product(path: str, kind: FileKind) -> bool:
 
 
 def is_generated(path: str) -> bool:
-    """Whether a file is generated, by its name or folder."""
     folder, _, name = path.rpartition("/")
     return bool(_BUILT_FOLDERS.fullmatch(folder) or re.fullmatch(_GENERATED_NAME, name))
 

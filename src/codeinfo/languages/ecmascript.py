@@ -38,8 +38,7 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
     module, reexport = written.group(1), text.startswith("export")
     bound = model.SIGIL.sub("", model.QUOTED.sub("", _FRAME.sub("", text)).strip("; "))
     timing = "types" if _TYPES.match(text) else ""
-    required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
-    if required:
+    if required := re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound):
         yield Import(module, line, (), required.group(1))
         return
     outside, brace, listed = bound.partition("{")
@@ -156,8 +155,6 @@ class EcmascriptImports(Resolver):
             return main
         return next((path for e in _EXTENSIONS if (path := f"{prefix}index{e}") in self._tree), None)
 
-    # --- aliases ---
-
     def _read_aliases(self) -> None:
         known: dict[str, int | None] = {}  # configuration → its own table
         for path in sorted(self._tree.configs):
@@ -194,8 +191,6 @@ class EcmascriptImports(Resolver):
                 return self._resolve_subpath(above, table, module) if isinstance(table, dict) else None
         return None
 
-    # --- packages of this codebase ---
-
     def _package_of(self, module: str) -> tuple[str, str]:
         parts = module.split("/")
         length = 2 if module.startswith("@") else 1
@@ -203,13 +198,8 @@ class EcmascriptImports(Resolver):
 
     def _resolve_package(self, folder: str, module: str) -> str | None:
         name, inside = self._package_of(module)
-        homes = self._packages.get(name)
-        if not homes:
-            return None
-        home = homes[0] if len(homes) == 1 else nearest(homes, folder)
-        if home is None:
-            return None
-        return self._resolve_entry(home, f"./{inside}" if inside else ".")
+        home = nearest(self._packages.get(name, ()), folder)
+        return None if home is None else self._resolve_entry(home, f"./{inside}" if inside else ".")
 
     def _resolve_entry(self, home: str, subpath: str) -> str | None:
         manifest = self._tree.config(f"{home}/package.json".lstrip("/"))
@@ -239,10 +229,8 @@ class EcmascriptImports(Resolver):
         """The first condition that leads to a file."""
         if isinstance(value, str):
             return self._find_built(home, value.replace("*", middle)) if value.startswith("./") else None
-        choices: list[Any] = []
-        if isinstance(value, list):
-            choices = value
-        elif isinstance(value, dict):
+        choices = value if isinstance(value, list) else []
+        if isinstance(value, dict):
             choices = [value[key] for key in (*_CONDITIONS, *value) if key in value]
         return next((found for choice in choices if (found := self._resolve_condition(home, choice, middle))), None)
 
@@ -396,12 +384,7 @@ LANGUAGES = (
         names=_ELEMENTS,
     ),
     _language(
-        "typescript",
-        ".ts .mts .cts",
-        shebangs="ts-node tsx",
-        syntax=_TYPESCRIPT,
-        imports=_TYPED_IMPORTS,
-        names=_NAMES,
+        "typescript", ".ts .mts .cts", shebangs="ts-node tsx", syntax=_TYPESCRIPT, imports=_TYPED_IMPORTS, names=_NAMES
     ),
     _language("tsx", ".tsx", syntax=_TSX, imports=_TYPED_IMPORTS, names=_ELEMENTS),
     _language("vue", ".vue", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_VUE)), names=_ELEMENTS),

@@ -349,12 +349,9 @@ def dotted_import(statement: str, line: int) -> Iterator[Import]:
 
 
 def without_brackets(text: str) -> str:
-    """The text without anything in brackets."""
-    while True:
-        shorter = _NESTED.sub(" ", text)
-        if shorter == text:
-            return text
+    while (shorter := _NESTED.sub(" ", text)) != text:
         text = shorter
+    return text
 
 
 def bases_behind_words(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
@@ -406,7 +403,7 @@ def _config_names() -> re.Pattern[str]:
 
 
 def is_config(path: str) -> bool:
-    """Whether a file configures imports."""
+
     return _config_names().fullmatch(path.rpartition("/")[2]) is not None
 
 
@@ -452,7 +449,7 @@ class Tree:
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[str, ...]]:
-        """Paths by file name."""
+
         return _paths_by((path.rpartition("/")[2], path) for path in self.files)
 
     @cached_property
@@ -487,11 +484,8 @@ class Tree:
 
     def paths_ending_in(self, suffix: str) -> tuple[str, ...]:
         """Paths that equal a relative path or end with it at a folder boundary."""
-        return tuple(
-            path
-            for path in self.by_name.get(suffix.rpartition("/")[2], ())
-            if path == suffix or path.endswith("/" + suffix)
-        )
+        same_name = self.by_name.get(suffix.rpartition("/")[2], ())
+        return tuple(path for path in same_name if f"/{path}".endswith(f"/{suffix}"))
 
     def from_above(self, path: str) -> Iterator[str]:
         """What a path that starts above the root may mean: in a folder `absl`, `absl/base/log.h` is `base/log.h`."""
@@ -587,9 +581,8 @@ def join_path(folder: str, relative: str) -> str | None:
 def ancestors(folder: str) -> list[str]:
     """The folder, then its parents, up to the root."""
     chain = [folder]
-    while folder:
-        folder = folder.rpartition("/")[0]
-        chain.append(folder)
+    while chain[-1]:
+        chain.append(chain[-1].rpartition("/")[0])
     return chain
 
 

@@ -25,10 +25,10 @@ def go_module(manifest: str) -> str:
     return found[1] if found else ""
 
 
-def _go_local_name(written: Import) -> str:
+def _go_bound(written: Import) -> tuple[str]:
     """The package's conventional name in the importing file: the last part of its path that is not a version."""
     parts = [part for part in written.module.split("/") if not _GO_VERSION.fullmatch(part)]
-    return written.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else written.module)
+    return (written.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else written.module),)
 
 
 def _nested_go_manifest(manifest: str, inside: str) -> str:
@@ -78,7 +78,7 @@ GO = model.Language(
     imports=model.ImportRules(
         read=_go_imports,
         resolver=GoImports,
-        bound=lambda written: (_go_local_name(written),),
+        bound=_go_bound,
         by_use=True,
         owned=True,
         qualified=True,
@@ -212,14 +212,11 @@ class RustImports(Resolver):
             return [source.path], segments, False
         renamed = (self._renamed.get((folder, first)) for folder in ancestors(source.folder))
         crate = next(filter(None, renamed), first)
-        if crate in self._crates and self._knows_crate(source, first):
+        # Cargo must offer the crate to the file: in others, `hir::Type` is a module called like it.
+        known = (self._known[folder] for folder in ancestors(source.folder) if folder in self._known)
+        if crate in self._crates and first in next(known, {first}):
             return [self._crates[crate]], segments[1:], True
         return [], segments, False
-
-    def _knows_crate(self, source: model.FileFacts, name: str) -> bool:
-        """Whether Cargo offers a crate to a file: in others, `hir::Type` is a module called like it."""
-        known = (self._known[folder] for folder in ancestors(source.folder) if folder in self._known)
-        return name in next(known, {name})
 
     def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
@@ -247,10 +244,9 @@ class RustImports(Resolver):
                     return [source.path, *known]
                 deepest = max(root.count("/") for root in around)
                 return [root for root in around if root.count("/") == deepest]
-        roots = (
-            f"{folder}/{name}".lstrip("/") for folder in ancestors(source.folder) for name in ("lib.rs", "main.rs")
-        )
-        return [path for path in roots if path in self._tree][:1]  # the manifest may lie above the root
+        above = ancestors(source.folder)  # the manifest may lie above the root
+        roots = (f"{folder}/{name}".lstrip("/") for folder in above for name in ("lib.rs", "main.rs"))
+        return [path for path in roots if path in self._tree][:1]
 
     def _child(self, file: str, name: str) -> str | None:
         folder, _, last = file.rpartition("/")
@@ -531,9 +527,8 @@ class ElixirImports(HaskellImports):
             return found
         # Packages share their first name (Phoenix.PubSub is not one of Phoenix's modules), rarely a longer one.
         around = written.module.rpartition(".")[0]
-        return (
-            model.UNRESOLVED if "." in around and (source.language, around) in self._tree.by_package else model.EXTERNAL
-        )
+        is_own = "." in around and (source.language, around) in self._tree.by_package
+        return model.UNRESOLVED if is_own else model.EXTERNAL
 
 
 def read_haskell_import(statement: str, line: int) -> Iterator[Import]:

@@ -39,8 +39,7 @@ class JvmImports(Resolver):
                 return model.Outcome(tuple(map(model.Target, files)), package=True)
             if files and not names and (whole := self._whole_package(files)):
                 return whole
-            targets = self._within(group, around, module)
-            if targets:
+            if targets := self._within(group, around, module):
                 return model.Outcome(targets)
         return None
 
@@ -178,10 +177,9 @@ def is_csharp_extension(definition: Definition) -> bool:
 
 def is_csharp_exported(declared: model.Declared) -> bool:
     outer, before = declared.outer, declared.before
-    open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
-    return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
-        open_by_default and "private" not in before
-    )
+    if re.search(r"\b(?:public|protected|internal)\b", before):
+        return True
+    return (outer is None or outer.kind in {"interface", "enum", "namespace"}) and "private" not in before
 
 
 _GLOBAL = re.compile(r'(?m)^\ufeff?[^\S\n]*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
@@ -225,13 +223,8 @@ class CsharpImports(JvmImports):
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """What is in no namespace is open to the projects that refer to its own."""
         reached = set(reachable([self._home(source.path)], lambda home: self._needs.get(home, ())))
-        nowhere = (
-            path
-            for home, files in self._global.items()
-            if home in reached or home not in self._projects
-            for path in files
-        )
-        return *super().visible(source), *nowhere
+        homes = (home for home in self._global if home in reached or home not in self._projects)
+        return *super().visible(source), *(path for home in homes for path in self._global[home])
 
     @cached_property
     def _global(self) -> dict[str, list[str]]:
@@ -302,14 +295,13 @@ class PhpImports(JvmImports):
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
-            return self._resolve_required(source, written.module)
-        found = self._find(source, written.module, written.names)
-        if found:
+            near = (join_path(folder, written.module) for folder in ancestors(source.folder))
+            return self._first(near, model.EXTERNAL if "vendor" in written.module else model.UNRESOLVED)
+        if found := self._find(source, written.module, written.names):
             return found
         names = written.names or ("",)
         whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
-        targets = tuple(model.Target(path) for name in whole if (path := self._by_prefix(name)))
-        if targets:
+        if targets := tuple(model.Target(path) for name in whole if (path := self._by_prefix(name))):
             return model.Outcome(targets)
         if (source.language, written.module) in self._tree.by_package:
             return model.Outcome()  # a namespace, as the start of longer names
@@ -337,10 +329,6 @@ class PhpImports(JvmImports):
                 if path in self._tree:
                     return path
         return None
-
-    def _resolve_required(self, source: model.FileFacts, written: str) -> model.Outcome:
-        near = (join_path(folder, written) for folder in ancestors(source.folder))
-        return self._first(near, model.EXTERNAL if "vendor" in written else model.UNRESOLVED)
 
 
 def _psr4(tree: Tree) -> Iterator[tuple[str, str]]:
@@ -436,12 +424,7 @@ SWIFT = model.Language(
     shebangs="swift",
     syntax=model.Syntax(grammar="swift", exported=model.not_private, bases=model.bases_behind_colon),
     imports=model.ImportRules(
-        read=model.dotted_import,
-        resolver=SwiftImports,
-        by_use=True,
-        owned=True,
-        configs=(_MANIFEST,),
-        deferred="types",
+        read=model.dotted_import, resolver=SwiftImports, by_use=True, owned=True, configs=(_MANIFEST,), deferred="types"
     ),
     names=model.NameRules(
         implicit_self=True,

@@ -82,14 +82,12 @@ class Models:
         seconds = settings.timeout_ms / 1000
         if settings.provider == "local":
             if not settings.model_path:
-                raise UsageError(
-                    "no folder of a reranking model is set", "Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one"
-                )
+                step = "Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one"
+                raise UsageError("no folder of a reranking model is set", step)
             return LocalReranker(Path(settings.model_path).expanduser(), seconds)
         if not settings.base_url:
-            raise UsageError(
-                "no reranking endpoint is set", "Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address"
-            )
+            step = "Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address"
+            raise UsageError("no reranking endpoint is set", step)
         name = settings.api_key_env
         key = key_from_environment(name, self.config.secret(name)) if name else None
         limits = Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10)

@@ -402,15 +402,11 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
             return ChatModel(server.name, _llm(config, server.base_url, offered[0], seconds, None))
     answering = [server.name for server in servers if server.state == "ok"]
     if provider and provider not in answering:
-        raise NotFound(
-            f"no provider {provider!r} answers",
-            NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers")),
-        )
+        step = NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers"))
+        raise NotFound(f"no provider {provider!r} answers", step)
     if wanted and (answering or model):
-        raise NotFound(
-            f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}",
-            NextStep(to_run("providers"), " lists them"),
-        )
+        step = NextStep(to_run("providers"), " lists them")
+        raise NotFound(f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}", step)
     return ChatModel(NONE, None, NO_CHAT_MODEL)
 
 

@@ -133,10 +133,8 @@ def key_from_environment(name: str, value: str) -> Key:
     """The key in the environment variable `name`."""
     origin = f"environment variable {name}"
     if not value.strip():
-        raise UsageError(
-            f"the {origin} should contain a key, but is empty or unset",
-            f"Set {name}, or remove the setting that refers to it.",
-        )
+        step = f"Set {name}, or remove the setting that refers to it."
+        raise UsageError(f"the {origin} should contain a key, but is empty or unset", step)
     return Key(_check_key(value.strip(), origin), origin)
 
 
@@ -314,9 +312,8 @@ def parse_target(base_url: str, default_path: str = "/v1") -> Target:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or any(char <= " " for char in base_url.strip()):
-        raise UsageError(
-            "the address of an endpoint must look like http://host:port/v1", "Correct base_url in the settings."
-        )
+        step = "Correct base_url in the settings."
+        raise UsageError("the address of an endpoint must look like http://host:port/v1", step)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/") or default_path
     basic = ""

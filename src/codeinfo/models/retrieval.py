@@ -65,9 +65,8 @@ class OpenAIEmbedder:
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
-            raise UsageError(
-                "no embedding model is set", "Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
-            )
+            step = "Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
+            raise UsageError("no embedding model is set", step)
         self._endpoint = endpoint
         self._client = EndpointClient("EMBEDDING", endpoint)
         self._dimension = endpoint.dimension
@@ -300,11 +299,8 @@ class LocalReranker:
         folder = self._folder
         missing = [name for name in (MODEL_FILE, TOKENIZER_FILE) if not (folder / name).is_file()]
         if missing:
-            raise ProviderError(
-                f"{folder} has no {' and no '.join(missing)}",
-                "Set rerank.model_path to the folder of a cross-encoder that was exported to ONNX",
-                code="RERANK_MODEL_MISSING",
-            )
+            step = "Set rerank.model_path to the folder of a cross-encoder that was exported to ONNX"
+            raise ProviderError(f"{folder} has no {' and no '.join(missing)}", step, code="RERANK_MODEL_MISSING")
         try:
             import onnxruntime
             from tokenizers import Tokenizer

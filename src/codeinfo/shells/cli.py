@@ -542,6 +542,9 @@ def cli(ctx: click.Context) -> None:
 
 # --- commands that are not operations --------------------------------------------------------------------------------
 
+_option = partial(click.option, show_default=True)
+_override = click.option("--set", "settings", **OVERRIDE)
+
 
 @cli.command("help")
 @click.argument("words", nargs=-1, metavar="[COMMAND]")
@@ -601,17 +604,9 @@ def completion(shell: str) -> None:
 
 @cli.command(short_help="Serve agents over the Model Context Protocol.")
 @click.argument("project", default=".")
-@click.option(
-    "--tools",
-    default="search",
-    show_default=True,
-    metavar="SETS",
-    help="Sets of tools, or single ones, separated by commas.",
-)
-@click.option(
-    "--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True, help="What is logged to stderr."
-)
-@click.option("--set", "settings", **OVERRIDE)
+@_option("--tools", default="search", metavar="SETS", help="Sets of tools, or single ones, separated by commas.")
+@_option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", help="What is logged to stderr.")
+@_override
 def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
     """Serve agents over standard input and output with the Model Context Protocol.
 
@@ -641,24 +636,18 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
 
 @cli.command(short_help="Serve the pages, the JSON API and the MCP server.")
-@click.option(
-    "--port", type=WholeNumber(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address; others need --token-file.")
+@_option("--port", type=WholeNumber(0, 65535), default=5010, help="The port; 0 takes a free one.")
+@_option("--host", default="127.0.0.1", help="The address; others need --token-file.")
 @click.option(
     "--allow", multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
 )
 @click.option("--token-file", metavar="FILE", default="", help="File with the token that every request must send.")
 @click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
-@click.option(
-    "--workers",
-    type=WholeNumber(1, 64),
-    default=1,
-    show_default=True,
-    help="Processes that serve the address together; needs store.url.",
+@_option(
+    "--workers", type=WholeNumber(1, 64), default=1, help="Processes that serve the address together; needs store.url."
 )
 @click.option("--listener", type=int, default=-1, hidden=True)
-@click.option("--set", "settings", **OVERRIDE)
+@_override
 def serve(settings: tuple[str, ...], **how: Any) -> None:
     """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
     with requires("web"):
@@ -669,16 +658,15 @@ def serve(settings: tuple[str, ...], **how: Any) -> None:
 
 
 @cli.command(short_help="Index a team's repositories.")
-@click.option(
+@_option(
     "--processes",
     type=WholeNumber(1, 256),
     default=1,
-    show_default=True,
     metavar="N",
     help="Number of worker processes; one that dies is replaced.",
 )
 @click.option("--until-idle", is_flag=True, help="Exit when no job is left.")
-@click.option("--set", "settings", **OVERRIDE)
+@_override
 def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     """Run the jobs of a team's store, such as indexing what was pushed, until interrupted. The current job is finished
     first. Start as many workers as you like, on as many machines."""
@@ -690,8 +678,8 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
 
 @cli.command(short_help="Try a team's set-up on this machine.")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--port", type=WholeNumber(1, 65535), default=5010, show_default=True, help="The port.")
-@click.option("--set", "settings", **OVERRIDE)
+@_option("--port", type=WholeNumber(1, 65535), default=5010, help="The port.")
+@_override
 def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
     """Start a complete team set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
     server and a worker, with an administrator and a token for a week. What was indexed is kept for the next time.

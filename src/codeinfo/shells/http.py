@@ -489,19 +489,14 @@ def _server(config: Config, access: auth.Access, allowed: tuple[Path, ...], *, i
 def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, public: str) -> None:
     """Raises UsageError for an address that is open to more than intended, and for processes that share nothing."""
     if workers > 1 and not of_team:
-        raise UsageError(
-            "several processes need a store that they share", "Set store.url to a PostgreSQL, or leave --workers out"
-        )
+        step = "Set store.url to a PostgreSQL, or leave --workers out"
+        raise UsageError("several processes need a store that they share", step)
     if host not in LOOPBACK and not token_file and not of_team:
-        raise UsageError(
-            f"{host} can be reached from other machines",
-            "Put a token into a file and pass it with --token-file: every request must then send it",
-        )
+        step = "Put a token into a file and pass it with --token-file: every request must then send it"
+        raise UsageError(f"{host} can be reached from other machines", step)
     if host in EVERY_ADDRESS and not (of_team and public):
-        raise UsageError(
-            f"{host} means every address of this machine",
-            "Give the one that others use, as in --host 192.168.1.5: only requests to it are answered",
-        )
+        step = "Give the one that others use, as in --host 192.168.1.5: only requests to it are answered"
+        raise UsageError(f"{host} means every address of this machine", step)
     if of_team and token_file:
         raise UsageError("a team's server has no token of its own", "Leave --token-file out, or store.url")
 

@@ -52,10 +52,8 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
         if getattr(route, "operation", "") in NOT_OFFERED:
             raise refusal_of(route.operation)
         if not getattr(route, "scope", ""):
-            raise Refused(
-                "a team's server does not offer this: it concerns one machine and its folders",
-                "Use it on your own machine",
-            )
+            step = "Use it on your own machine"
+            raise Refused("a team's server does not offer this: it concerns one machine and its folders", step)
         return str(route.scope)
 
     return scope_of

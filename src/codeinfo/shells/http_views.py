@@ -295,10 +295,8 @@ def editor_template(setting: str) -> str:
     """The address that opens a file in the configured editor; "" for none."""
     template = _EDITORS.get(setting, setting)
     if template and ("{path}" not in template or not _SCHEME.match(template)):
-        raise UsageError(
-            f"web.editor cannot be {setting!r}",
-            f"One of {', '.join(_EDITORS)}, or an address such as myeditor://open?file={{path}}&line={{line}}",
-        )
+        step = f"One of {', '.join(_EDITORS)}, or an address such as myeditor://open?file={{path}}&line={{line}}"
+        raise UsageError(f"web.editor cannot be {setting!r}", step)
     return template
 
 

@@ -426,11 +426,8 @@ def fetch_files(
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
             kind = Redirected if _REDIRECT.search(error.what) else ProviderError
-            raise kind(
-                f"{hide_user(url)} cannot be fetched: {error.what}",
-                "Check the address, the branch or tag, and that git may read it",
-                code=GitFailed.code,
-            ) from error
+            step = "Check the address, the branch or tag, and that git may read it"
+            raise kind(f"{hide_user(url)} cannot be fetched: {error.what}", step, code=GitFailed.code) from error
         yield commit, _blobs(folder, commit, wanted, limit)
 
 

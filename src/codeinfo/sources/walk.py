@@ -626,10 +626,8 @@ class RevisionFiles:
         try:
             return {blob.path: blob for blob in git.list_commit(self.root, self.commit)}
         except git.GitFailed as error:
-            raise git.GitFailed(
-                f"this clone cannot list {self.commit[:12]}: {error.what}",
-                "Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone",
-            ) from error
+            step = "Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone"
+            raise git.GitFailed(f"this clone cannot list {self.commit[:12]}: {error.what}", step) from error
 
     @cached_property
     def overrides(self) -> Overrides:
