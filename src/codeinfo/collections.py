@@ -378,8 +378,6 @@ class AddressRefused(UsageError):
 
 
 class Host(Struct, frozen=True):
-    """The target of an address: a name or number, and a port."""
-
     name: str
     port: int
 

@@ -38,7 +38,6 @@ class SourceFile(NamedTuple):
 # From a tuple of its values, in a quarter of the time: walks and indexes have tens of thousands.
 source_file: Callable[[tuple[str, int, int]], SourceFile] = partial(tuple.__new__, SourceFile)
 
-
 UNREADABLE = "unreadable"  # the rule of what is there and cannot be looked at
 
 

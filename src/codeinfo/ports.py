@@ -119,8 +119,6 @@ class Llm(Protocol):
 
 
 class ChunkRow(Struct, frozen=True, gc=False):
-    """A stored chunk, with the file it belongs to."""
-
     chunk_id: int
     path: str
     language: str
@@ -169,8 +167,6 @@ class Posting(NamedTuple):
 
 
 class FileList(Protocol):
-    """Columns of files."""
-
     paths: Sequence[str]
     languages: Sequence[str]
     kinds: Sequence[str]

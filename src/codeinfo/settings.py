@@ -39,8 +39,6 @@ policy_setting = partial(setting, project=True, lenient=True)
 
 
 class Row(Setting, frozen=True):
-    """What the loader knows about one setting."""
-
     key: str = ""  # "section.field"
     kind: str = ""  # the field's annotation, as written
 

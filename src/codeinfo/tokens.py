@@ -34,7 +34,6 @@ _GAPS = gaps_for("_")
 
 
 def read_tokens(text: str, known: TokenCache[Content]) -> Iterator[Content]:
-    """What is read in a text, token by token."""
     return chain.from_iterable(map(known.__getitem__, blank_signs(text, _GAPS).split()))
 
 
@@ -126,7 +125,6 @@ def estimate_tokens(text: str) -> int:
 # Fields of the keyword index besides the text itself. No word starts with \x01, so they cannot be confused with words.
 STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # the file's own name, its folders
 TYPE_MARK, NAME_MARK = "\x01t:", "\x01n:"  # names of types and of other definitions
-
 
 # Names that only say that a file stands for its folder, and folders that say as little.
 _FOLDER_FILES = frozenset({"__init__", "index", "init", "lib", "main", "mod"})

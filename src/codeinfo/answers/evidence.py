@@ -46,7 +46,6 @@ class Found(Struct, frozen=True):
 
 
 def list_graded(passages: Iterable[Passage]) -> tuple[GradedItem, ...]:
-    """The passages as a trace keeps them."""
     return tuple(fill(GradedItem, one, score=one.grade, preview=_preview(one.text)) for one in passages)
 
 
@@ -66,7 +65,6 @@ class Evidence(Struct):
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
     def fresh(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
-        """The passages that no earlier search found."""
         new = tuple(passage for passage in found if _key(passage) not in self._seen)
         self._seen.update(map(_key, new))
         return new

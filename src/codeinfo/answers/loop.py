@@ -47,8 +47,6 @@ _QUERY = {"type": "string", "minLength": 2}
 
 
 class Resources(Struct, frozen=True):
-    """Everything the loop works with, assembled by the engine."""
-
     model: Model
     tools: ToolFunctions
     filter: PassageFilter

@@ -51,7 +51,6 @@ class Budget:
             raise Spent(f"the time for one answer ({self._seconds:g} s) is used up")
 
     def check(self, tokens: int) -> None:
-        """Refuse a call that needs more than is left."""
         self.check_time()
         if tokens > self.tokens_left:
             raise Spent(f"the tokens for one answer ({self._tokens:,}) are used up")
@@ -204,7 +203,6 @@ class ThinkFilter:
         return "".join(shown)
 
     def flush(self) -> str:
-        """Return what is left at the end of the stream."""
         rest = "" if self._thinking else self._held
         self._held = self._last = ""
         return rest

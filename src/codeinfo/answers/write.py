@@ -56,8 +56,6 @@ _SEPARATOR = re.compile(r"\.|::|->")
 
 
 class Facts(Struct, frozen=True):
-    """The verifiable parts of a claim."""
-
     files: tuple[tuple[str, int, int], ...]  # path, first and last line; 0 where no line is named
     lines: tuple[tuple[int, int], ...]
     words: tuple[str, ...]  # quoted text and names in code
@@ -283,7 +281,6 @@ def stats_block(usage: AnswerUsage, took_ms: float) -> str:
 
 
 def strip_stats(text: str) -> str:
-    """The text without usage statistics."""
     if TITLE not in text:
         return text
     block = StatsFilter()

@@ -36,7 +36,6 @@ from codeinfo.tokens import CHARS_PER_TOKEN
 WHOLE_TREE = "-"  # in repos.tsv: index the whole repository
 FIXTURE_GATE = ("top1", 0.7)  # what a fixture must reach unless another gate is named
 
-
 Span = tuple[int, int]  # first and last line
 
 

@@ -50,8 +50,6 @@ CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: l
 
 
 class Run(Struct, frozen=True):
-    """The results of a run, and the size and cost of its indexes."""
-
     answers: tuple[Answer, ...]
     files: int
     chunks: int

@@ -23,7 +23,6 @@ _MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 
 _docs, _config = partial(Language, kind=FileKind.DOCS), partial(Language, kind=FileKind.CONFIG)
 
-
 _WITHOUT_SYNTAX = (
     Language("objective-c", ".m .mm"),
     Language("dart", ".dart", shebangs="dart"),
@@ -197,7 +196,6 @@ _TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|regress|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest|testFixtures"
     r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:UI)?(?:Test|Tests|Specs)"
 )
-
 
 _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
 

@@ -48,7 +48,6 @@ _ATTRIBUTE_PARTS = tuple(
 
 
 def header_language(text: str) -> model.Language:
-    """The language of a `.h` file."""
     return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
 

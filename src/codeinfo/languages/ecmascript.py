@@ -226,7 +226,6 @@ class EcmascriptImports(Resolver):
         return None
 
     def _resolve_condition(self, home: str, value: Any, middle: str) -> str | None:
-        """The first condition that leads to a file."""
         if isinstance(value, str):
             return self._find_built(home, value.replace("*", middle)) if value.startswith("./") else None
         choices = value if isinstance(value, list) else []

@@ -291,7 +291,6 @@ RUST = model.Language(
 _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
-
 _RAILS_CONFIG = "application.rb"
 _RAILS_CLASS = (  # what precedes an association, the class of one, or the controller of a route
     r"^[ \t]*(?:belongs_to|has_one|has_many|has_and_belongs_to_many|resources?)[ (]+(?=:)"
@@ -420,12 +419,10 @@ def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
 
 
 def _by_word(**words: str) -> dict[str, str]:
-    """Keywords of definitions, listed by kind."""
     return {word: kind for kind, listed in words.items() for word in listed.split()}
 
 
 _RUBY_SYMBOL = r"(?<!:):\0|\0:(?!:)|@\0"  # `:name` and `name:`, which may name a method, and `@name`, a variable
-
 
 RUBY = model.Language(
     "ruby",

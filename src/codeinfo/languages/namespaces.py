@@ -184,7 +184,6 @@ def is_csharp_exported(declared: model.Declared) -> bool:
 
 _GLOBAL = re.compile(r'(?m)^\ufeff?[^\S\n]*global\s+using\s+([\w.]+)\s*;|<Using\s+Include="([\w.]+)"\s*/>')
 
-
 _REFERRED = re.compile(r'<ProjectReference\s+Include="([^"]+)"')
 # Namespaces that web projects and those with `ImplicitUsings` see everywhere, and that others add extensions to.
 _IMPLICIT = (
@@ -228,7 +227,6 @@ class CsharpImports(JvmImports):
 
     @cached_property
     def _global(self) -> dict[str, list[str]]:
-        """The files that are in no namespace, by project."""
         files = self._tree.files.items()
         nowhere = (path for path, facts in files if facts.language == "csharp" and not facts.packages)
         return group_by_key((self._home(path), path) for path in nowhere)

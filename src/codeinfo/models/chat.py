@@ -337,7 +337,6 @@ def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
 
 
 def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ...]:
-    """The names of the models an endpoint offers."""
     target = parse_target(base_url)
     connection = Connection(target, key, limits)
     try:

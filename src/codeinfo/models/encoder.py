@@ -26,7 +26,6 @@ MAX_PIECES = 4  # of an unknown word; more would be noise
 REMEMBERED = 200_000  # tokens with the ids of their words, some 40 MB
 BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
 
-
 MOST_WEIGHT = 1e6  # of a word: far more than any has, far less than what overflows
 
 
@@ -104,7 +103,6 @@ class Encoder:
         return _unit(worth, vectors), _unit(worth * weights, vectors)
 
     def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
-        """Each word's weight in a query, and its vector."""
         wanted = np.array(ids)
         return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
 

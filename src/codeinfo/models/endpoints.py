@@ -130,7 +130,6 @@ def redact(text: str) -> str:
 
 
 def key_from_environment(name: str, value: str) -> Key:
-    """The key in the environment variable `name`."""
     origin = f"environment variable {name}"
     if not value.strip():
         step = f"Set {name}, or remove the setting that refers to it."
@@ -240,7 +239,6 @@ _TOO_LARGE = re.compile(
     r"context[ _](?:length|size|window)|maximum context|too many tokens|prompt is too long|exceeds? .{0,40}\bcontext\b",
     re.IGNORECASE,
 )
-
 
 _BY_STATUS = {
     401: Kind.UNAUTHORIZED,

@@ -251,7 +251,6 @@ def _perform(
     interactive: bool = False,
     **values: Any,
 ) -> int:
-    """Run one operation and write its result; the exit code is returned."""
     operation, request = _make_request(operation, values, exact or "", interactive=interactive)
     config = Config.load(parse_settings(settings), _project_folder(request))
     from codeinfo.engine import Engine
@@ -362,7 +361,6 @@ def _is_place(path: str) -> bool:
 
 
 def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
-    """The values of `--set`."""
     pairs = [item.partition("=") for item in settings]
     for key, equals, _ in pairs:
         if not equals:

@@ -322,7 +322,6 @@ async def watch_loop(state: State) -> None:
 
 
 def make_app(state: State, access: auth.Access) -> auth.App:
-    """The whole application behind its guard."""
     config = state.engine.config
     editor_template(config.web.editor)  # refuse a wrong one at the start, not on every page
     agents = dispatch.Dispatcher(state.dispatcher.lease, state.projects, observe=state.dispatcher.observe)

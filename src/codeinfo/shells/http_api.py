@@ -309,16 +309,10 @@ def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
     return described | ({"parameters": parameters} if parameters else {})
 
 
-# --- routes ----------------------------------------------------------------------------------------------------------
-
-
 def read_paths() -> frozenset[str]:
     """The paths that need no token. Indexing is derived data, but too expensive to be free for anyone."""
     own = {path_of(one) for one in OPERATIONS.values() if one.is_served and one.read_only and one.name != "index"}
     return frozenset(own | {row.path for row in CONTRACT if row.method == "POST"})
-
-
-# --- operations ----------------------------------------------------------------------------------------------------
 
 
 def _operation_route(one: Operation) -> Api:

@@ -103,7 +103,6 @@ def _search_results(visit: Visit) -> str:
 
 
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
-    """Every matching line, by file, one page of files."""
     found = visit.state.engine.grep(request, visit.call.progress)
     files = [list(own) for _, own in groupby(found.matches, key=lambda match: (match.root, match.path))]
     return {
@@ -245,9 +244,6 @@ def _or_none(look: Callable[[], Any]) -> Any:
 
 def _uses(state: State, root: str, name: str, limit: int) -> code_requests.ReferenceReport:
     return state.engine.code.references(code_requests.RefsRequest(name, root, limit, refresh=False))
-
-
-# --- a whole file --------------------------------------------------------------------------------------------------
 
 
 def _file_frame(visit: Visit) -> str:
@@ -437,7 +433,6 @@ def _map(visit: Visit, root: str) -> dict[str, Any]:
 
 
 def _area(visit: Visit) -> str:
-    """The files of one area of the map, beside it."""
     root, area = visit.root, visit.given.get("area", "")
     found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
     (shown,) = (one for one in found.areas if one.name == area)
@@ -504,7 +499,6 @@ def _agents(visit: Visit) -> str:
 
 
 def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
-    """Everything a page with a conversation shows."""
     state, identity = visit.state, visit.given.get("c", "")
     turns: Sequence[ops.Turn] = ()
     conversation, run = None, None
@@ -584,7 +578,6 @@ def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
 
 
 def _turn(visit: Visit) -> str:
-    """The finished answer of a run."""
     state = visit.state
     run = state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:

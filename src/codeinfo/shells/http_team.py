@@ -109,7 +109,6 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return session_response(back, await to_thread(gate.begin_session, caller), secure=secure)
 
     async def start(request: Request) -> Response:
-        """Redirect to the sign-in service."""
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
         begun = await to_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
@@ -118,7 +117,6 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         return Response(status_code=303, headers=headers)
 
     async def callback(request: Request) -> Response:
-        """Return from the sign-in service."""
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
         browser = request.cookies.get(BROWSER, "")

@@ -107,9 +107,6 @@ def mark_spans(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
     return Markup("".join(made) + ("</mark>" if is_open else ""))
 
 
-# --- messages ------------------------------------------------------------------------------------------------------
-
-
 def sentence_html(text: str, root: str = "") -> Markup:
     """A message for people: capitalised, unless it begins with a name, and backticks as code. Steps that a page of the
     project at `root` can do lead there."""
@@ -180,9 +177,6 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
         parts.append(Token("html_inline", "", 0, content=html))
         at = found.end()
     return (*parts, Token("text", "", 0, content=token.content[at:]))
-
-
-# --- citations -----------------------------------------------------------------------------------------------------
 
 
 _NO_CUT = 10**9
@@ -368,7 +362,6 @@ _CURVE_POINTS = 24
 _LEAST_HALF_LIVES = 2.5  # shown of a decay: enough to see it bend and become stale
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-
 Point = tuple[float, float]  # of the unit square, upwards being more
 
 
@@ -462,7 +455,6 @@ class Visit(Struct):
 
     @property
     def root(self) -> str:
-        """The page's project."""
         return self.state.projects.root_of(self.given.get("project", ""))
 
     @property

@@ -39,8 +39,6 @@ MADE_FOLDER = "folder"  # in the record: a folder that did not exist before
 
 
 class Places(Struct, frozen=True):
-    """The user's folders, where clients look."""
-
     home: Path
     config: Path  # ~/.config, on macOS ~/Library/Application Support
     dot_config: Path  # ~/.config on macOS too, where some clients look on every system
@@ -148,7 +146,6 @@ class Record:
         self._path = folder / "installed.json"
 
     def inserted_text(self, path: Path) -> str:
-        """The text inserted into a file, "" if none was."""
         return self._read().get(str(path), "")
 
     def paths(self) -> list[Path]:
@@ -176,7 +173,6 @@ name or meaning, `explore` shows all about one symbol or file. Before changing c
 `edit` and follow its `preflight`.
 {1}
 """
-
 
 SKILL = Path(__file__).with_name("SKILL.md").read_text(encoding="utf-8")
 HOOKS = Path(__file__).parent / "plugin" / "hooks"
@@ -485,7 +481,6 @@ def _strict(text: str) -> str:
 
 
 def _members(strict: str, brace: int) -> dict[str, Member]:
-    """The members of the object that begins with a brace."""
     members, at = dict[str, Member](), _skip(strict, brace + 1)
     while strict[at] != "}":
         key, end = _DECODER.raw_decode(strict, at)
@@ -555,7 +550,6 @@ def toml_insertion(text: str, key: str, entry: Mapping[str, Any]) -> tuple[int, 
 
 
 def toml_without(text: str, key: str) -> str:
-    """The file without the server's table and its sub-tables."""
     import tomlkit
 
     document: Any = tomlkit.parse(text)
@@ -606,7 +600,6 @@ def _server_check(greeted: Future[str], until: float, patience_s: float, errors:
 
 
 def _greet(server: subprocess.Popen[bytes]) -> str:
-    """The outcome of a handshake and of listing the tools."""
     started = time.monotonic()
     hello = _ask(server, 1, "initialize", _HELLO)
     took = time.monotonic() - started

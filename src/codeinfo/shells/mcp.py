@@ -88,8 +88,6 @@ class PromptGet(Struct):
 
 
 class Service:
-    """The methods of the server."""
-
     def __init__(self, dispatcher: Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
         self.lease = dispatcher.lease
         self.methods: Methods = {
@@ -321,7 +319,6 @@ class SharedServer:
         self._last_seen = time.monotonic()
 
     async def run(self) -> None:
-        """Run until there has been no client for a while."""
         self._listener.setblocking(False)
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
         async with asyncio.TaskGroup() as tasks:

@@ -90,7 +90,6 @@ class Journal:
             self._descriptor = -1
 
     def record_input(self, piece: bytes) -> None:
-        """Record what the client said."""
         with self._lock:
             if b"\n" in piece or len(self.part) < LONGEST_LINE:
                 self._record({"said": _as_text(piece)})
@@ -288,7 +287,6 @@ def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
 
 
 def resume() -> NoReturn:
-    """Continue for a client whose server has ended."""
     with suppress(KeyboardInterrupt, BrokenPipeError):  # how clients end a session
         _resume(Journal(_JOURNAL))
     os._exit(0)

@@ -156,7 +156,6 @@ def plain_tool(one: Operation) -> Tool:
 
 
 def describe_tool(tool: Tool) -> dict[str, Any]:
-    """A tool as `tools/list` shows it."""
     one = OPERATIONS[tool.operation]
     hints = {
         "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, but it is written
@@ -191,7 +190,6 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
 SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
 DEFAULT_SETS = ("search",)
 IN_SETS: dict[str, tuple[Tool, ...]] = {}  # the tools with their own descriptions, by set
-
 
 _FILTERS = Input(
     "filters",
@@ -266,7 +264,6 @@ IN_SETS["search"] = (
     ),
 )
 
-
 IN_SETS["code"] = (
     derive_tool(
         "get_symbol_references",
@@ -309,7 +306,6 @@ IN_SETS["code"] = (
         ),
     ),
 )
-
 
 IN_SETS["edit"] = (
     derive_tool(
@@ -365,7 +361,6 @@ IN_SETS["edit"] = (
     ),
 )
 
-
 _INVALID = -32602
 _ANSWER_CODES = {
     "VALIDATION_FAILED": _INVALID,
@@ -377,7 +372,6 @@ _ANSWER_CODES = {
     "CODE_INFO_LLM_UNAVAILABLE": -32001,
     "": -32002,  # any other failure
 }
-
 
 _answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
 _asking: dict[str, Any] = {
@@ -426,7 +420,6 @@ IN_SETS["agents"] = (
         **_answering,
     ),
 )
-
 
 _VECTOR_CODES = {
     "VALIDATION_FAILED": _INVALID,

@@ -61,7 +61,6 @@ def pick(engine: Engine, request: SearchRequest) -> int:
 
 
 def editor_command_for(command: str, path: str, line: int) -> list[str]:
-    """The command that opens a file at a line in its editor."""
     program = shlex.split(command)
     name = os.path.basename(program[0])
     if name in _GOTO:
@@ -74,8 +73,6 @@ def editor_command_for(command: str, path: str, line: int) -> list[str]:
 
 
 class Picker:
-    """What is typed, its results, and which of them is selected."""
-
     def __init__(self, engine: Engine, request: SearchRequest) -> None:
         self._engine = engine
         self._request = request

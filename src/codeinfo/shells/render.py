@@ -245,7 +245,6 @@ def memory(item: RelatedMemory, out: Output, indent: str = "") -> None:
 
 
 def memories(items: Sequence[RelatedMemory], out: Output) -> None:
-    """Related memories below other output."""
     if items:
         out.line(("Related memories", "bold"))
         for item in items:

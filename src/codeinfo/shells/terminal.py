@@ -71,8 +71,6 @@ def byte_size(count: float) -> str:
 
 
 class Output(Struct, dict=True):
-    """Writes results for people."""
-
     stream: TextIO
     find_root: Callable[[], str] = str  # of relative paths
     colour: bool = True
@@ -219,7 +217,6 @@ def _in_word(letter: str) -> bool:
 
 
 def pairs_of(spans: Iterable[Span]) -> list[tuple[str, str]]:
-    """Text and style of each span."""
     return [(span, "") if isinstance(span, str) else span for span in spans]
 
 

@@ -134,8 +134,6 @@ def _attribute(attributes: str, name: str) -> str:
 
 
 class _Reader:
-    """Collects the blocks of a page from its events."""
-
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.title: list[str] = []

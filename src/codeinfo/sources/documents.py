@@ -59,7 +59,6 @@ def open_office_file(data: bytes) -> io.BytesIO:
 # In UTF-16 too. It may follow a comment of any length; in a text `<` is written as `&lt;`.
 _DECLARATION = re.compile(rb"<\0?!\0?(?:D\0?O\0?C\0?T\0?Y\0?P\0?E|E\0?N\0?T\0?I\0?T\0?Y)", re.IGNORECASE)
 
-
 MAX_TITLE_CHARS = 160
 _PLACE_LEVEL = 2  # below the title; headings inside a place go below it
 _DEEPEST = 6
@@ -106,7 +105,6 @@ def one_line(text: str, limit: int = MAX_TITLE_CHARS) -> str:
 
 
 def as_markdown(document: Document) -> tuple[str, tuple[str, ...]]:
-    """The document's text, and notes on it."""
     parts: list[str] = []
     length = 0
     for part in _parts(document):

@@ -396,7 +396,6 @@ _BATCH = 500
 _CLONE_PREFIX = "codeinfo-git-"
 _JUST_MADE_S = 2.0
 
-
 _REDIRECT = re.compile(r"returned error: 3\d\d")
 
 
@@ -450,7 +449,6 @@ def _temporary_clone() -> Iterator[Path]:
 
 
 def remove_abandoned_clones() -> None:
-    """Remove this user's clones whose process was killed."""
     import tempfile
 
     for folder in Path(tempfile.gettempdir()).glob(f"{_CLONE_PREFIX}*"):
@@ -575,7 +573,6 @@ class Blob(NamedTuple):
 
 
 def commit_of(root: str | os.PathLike[str], revision: str) -> str:
-    """The commit that a revision names."""
     verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
     try:
         return run(root, verify).decode().strip()

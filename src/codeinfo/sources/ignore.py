@@ -233,7 +233,6 @@ _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
 def folder_rule(name: str, parent: str = "") -> Rule | None:
-    """The rule that excludes a folder called `name` in the folder `parent`."""
     rule = FOLDERS.get(name)
     if rule is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
@@ -299,7 +298,6 @@ BINARY_EXTENSIONS = names(
     ".blend .fbx .glb .stl .dae .unitypackage .uasset .swf .mo .gmo .ds_store .pack .idx .lockb"
 )
 
-
 # By extension: few have any, and a walk checks every file.
 _ENDINGS = group_by_key(
     (ending[ending.rindex(".") :], (rule, ending))
@@ -310,7 +308,6 @@ _ENDINGS = group_by_key(
 
 @lru_cache(maxsize=20_000)
 def name_rule(name: str) -> Rule | None:
-    """The rule that excludes a file called `name` anywhere."""
     name = name.lower()
     dot = name.rfind(".")
     extension = name[dot:] if dot >= 0 else ""

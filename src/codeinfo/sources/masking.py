@@ -478,7 +478,6 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def mask_notes(count: int) -> tuple[str, ...]:
-    """What a file's notes say of so many masked secrets."""
     return (f"{quantity(count, 'secret')} masked",) if count else ()
 
 

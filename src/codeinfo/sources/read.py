@@ -66,8 +66,6 @@ class FileReader(Protocol):
 
 
 class FolderFiles(Struct, frozen=True):
-    """Files on disk."""
-
     root: Path
     exact: bool = True
     _overrides: dict[str, IgnoreFile | None] = field(default_factory=dict)  # by folder, read once

@@ -74,7 +74,6 @@ def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
 
 
 def filter_all(listed: Listing, filters: FileFilter) -> Walk:
-    """What is to be indexed, and what was left out."""
     passed, skipped = _filter_names(listed, filters)
     return Walk(*_filter_states(passed, skipped, filters))
 
@@ -195,7 +194,6 @@ def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: Walk
 
 
 _path_of = attrgetter("path")
-
 
 _READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH  # by anybody
 
