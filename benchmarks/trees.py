@@ -67,7 +67,7 @@ def lay_out(clone: Path, commit: str, folder: Path) -> int:
     layout = Layout(clone, partial)
     layout.move_to(commit)
     partial.rename(folder)
-    return layout.missing_blobs
+    return len(layout.missing)
 
 
 def lay_out_worktree(clone: Path, commit: str, folder: Path) -> int:

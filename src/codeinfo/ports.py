@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar,
 
 from msgspec import Struct
 
+from codeinfo.cache import group_by_key
 from codeinfo.model import Chunk, Definition, Import, IndexedFile, SourceFile
 
 if TYPE_CHECKING:
@@ -264,10 +265,9 @@ Placed = Sequence[tuple[SourceFile, int]]  # places in a tree, each with the id 
 
 def group_stored(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], list[StoredFile]]:
     """Stored files by path and hash, from rows that begin with these."""
-    found: dict[tuple[str, str], list[StoredFile]] = {}
-    for path, sha256, file_id, skip, brought_back in rows:
-        found.setdefault((path, sha256), []).append(StoredFile(file_id, skip, bool(brought_back)))
-    return found
+    return group_by_key(
+        ((path, sha256), StoredFile(file_id, skip, bool(back))) for path, sha256, file_id, skip, back in rows
+    )
 
 
 class IndexTarget(Protocol):
@@ -350,15 +350,11 @@ class FileLines(Mapping[int, str]):
         at = bisect_right(self._starts, line) - 1
         if at < 0:
             return default
-        lines = self._lines_of(at)
-        inside = line - self._starts[at]
-        return lines[inside] if inside < len(lines) else default
-
-    def _lines_of(self, at: int) -> list[str]:
         lines = self._split.get(at)
         if lines is None:
             lines = self._split[at] = self._pieces[at][1].split("\n")
-        return lines
+        inside = line - self._starts[at]
+        return lines[inside] if inside < len(lines) else default
 
     def __iter__(self) -> Iterator[int]:
         return (n for start, text in self._pieces for n in range(start, start + text.count("\n") + 1))

@@ -22,20 +22,8 @@ from msgspec.structs import replace
 from codeinfo.cache import group_by_key
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.evals.metrics import (
-    DEPTH,
-    Answer,
-    Dataset,
-    Found,
-    Query,
-    Target,
-    check_gates,
-    compare,
-    load_dataset,
-    parse_gates,
-    score,
-    summarise,
-)
+from codeinfo.evals import metrics
+from codeinfo.evals.metrics import DEPTH, Answer, Dataset, Found, Query, Target
 from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.knowledge.memory import is_bot
@@ -344,12 +332,12 @@ def _is_safe(path: str) -> bool:
 
 
 def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = None) -> ops.EvalReport:
-    named_gates = parse_gates(request.gates)
+    named_gates = metrics.parse_gates(request.gates)
     older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before any question is asked
     dataset, done, notes = _ask_all(engine, request, progress)
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
-    summary = summarise(list(scores.values()))
+    summary = metrics.summarise(list(scores.values()))
     result = fill(
         ops.EvalReport,
         done,
@@ -357,7 +345,7 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = 
         groups=groups_of(dataset, scores),
         outcomes=outcomes_of(dataset, answers, scores),
         comparisons=comparisons_of(dataset, scores, older),
-        verdicts=check_gates(named_gates or dataset.gates, summary),
+        verdicts=metrics.check_gates(named_gates or dataset.gates, summary),
         notes=notes,
     )
     if request.out:
@@ -372,7 +360,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
         return dataset, done, tuple(_notes(history))
     if not request.dataset or not request.trees:
         raise UsageError("a dataset and its trees are needed", "Give both, as in `codeinfo eval DATASET --trees DIR`.")
-    dataset = load_dataset(Path(request.dataset))
+    dataset = metrics.load_dataset(Path(request.dataset))
     if request.repos:
         dataset = dataset.of_repositories(request.repos)
     return dataset, run(engine, dataset, Path(request.trees), whole=request.whole, progress=progress), ()
@@ -387,15 +375,15 @@ def _notes(history: History) -> Iterator[str]:
 
 def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.Score]:
     """Every query's score; unanswered queries count as zero."""
-    return {query.id: score(query, answers.get(query.id)) for query in dataset.queries}
+    return {query.id: metrics.score(query, answers.get(query.id)) for query in dataset.queries}
 
 
 def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Group, ...]:
     """All, then each language, category and repository by name."""
-    groups = [ops.Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
+    groups = [ops.Group("all", "all", metrics.summarise([scores[query.id] for query in dataset.queries]))]
     for by in ("language", "category", "repo"):
         members = group_by_key((getattr(query, by), scores[query.id]) for query in dataset.queries)
-        groups += [ops.Group(by, name, summarise(members[name])) for name in sorted(members) if name]
+        groups += [ops.Group(by, name, metrics.summarise(members[name])) for name in sorted(members) if name]
     return tuple(groups)
 
 
@@ -416,8 +404,8 @@ def comparisons_of(
     """This run against each older one, on the queries the older one answered."""
     found = []
     for name, answers in older.items():
-        old = {query.id: score(query, answers[query.id]) for query in dataset.queries if query.id in answers}
-        found.append(compare(name, dataset.queries, old, scores))
+        old = {query.id: metrics.score(query, answers[query.id]) for query in dataset.queries if query.id in answers}
+        found.append(metrics.compare(name, dataset.queries, old, scores))
     return tuple(found)
 
 

@@ -391,14 +391,19 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
         return ChatModel(NONE, None)
     wanted = model or config.llm.model
     if config.llm.base_url and provider in ("", CONFIGURED):
-        if model:
-            _check_offered(config, model)
+        limits = _limits(config, LOOK_S)
+        offered = look(CONFIGURED, config.llm.base_url, _key(config), limits).models if model else ()
+        if (
+            offered and model not in offered
+        ):  # the endpoint itself may take a minute to say so; without a list it is tried
+            step = f"Those it has: {', '.join(offered[:10])}"
+            raise NotFound(f"{config.llm.base_url} offers no model {model!r}", step)
         return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, seconds, _key(config)))
     servers = discover() if config.llm.discover else ()
     for server in servers:
-        offered = [name for name in server.models if name == wanted] if wanted else chat_models(server.models)
-        if server.state == "ok" and provider in ("", server.name) and offered:
-            return ChatModel(server.name, _llm(config, server.base_url, offered[0], seconds, None))
+        fitting = [name for name in server.models if name == wanted] if wanted else chat_models(server.models)
+        if server.state == "ok" and provider in ("", server.name) and fitting:
+            return ChatModel(server.name, _llm(config, server.base_url, fitting[0], seconds, None))
     answering = [server.name for server in servers if server.state == "ok"]
     if provider and provider not in answering:
         step = NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers"))
@@ -407,14 +412,6 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
         step = NextStep(to_run("providers"), " lists them")
         raise NotFound(f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}", step)
     return ChatModel(NONE, None, NO_CHAT_MODEL)
-
-
-def _check_offered(config: Config, wanted: str) -> None:
-    """Refuse a model the endpoint does not list: the endpoint itself may take a minute to say so. An endpoint that
-    lists nothing is tried."""
-    offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
-    if offered and wanted not in offered:
-        raise NotFound(f"{config.llm.base_url} offers no model {wanted!r}", f"Those it has: {', '.join(offered[:10])}")
 
 
 def list_providers(config: Config) -> ProviderList:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from posixpath import splitext
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Encoder:
     def paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as in a query; one row per path."""
         known = self._ids
-        rows = [[i for part in _without_extension(path).split("/") for i in known[part]] for path in paths]
+        rows = [[i for part in splitext(path)[0].split("/") for i in known[part]] for path in paths]
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
         out[:, -1] = lengths == 0  # see `_nothing`
@@ -158,8 +159,3 @@ class Encoder:
 def _unit(worth: Floats, vectors: Floats) -> Floats:
     total: Floats = worth @ vectors
     return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
-
-
-def _without_extension(path: str) -> str:
-    folder, slash, name = path.rpartition("/")
-    return folder + slash + (name[: name.rfind(".")] if name.rfind(".") > 0 else name)

@@ -411,7 +411,14 @@ class Connection:
         for reused in (self._http is not None, False):
             try:
                 with self._translate_errors():
-                    response = self._exchange(method, path, body, headers)
+                    if self._http is None:
+                        self._http = _dial(self.target, self._limits.connect_seconds)
+                        self._http.connect()
+                        self._http.sock.settimeout(self._limits.read_seconds)
+                    if self._aborted:
+                        raise Fault(Kind.CANCELLED)
+                    self._http.request(method, self.target.url(path), body=body, headers=headers)
+                    response = self._http.getresponse()
                 break
             except Fault as fault:
                 # The server may have closed an idle connection meanwhile: the endpoint has not failed.
@@ -420,18 +427,6 @@ class Connection:
         self._response, self.headers = response, response.headers
         if response.status != 200:
             raise self._status_fault(response.status)
-
-    def _exchange(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        if self._http is None:
-            self._http = _dial(self.target, self._limits.connect_seconds)
-            self._http.connect()
-            self._http.sock.settimeout(self._limits.read_seconds)
-        if self._aborted:
-            raise Fault(Kind.CANCELLED)
-        self._http.request(method, self.target.url(path), body=body, headers=headers)
-        return self._http.getresponse()
 
     def _status_fault(self, status: int) -> Fault:
         try:

@@ -27,28 +27,10 @@ from codeinfo.files import open_private, try_lock
 from codeinfo.model import phrase
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.operations.base import FILE, PROJECT, field_naming
-from codeinfo.serve.dispatch import (
-    MOST_WAITING,
-    Call,
-    Dispatcher,
-    EngineLease,
-    Projects,
-    Reflected,
-    check,
-    describe_sources,
-    end_by_deadline,
-    named_project,
-)
+from codeinfo.serve import dispatch
+from codeinfo.serve.dispatch import Call, EngineLease
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
-from codeinfo.shells.mcp_protocol import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    Exchange,
-    LineSession,
-    Methods,
-    ProtocolError,
-    Result,
-)
+from codeinfo.shells.mcp_protocol import INTERNAL_ERROR, INVALID_PARAMS, Exchange, LineSession, ProtocolError, Result
 from codeinfo.shells.mcp_relay import Sink, Source, receive_client
 from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, write_counted
 from codeinfo.shells.mcp_tools import Tool, call_of, choose_tools, describe_tool
@@ -70,7 +52,7 @@ log = logging.getLogger(__name__)
 class Performed(Struct, frozen=True):
     content: Reply
     text: str
-    reflects: Reflected
+    reflects: dispatch.Reflected
 
 
 class ToolCall(Struct):
@@ -88,9 +70,9 @@ class PromptGet(Struct):
 
 
 class Service:
-    def __init__(self, dispatcher: Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
+    def __init__(self, dispatcher: dispatch.Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
         self.lease = dispatcher.lease
-        self.methods: Methods = {
+        self.methods = {
             "tools/list": self.list_tools,
             "tools/call": self.call_tool,
             "resources/list": self.list_resources,
@@ -166,16 +148,16 @@ class Service:
     ) -> Performed:
         """The reply within its budget, as JSON and as text, and the state of the project it is based on. Its advice
         names tools that are `offered`."""
-        values, operation = check(tool.arguments(), arguments), OPERATIONS[tool.operation]
+        values, operation = dispatch.check(tool.arguments(), arguments), OPERATIONS[tool.operation]
         cursor = values.pop("cursor", "")
         asked = tool.make_request(values, values.pop(tool.project.name, "") if tool.project else "")
         with self._dispatcher.begin(operation, asked, "mcp", tool.name) as (engine, request):
             result = tool.run(engine, request, call)
             reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
-            project = named_project(request) if tool.project and operation.shows_project else None
+            project = dispatch.named_project(request) if tool.project and operation.shows_project else None
             root = None if project is None else str(engine.indexes.find(project).index.root)
             files = tuple(tool.files(result, root or ""))
-            reflects = describe_sources(engine, operation, request, result, root, files)
+            reflects = dispatch.describe_sources(engine, operation, request, result, root, files)
             if reflects and not tool.codes:  # replies with a contract have only its fields
                 reply["reflects"] = reflects
             reply = fit_reply(reply, self._reply_tokens, cursor)
@@ -256,7 +238,7 @@ def make_service(config: Config, tools: Iterable[Tool], lease: EngineLease | Non
     """For a client that may name any folder, with its own engine unless `lease` shares one. `folder` is the client's
     working folder, if it differs from ours."""
     lease = lease or lease_engine(config)
-    return Service(Dispatcher(lease, Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
+    return Service(dispatch.Dispatcher(lease, dispatch.Projects(lease, folder=folder)), tools, config.mcp.reply_tokens)
 
 
 def standard_session(service: Service) -> LineSession:
@@ -300,7 +282,7 @@ def first_cause(error: Exception) -> Exception:
 
 
 def end_on_signal(number: int, frame: object) -> NoReturn:
-    end_by_deadline(0)
+    dispatch.end_by_deadline(0)
     raise KeyboardInterrupt
 
 
@@ -320,7 +302,9 @@ class SharedServer:
 
     async def run(self) -> None:
         self._listener.setblocking(False)
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MOST_WAITING))  # clients wait for their own
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(dispatch.MOST_WAITING)
+        )  # clients wait for their own
         async with asyncio.TaskGroup() as tasks:
             serving = [tasks.create_task(self._accept(tasks)), tasks.create_task(release_when_idle(self.lease))]
             while self._clients or time.monotonic() - self._last_seen < LINGER_S:
@@ -396,7 +380,7 @@ def serve_shared() -> None:
     place.unlink(missing_ok=True)  # of a server that was killed
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
-        listener.listen(MOST_WAITING)
+        listener.listen(dispatch.MOST_WAITING)
         logging.basicConfig(
             stream=sys.stderr, level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )

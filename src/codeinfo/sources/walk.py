@@ -30,18 +30,7 @@ from codeinfo.files import resolve_links, resolve_root
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
-from codeinfo.sources.ignore import (
-    NO_OVERRIDES,
-    OVERRIDES_NAME,
-    IgnoreFile,
-    Match,
-    Overrides,
-    brings_back_secret,
-    content,
-    decide,
-    load,
-    parse_bytes,
-)
+from codeinfo.sources.ignore import NO_OVERRIDES, OVERRIDES_NAME, IgnoreFile, Match, Overrides
 from codeinfo.sources.read import Loaded
 
 
@@ -163,7 +152,7 @@ def _is_listed_alike(root: str, memo: Memo) -> bool:
         same = all(_names_in(f"{root}/{folder}") == names for folder, names in memo.folders.items())
     except OSError:
         return False
-    return same and all(content(root, path) == data for path, data in memo.read.items())
+    return same and all(ignore.content(root, path) == data for path, data in memo.read.items())
 
 
 def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes | None]) -> bool:
@@ -231,7 +220,7 @@ class FileFilter:
 
     def _applies(self, rule: ignore.Rule, path: str, match: Match | None) -> bool:
         if rule is ignore.SECRET:
-            return match is None or not brings_back_secret(match, path)
+            return match is None or not ignore.brings_back_secret(match, path)
         if self._settings.documents and rule.name == "binary":
             return False  # whether it can be converted is decided later
         return match is None
@@ -463,7 +452,7 @@ def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) 
         found.add(OVERRIDES_NAME)
     folders = (path.removesuffix(OVERRIDES_NAME) for path in found)
     named = (folder for folder in folders if folder[-1:] in ("", "/"))
-    return Overrides(file for folder in named if (file := load(root, folder, OVERRIDES_NAME, read)))
+    return Overrides(file for folder in named if (file := ignore.load(root, folder, OVERRIDES_NAME, read)))
 
 
 def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
@@ -496,7 +485,7 @@ def _is_folder(path: str) -> bool:
 
 def is_worktree(root: str, folder: str, read: dict[str, bytes | None] | None = None) -> bool:
     """Whether `folder` is a linked work tree of some repository: its `.git` is a file that points to `worktrees`."""
-    return b"/worktrees/" in (content(root, f"{folder.rstrip('/')}/.git", read) or b"")
+    return b"/worktrees/" in (ignore.content(root, f"{folder.rstrip('/')}/.git", read) or b"")
 
 
 # --- without git ---------------------------------------------------------------------------------------------------
@@ -550,9 +539,9 @@ def _with_ignore_files(
     root: str, folder: _Folder, names: list[str], overrides: list[IgnoreFile], read: dict[str, bytes | None]
 ) -> _Folder:
     ignores, own = folder.ignores, folder.overrides
-    if ".gitignore" in names and (file := load(root, folder.path, ".gitignore", read)):
+    if ".gitignore" in names and (file := ignore.load(root, folder.path, ".gitignore", read)):
         ignores = (*ignores, file)
-    if OVERRIDES_NAME in names and (file := load(root, folder.path, OVERRIDES_NAME, read)):
+    if OVERRIDES_NAME in names and (file := ignore.load(root, folder.path, OVERRIDES_NAME, read)):
         own = (*own, file)
         overrides.append(file)
     return _Folder(folder.path, ignores, own, folder.ignored)
@@ -562,13 +551,13 @@ def _consider_folder(folder: _Folder, name: str, listing: Listing, waiting: list
     path = f"{folder.path}{name}/"
     if name == ".git":
         return
-    ignored = folder.ignored or _excludes(decide(folder.ignores, path))
+    ignored = folder.ignored or _excludes(ignore.decide(folder.ignores, path))
     if not folder.can_bring_back:
         if rule := ignore.folder_rule(name, folder.path):
             listing.skipped.append(Skip(path, rule.name, rule.reason))
             return
         for files, rule_name in ((folder.overrides, "codeinfoignore"), (folder.ignores, "gitignore")):
-            match = decide(files, path)
+            match = ignore.decide(files, path)
             if match and not match.negated:
                 listing.skipped.append(Skip(path, rule_name, f"{match.source}: {match.text}"))
                 return
@@ -580,9 +569,9 @@ def _excludes(match: Match | None) -> bool:
 
 
 def _is_ignored(folder: _Folder, path: str) -> bool:
-    if not folder.ignored and not _excludes(decide(folder.ignores, path)):
+    if not folder.ignored and not _excludes(ignore.decide(folder.ignores, path)):
         return False
-    override = decide(folder.overrides, path)
+    override = ignore.decide(folder.overrides, path)
     return override is None or not override.negated
 
 
@@ -591,11 +580,11 @@ def find_plain_rule(root: str, path: str) -> Match | None:
     ignores: list[IgnoreFile] = []
     folder = ""
     for part in path.rstrip("/").split("/"):
-        if file := load(root, folder, ".gitignore"):
+        if file := ignore.load(root, folder, ".gitignore"):
             ignores.append(file)
         step = f"{folder}{part}"
         folder = f"{step}/"
-        match = decide(ignores, step if step == path else folder)
+        match = ignore.decide(ignores, step if step == path else folder)
         if match and not match.negated:
             return match
     return None
@@ -631,7 +620,7 @@ class RevisionFiles:
     def overrides(self) -> Overrides:
         named = [blob for blob in self.blobs.values() if blob.path.rpartition("/")[2] == OVERRIDES_NAME]
         return Overrides(
-            parse_bytes(blob.path.removesuffix(OVERRIDES_NAME), OVERRIDES_NAME, data)
+            ignore.parse_bytes(blob.path.removesuffix(OVERRIDES_NAME), OVERRIDES_NAME, data)
             for blob, data in git.read_blobs(self.root, named)
             if data is not None
         )
