@@ -61,8 +61,6 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- areas ---
-
     def _area(self, kind: type[Area], make: Callable[[], Area]) -> Area:
         with self._lock:
             if kind not in self._areas:
@@ -151,8 +149,6 @@ class Engine:
                 commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else found.commit
                 states.append(CollectionState(name, found.generation, commit, found.dirty, fetched_at, found.changed))
         return tuple(states)
-
-    # --- operations on indexes ---
 
     def _indexes_of(self, paths: Sequence[str]) -> list[IndexManager]:
         """The indexes of the projects these folders belong to, without duplicates."""

@@ -372,8 +372,6 @@ class AnswerOperations:
 
         return SharedAnswers(self._engine.indexes.team)
 
-    # --- asking ---
-
     def answer(self, request: AnyQuestion, listener: Listener) -> tuple[ops.Answer, ...]:
         """One answer, or one for each step of an agent's command."""
         if isinstance(request, ops.AgentRunRequest):
@@ -479,8 +477,6 @@ class AnswerOperations:
         retrieval, settings = self._config.retrieval, self._config.answers
         return PassageFilter(retrieval, lookup.word_weights, settings.least_score, settings.passage_chars)
 
-    # --- storing ---
-
     def _conversation_for(self, given: str, agent: Profile | None) -> ops.Conversation | None:
         if not given:
             return None
@@ -547,8 +543,6 @@ class AnswerOperations:
         """An indexed file, secrets masked."""
         return CodeLookup(self._engine, (root,), 1).read_whole(path)
 
-    # --- agents ---
-
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED
 
@@ -576,8 +570,6 @@ class AnswerOperations:
             answers.append(self.ask(asked, listener, agent=profile))
             conversation = answers[-1].conversation_id
         return ops.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
-
-    # --- providers and conversations ---
 
     def providers(self) -> ops.ProviderList:
         return list_providers(self._config)

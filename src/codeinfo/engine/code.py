@@ -130,8 +130,6 @@ class CodeOperations:
             found = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
             return [(edge.path, edge.line) for edge in found]
 
-    # --- symbols and references ---
-
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):
             return refs.list_symbols(index.facts, path, request)
@@ -182,8 +180,6 @@ class CodeOperations:
             return found
         note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
         return replace(found, is_complete=False, notes=(*found.notes, note))
-
-    # --- files ---
 
     def imports(self, request: ops.ImportsRequest, progress: ProgressSink = None) -> ops.ModuleImports:
         with self._open(request, progress) as (index, path):

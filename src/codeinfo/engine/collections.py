@@ -21,28 +21,8 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from codeinfo.collections import (
-    CONTEXT_FILE,
-    MANIFEST,
-    MAX_PACKED_BYTES,
-    Collection,
-    HostPolicy,
-    Kind,
-    Manifest,
-    add_to_context,
-    download,
-    follow_redirects,
-    host_of,
-    is_archive,
-    pack,
-    read_context,
-    read_manifest,
-    read_user_list,
-    remove_from_context,
-    safe_path,
-    unpack,
-    write_user_list,
-)
+from codeinfo import collections
+from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Collection, HostPolicy, Kind, Manifest
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source
@@ -89,7 +69,7 @@ class CollectionList:
     def all(self, project: Path) -> tuple[list[Collection], list[str]]:
         """The project's collections first, then the user's; the first one with a name keeps it."""
         path = find_upwards(project, CONTEXT_FILE)
-        found, notes = read_context(_read(path), str(path.parent)) if path is not None else ([], [])
+        found, notes = collections.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
         return [*found, *(item for item in self._read_own() if item.id not in taken)], notes
 
@@ -141,14 +121,14 @@ class CollectionList:
 
     def add_to_project(self, collection: Collection, path: Path, url: str) -> None:
         """`url` counts from the file's folder, so that it means the same to everyone who clones the project."""
-        text = add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
+        text = collections.add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
         replace_file(path, text.encode(), mode=_SHARED)
 
     def remove(self, collection: Collection, project: Path) -> None:
         if collection.origin == "project":
             path = find_upwards(project, CONTEXT_FILE)
             if path is not None:
-                text = remove_from_context(_read(path), str(path.parent), collection.name)
+                text = collections.remove_from_context(_read(path), str(path.parent), collection.name)
                 replace_file(path, text.encode(), mode=_SHARED)
             return
         with self._edit_list() as write:
@@ -156,7 +136,7 @@ class CollectionList:
 
     def _read_own(self) -> list[Collection]:
         text = _read(self._list)
-        return read_user_list(text, str(self._list)) if text else []
+        return collections.read_user_list(text, str(self._list)) if text else []
 
     @contextmanager
     def _edit_list(self) -> Iterator[Callable[[list[Collection]], None]]:
@@ -166,7 +146,7 @@ class CollectionList:
         handle = open_private(lock, os.O_RDWR)
         try:
             wait_for_lock(handle, lock)
-            yield lambda collections: replace_file(self._list, write_user_list(collections).encode())
+            yield lambda listed: replace_file(self._list, collections.write_user_list(listed).encode())
         finally:
             os.close(handle)
 
@@ -251,7 +231,7 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
 
 def read_package(root: Path) -> Manifest:
     try:
-        return read_manifest(read_regular(str(root), MANIFEST, MAX_DOCUMENT_BYTES).decode("utf-8-sig"))
+        return collections.read_manifest(read_regular(str(root), MANIFEST, MAX_DOCUMENT_BYTES).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
 
@@ -351,19 +331,19 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         return ensure_written_tree(home)  # documents written here exist nowhere else
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
-        hosts.add(host_of(collection.url).name.lower())
+        hosts.add(collections.host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
         return _fetch_repository(collection, home, policy, own=own)
-    get = partial(download, policy=policy)
-    if collection.remote and not is_archive(collection.url):
+    get = partial(collections.download, policy=policy)
+    if collection.remote and not collections.is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _download_listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+        contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
         data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
-        contents = unpack(data)
+        contents = collections.unpack(data)
         text = contents[MANIFEST]
-        named = (file for file in read_manifest(text.decode("utf-8", "replace")).files if file.url)
+        named = (file for file in collections.read_manifest(text.decode("utf-8", "replace")).files if file.url)
         contents |= _download_all({file.path: file.url for file in named}, get)
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
@@ -379,7 +359,7 @@ def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *,
     try:
         return store(collection.url, "" if own else policy.pin(collection.url))
     except Redirected:
-        moved = follow_redirects(collection.url, policy) if own else collection.url
+        moved = collections.follow_redirects(collection.url, policy) if own else collection.url
         if moved == collection.url:
             raise
         return store(moved, policy.pin(moved))
@@ -439,7 +419,7 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
         total += len(content)
         if total > MAX_FETCHED_BYTES:
             raise _too_large()
-        target = partial / safe_path(path)
+        target = partial / collections.safe_path(path)
         write_private(private_folder(target.parent, partial) / target.name, content)
     partial.rename(tree)
 
@@ -447,7 +427,7 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
 def _repair_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Nobody edits a fetched document: one that differs from its source is damaged."""
     for path, content in files:
-        target = tree / safe_path(path)
+        target = tree / collections.safe_path(path)
         with suppress(OSError):
             if read_regular(str(tree), path, len(content) + 1) == content:
                 continue
@@ -468,7 +448,7 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
     if not files:
         raise UsageError(f"{request.source} has no documents", "Give a folder that contains some")
     name = request.name or found.root.name
-    data, manifest = pack(name, request.version, request.description, files)
+    data, manifest = collections.pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
     replace_file(target, data, mode=_SHARED)
     return DocsPackResponse(

@@ -408,8 +408,6 @@ class DocumentOperations:
         known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
         return [self.index_of(collection) for collection in known.values()]
 
-    # --- collections ---
-
     def add(self, request: operations.DocsAddRequest, progress: ProgressSink = None) -> operations.SyncResponse:
         """List a collection and sync it; if the sync fails, it is removed again. It is listed first, so that what a
         killed process leaves can be seen, continued and removed."""
@@ -604,8 +602,6 @@ class DocumentOperations:
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
             raise UsageError(f"{request.source} is not a folder", "Give the folder to pack")
         return pack_folder(request, self.index_of(source).source)
-
-    # --- search and reading ---
 
     def search(
         self, request: operations.DocsSearchRequest, progress: ProgressSink = None

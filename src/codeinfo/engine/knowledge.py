@@ -81,8 +81,6 @@ class KnowledgeOperations:
         project = self._project(path)
         return project, self._indexes.open(project.index, progress=progress)[0]
 
-    # --- memory ---
-
     def remember(self, request: operations.RememberRequest) -> operations.Remembered:
         now = self.clock()
         memory = make_memory(
@@ -159,8 +157,6 @@ class KnowledgeOperations:
         self._project(request.path).change_memories(merge)
         return operations.MemoryImported(added, len(own) - added, len(given) - len(own))
 
-    # --- patterns, metadata, style, review ---
-
     def patterns(self, request: operations.PatternsRequest, progress: ProgressSink = None) -> operations.PatternReport:
         (project, store), now = self._open(request.path, progress), self.clock()
         patterns = project.patterns
@@ -191,8 +187,6 @@ class KnowledgeOperations:
         project, store = self._open(request.path, progress)
         with self._code.open(project.index, store) as index:
             return explore_target(project, index, request, self.clock())
-
-    # --- around a search ---
 
     def enrich(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, for a change, the card."""

@@ -236,8 +236,6 @@ class LanguageServer:
                 raise ServerRefused(f"says: {_quote(reply.error.message)}")
             time.sleep(0.1)
 
-    # --- questions ---
-
     def open(self, files: Mapping[str, FileFacts], deadline: float) -> None:
         """Open the session, or send the edits since the last question. If files were added or removed, start another
         process: a server looks for them in its own time, and until then answers without them."""

@@ -109,8 +109,6 @@ class ProjectKnowledge:
         listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
         return {path: text[:MOST_CHARS] for path in listed if (text := self.text(path)) is not None}
 
-    # --- memories ---
-
     def memories(self, now: float) -> tuple[Memory, ...]:
         """The memories of the file or the team, of codebase-context and of the history, without duplicates."""
         texts: dict[str, Memory] = {}

@@ -182,8 +182,6 @@ class Change:
         self.differences = [revision.change for revision in revisions]
         self.code = [one.change for one in revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
 
-    # --- lookups ---
-
     def _uses(self, name: str) -> tuple[Usage, ...]:
         """None for a name that nothing can refer to, such as a block of a configuration."""
         if name not in self._used:
@@ -219,8 +217,6 @@ class Change:
         used = [(use.file, use.line) for use in self._uses_outside(path, qualified)]
         called = self._code.dispatched_callers(self._project.index, path, qualified) if kind == "method" else ()
         return [*used, *(place for place in called if place[0] not in self.paths)]
-
-    # --- parts of the packet ---
 
     def symbols(self) -> list[ChangedSymbol]:
         changed = [
@@ -289,8 +285,6 @@ class Change:
             except GitFailed:
                 continue  # git cannot blame the file, so it has no author to propose
         return diff.reviewers(blames, largest)[:MOST_REVIEWERS]
-
-    # --- findings ---
 
     def findings(self, now: float) -> list[Finding]:
         try:

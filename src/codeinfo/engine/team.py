@@ -134,8 +134,6 @@ class TeamOperations:
     def _rows(self, query: str, kind: type[Row], **values: Any) -> tuple[Row, ...]:
         return self.database.read(lambda db: read_rows(db, query, kind, values))
 
-    # --- users and groups ---
-
     def users(self, name: str = "") -> ops.TeamUsers:
         """All of them, or the one with that name."""
         return ops.TeamUsers(self._rows(_USERS, ops.TeamUser, name=name))
@@ -163,8 +161,6 @@ class TeamOperations:
         access.remove_members(self.database, request.group, request.users)
         return self.groups(request.group)
 
-    # --- grants ---
-
     def grants(self, request: ops.TeamGrantListRequest) -> ops.TeamGrants:
         return ops.TeamGrants(self._rows(_GRANTS, ops.TeamGrant, project=self._project(request.project)))
 
@@ -181,8 +177,6 @@ class TeamOperations:
 
     def _user(self, name: str) -> int:
         return self.database.read(lambda db: access.user_id(db, name)) if name else 0
-
-    # --- tokens ---
 
     def tokens(self, request: ops.TeamTokenListRequest) -> ops.TeamTokens:
         return self._tokens(user=self._user(request.user))
@@ -222,8 +216,6 @@ class TeamOperations:
         caller = access.current_user.get()
         assert caller is not None  # the guard lets nobody else through
         return caller
-
-    # --- projects and workers ---
 
     def add_project(self, request: ops.TeamProjectAddRequest) -> ops.TeamProject:
         identity = identity_of(request.url)
@@ -310,8 +302,6 @@ class TeamOperations:
     def overview(self) -> TeamOverview:
         ((stored,),) = self.database.rows("SELECT pg_database_size(current_database())")
         return TeamOverview(self._rows(_TREES, TreeOverview, limit=_SHOWN_TREES), stored)
-
-    # --- the audit log ---
 
     def audit(self, request: ops.TeamAuditRequest) -> ops.TeamEvents:
         user, project = self._user(request.user), self._project(request.project)

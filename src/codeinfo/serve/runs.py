@@ -324,8 +324,6 @@ class State(Struct):
     def projects(self) -> Projects:
         return self.dispatcher.projects
 
-    # --- projects ---
-
     def addable_folder(self, given: str) -> Path:
         """A folder that may become a project: links resolved, below an allowed one."""
         try:
@@ -411,8 +409,6 @@ class IndexQueue:
             self._thread.join(_RUN_END_S)
         self._store.close()
 
-    # --- asking ---
-
     def add(self, root: Path, *, full: bool = False) -> IngestRun:
         identity = self._store.add(str(root), full=full, most=MOST_WAITING)
         if identity is None:
@@ -441,8 +437,6 @@ class IndexQueue:
 
     def _with_position(self, run: IngestRun, position: int) -> IngestRun:
         return replace(run, position=position, progress=self._progress if run.id == self._current else None)
-
-    # --- working ---
 
     def _work(self) -> None:
         """Work on the queue once this process holds its lock."""

@@ -75,16 +75,10 @@ NOT_OFFERED: Mapping[str, str] = {name: why for name, one in OPERATIONS.items() 
     "doctor": "how the server is set up is for its operator",
 }
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where MCP clients learn whom to ask
+# Answered to everyone; static files are too.
 OPEN = frozenset(
-    {
-        "/auth/sign-in",
-        "/auth/token",
-        "/auth/start",
-        "/auth/callback",
-        RESOURCE_METADATA,
-        f"{RESOURCE_METADATA}/mcp",
-    }
-)  # answered to everyone; static files are too
+    ("/auth/sign-in", "/auth/token", "/auth/start", "/auth/callback", RESOURCE_METADATA, f"{RESOURCE_METADATA}/mcp")
+)
 LOOK_S = 2.0  # between two checks whether the caller of a running response still has access
 UNCERTAIN_S = 30.0  # how long a response may continue while nobody can say whether its caller has access
 REFUSALS_S = 60.0  # between two audit lines about one refused token

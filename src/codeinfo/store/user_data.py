@@ -309,8 +309,6 @@ class IngestStore(UserStore):
         super().__init__(folder, "ingest.db", _QUEUE_MIGRATIONS)
         self._data.open()
 
-    # --- adding and looking ---
-
     def add(self, root: str, *, full: bool, most: int) -> str | None:
         """The id of this root's waiting run, or of a new one; None if `most` are already waiting."""
         with self._data.writing() as db:
@@ -352,8 +350,6 @@ class IngestStore(UserStore):
         where = "WHERE state NOT IN ('queued', 'running') ORDER BY finished_at DESC, place DESC LIMIT ?"
         with self._data.reading() as db:
             return _select(db, where, limit)
-
-    # --- working ---
 
     def worker(self) -> AbstractContextManager[bool]:
         """The lock of the one process that works on the queue."""
@@ -452,8 +448,6 @@ class ConversationStore(UserStore):
         self._now = now
         self._data.open()
 
-    # --- runs ---
-
     def create(
         self, *, title: str, provider: str, model: str, source: str, agent_name: str, paths: Sequence[str]
     ) -> str:
@@ -518,8 +512,6 @@ class ConversationStore(UserStore):
             db.execute(update, *columns.values(), turn)
             db.execute(used, self._stamp(), turn)
 
-    # --- looking ---
-
     def get(self, given: str) -> ops.Conversation:
         """By its id, or by a prefix of at least `LEAST_PREFIX` characters that no other id has."""
         with self._data.reading() as db:
@@ -568,8 +560,6 @@ class ConversationStore(UserStore):
         with self._data.reading() as db:
             found = [_read_conversation(db, row) for row in db.execute(query, *values, limit)]
         return tuple(ops.ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
-
-    # --- changing ---
 
     def archive(self, identities: Sequence[str]) -> tuple[str, ...]:
         return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (self._stamp(),))

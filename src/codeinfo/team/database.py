@@ -169,8 +169,6 @@ class TeamDatabase:
         if pool is not None:
             pool.close()
 
-    # --- connections ---
-
     def _conninfo(self) -> str:
         """The URL; of several hosts the reachable ones, with those that did not answer lately at the end."""
         parts = conninfo_to_dict(self.url)
@@ -213,8 +211,6 @@ class TeamDatabase:
             timer.cancel()
             if late.is_set() and self._pool is not None:
                 self._pool.drain()  # the others lead to the same server
-
-    # --- transactions ---
 
     @contextmanager
     def transaction(
@@ -343,8 +339,6 @@ class TeamDatabase:
                         yield from (notice.payload for notice in db.notifies(timeout=_LISTEN_S))
             except _LOST:
                 stopped.wait(_LISTEN_S)
-
-    # --- migrations ---
 
     def _migrate(self) -> None:
         known = migrations()

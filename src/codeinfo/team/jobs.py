@@ -382,8 +382,6 @@ class Indexing:
         self._database = tools.database
         self._list_files = lru_cache(_OPEN_REVISIONS)(tools.walk)  # the batches of a run share them
 
-    # --- planning ---
-
     def plan(self, project: int, ref: str) -> str:
         """Fetch, list what a ref's commit changes in its tree, and say so. A ref of "" is all that is followed."""
         found = self._database.rows("SELECT identity, clone_url FROM projects WHERE id = %s", (project,))
@@ -483,8 +481,6 @@ class Indexing:
         db.execute("UPDATE index_files SET batch = %s WHERE run = %s AND path = ANY(%s)", (batch, run, list(paths)))
         self._defer_own(db, BATCH, {"batch": batch})
 
-    # --- batches ---
-
     def index_batch(self, batch: int, progress: ProgressSink = None) -> str:
         """Parse, embed and store the files of a batch. The last batch of a run queues its finish."""
         with self._database.transaction() as db:
@@ -546,8 +542,6 @@ class Indexing:
         db.execute("UPDATE index_batches SET divided = true WHERE id = %s", (batch,))
         self._close(db, run.id, batch)
         return f"{run.identity}: {len(files)} files divided, {DEATHS} workers died at them"
-
-    # --- finishing ---
 
     def finish(self, run: int) -> str:
         """Change the tree as planned, in one transaction that notifies the servers."""

@@ -74,8 +74,6 @@ class SignInService:
         self._metadata: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
         self._keys: tuple[float, KeySet | None] = (float("-inf"), None)
 
-    # --- the flow ---
-
     def begin(self, back: str) -> Begun:
         state, browser, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
         insert = """INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at)
@@ -132,8 +130,6 @@ class SignInService:
             raise _refusal(f"the sign-in service's answer is not valid: {_plain(error)}") from error
         return found.claims
 
-    # --- access tokens ---
-
     def by_access_token(self, token: str) -> Caller | None:
         """The caller of a client with a token from the service, for us; read-only unless its scope says more."""
         try:
@@ -151,8 +147,6 @@ class SignInService:
         scopes = {scope for scope in str(found.claims.get("scope", "")).split() if scope in access.SCOPES}
         with self._database.transaction() as db:
             return access.subject_caller(db, self._subject(found.claims), scopes or {access.READ})
-
-    # --- users ---
 
     def _subject(self, claims: Mapping[str, Any]) -> str:
         return f"{self.issuer} {claims['sub']}"
@@ -174,8 +168,6 @@ class SignInService:
                 raise _refusal("this user is disabled")
             access.set_claimed_groups(db, caller.user_id, names)
         return caller
-
-    # --- metadata and keys of the service ---
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
         read, found = self._metadata  # replaced as a whole: two concurrent requests do no harm
