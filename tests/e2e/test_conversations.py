@@ -156,7 +156,7 @@ def test_pages_by_cursor(store: ConversationStore) -> None:
         cursor = page.next_cursor
     assert cursor == ""
     assert seen == [made[0], *reversed(made[1:])]
-    assert len(store.page(state="all", limit=100, cursor="", agent_name="planner").conversations) == 22
+    assert len(store.page(state="all", limit=100, cursor="", agent="planner").conversations) == 22
     with pytest.raises(UsageError, match="cursor"):
         store.page(state="active", limit=20, cursor="rubbish!")
 

@@ -138,9 +138,9 @@ def test_what_is_not_committed_has_no_say(repository: Repository) -> None:
 
 def test_a_revision_costs_its_differences_and_is_not_built_twice(repository: Repository) -> None:
     assert cli("index", repository.folder).code == 0
-    files = open_store(repository.folder).shares()
+    files = open_store(repository.folder).count_shared()
     assert cli("search", "greet", repository.folder, "--at", "HEAD").code == 0
-    assert open_store(repository.folder).shares() == files
+    assert open_store(repository.folder).count_shared() == files
     assert cli("search", "greet", repository.folder, "--at", "v1").code == 0
     with Engine(Config.load(cwd=repository.folder)) as engine:
         index = engine.indexes.find(repository.folder, at="v1").index

@@ -171,7 +171,7 @@ def test_nothing_is_kept_where_the_settings_say_so(family: Family, monkeypatch: 
     family.git("checkout", "--quiet", "other")
     assert cli("index", family.main).code == 0
     store = open_store(family.main)
-    assert store.shares().kept == 0
+    assert store.count_shared()[1] == 0
     store.close()
 
 

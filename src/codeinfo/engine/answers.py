@@ -575,9 +575,7 @@ class AnswerOperations:
         return list_providers(self._config)
 
     def conversations(self, request: ops.ConversationsRequest) -> ops.ConversationPage:
-        return self.store.page(
-            state=request.state, limit=request.limit, cursor=request.cursor, agent_name=request.agent
-        )
+        return self.store.page(state=request.state, limit=request.limit, cursor=request.cursor, agent=request.agent)
 
     def conversation(self, request: ops.ConversationRequest) -> ops.ConversationDetail:
         found = self.store.get(request.id)

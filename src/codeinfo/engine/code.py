@@ -59,7 +59,7 @@ class CodeOperations:
         with self._lock, code_facts(store) as facts:
             index = self._opened.get(store.derived)
             if index is None or (index.graph.generation, index.scip_written) != (facts.generation, scip_written(root)):
-                index = self._opened[store.derived] = _next_index(index, facts, root, store, project.source.contents)
+                index = self._opened[store.derived] = _next_index(index, facts, store, project)
                 if len(self._opened) > MOST_CACHED:
                     del self._opened[next(iter(self._opened))]
             index.start_question(facts)
@@ -227,10 +227,9 @@ def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
                 yield reader.read(path, MOST_GENERATED_BYTES).decode("utf-8", "replace")
 
 
-def _next_index(
-    before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore, contents: Files
-) -> CodeIndex:
+def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, project: IndexManager) -> CodeIndex:
     """The index for the generation that `facts` shows, reusing what is still valid from the previous one."""
+    root, contents = project.root, project.source.contents
     graph = before.graph if before else loads(read_beside(store, GRAPH_FILE))
     imports = before.imports if before else None
     if graph is None or graph.generation != facts.generation:

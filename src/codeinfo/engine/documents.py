@@ -43,7 +43,7 @@ from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Hit, NextStep, Quality, Skip, to_run
 from codeinfo.models import Models
-from codeinfo.operations import documents as operations
+from codeinfo.operations import documents as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
@@ -74,9 +74,9 @@ _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 def search_documents(
     indexes: Indexes,
     collections: Sequence[CollectionIndex],
-    request: operations.DocsSearchRequest,
+    request: ops.DocsSearchRequest,
     progress: ProgressSink,
-) -> operations.DocsSearchResponse:
+) -> ops.DocsSearchResponse:
     _check(request, collections)
     with ExitStack() as open_views:
         searched, views, notes = list[IndexManager](), list[Part](), list[str]()
@@ -98,12 +98,12 @@ def search_documents(
         reranks = request.rerank and indexes.config.rerank.provider != "none"
         searcher = _Searcher(Joined(views), searched, request, indexes.models if reranks else None)
         searches = tuple(searcher.answer(query) for query in request.queries)
-    return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
+    return ops.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
 
-def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
-    if not 1 <= len(request.queries) <= operations.MAX_QUERIES or not all(query.strip() for query in request.queries):
-        raise UsageError(f"1 to {operations.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
+def _check(request: ops.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
+    if not 1 <= len(request.queries) <= ops.MAX_QUERIES or not all(query.strip() for query in request.queries):
+        raise UsageError(f"1 to {ops.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
     if not collections and not request.code:
         raise no_collection()
 
@@ -124,7 +124,7 @@ class _Searcher:
         self,
         view: Joined,
         indexes: Sequence[IndexManager],
-        request: operations.DocsSearchRequest,
+        request: ops.DocsSearchRequest,
         reranker: Models | None,
     ) -> None:
         self._view = view
@@ -143,7 +143,7 @@ class _Searcher:
         if self._embedder is None and not request.hybrid:
             self.notes.append(NO_MEANING)
 
-    def answer(self, query: str) -> operations.DocumentSearch:
+    def answer(self, query: str) -> ops.DocumentSearch:
         started = time.perf_counter()
         asked = _CachedEmbedder(self._embedder) if self._embedder is not None else None
         cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
@@ -157,9 +157,9 @@ class _Searcher:
         if quality is not None:
             hint = ASK_DOCUMENTS if quality.hint and not self._request.code else quality.hint
             quality = replace(quality, hint=hint, reranker_status=status)
-        return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
+        return ops.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
-    def _rerank(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
+    def _rerank(self, query: str, results: list[ops.DocumentHit]) -> tuple[list[ops.DocumentHit], str]:
         """The first passages by relevance. Each rank keeps its score, as in code search. After a failure the reranker
         is not called again for the request's other questions."""
         if self._reranker is None:
@@ -178,7 +178,7 @@ class _Searcher:
         ]
         return [*moved, *results[len(first) :]], relevance.status
 
-    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[operations.DocumentHit]:
+    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[ops.DocumentHit]:
         near = np.flatnonzero(1 - cosines <= self._request.max_distance)
         order = near[np.argsort(-cosines[near], kind="stable")][: self._limit].tolist()
         chunks = self._view.chunks(order)
@@ -190,13 +190,13 @@ class _Searcher:
 
     def _by_search(
         self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
-    ) -> tuple[list[operations.DocumentHit], Quality]:
+    ) -> tuple[list[ops.DocumentHit], Quality]:
         """The best passage of each document, then, if there is room, their next best ones."""
         allowed = self._near_files(cosines) if cosines is not None else None
         options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         found = search(query, self._view, embedder, options)
         wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
-        firsts, seconds = list[operations.DocumentHit](), list[operations.DocumentHit]()
+        firsts, seconds = list[ops.DocumentHit](), list[ops.DocumentHit]()
         for hit in found.hits:
             best, *more = self._choose_passages(hit, cosines)
             firsts.append(self._result(*best, hit.score))
@@ -223,12 +223,12 @@ class _Searcher:
         near = near or [max(self._view.rows_of(hit.root, hit.path), key=lambda row: float(cosines[row]))]
         return [(row, chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
 
-    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> operations.DocumentHit:
+    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> ops.DocumentHit:
         index = self._indexes[self._view.part_of_row(row)]
         collection = _collection_of(index)
         title, _, section = chunk.breadcrumb.partition(CRUMB)
         place = place_of(chunk.language, section) if collection else ""
-        return operations.DocumentHit(
+        return ops.DocumentHit(
             id=f"{collection or index.root}#{chunk.chunk_id}",
             document=chunk.path,
             collection=collection,
@@ -313,10 +313,10 @@ def document_lines(store: SqliteStore, path: str) -> list[str]:
     return [known.get(number, "") for number in range(1, max(known, default=0) + 1)]
 
 
-def headings(store: SqliteStore, path: str) -> list[operations.OutlineEntry]:
+def headings(store: SqliteStore, path: str) -> list[ops.OutlineEntry]:
     found = store.symbols(path)
     return [
-        operations.OutlineEntry(one.name, int(one.signature.removeprefix("level ") or 1), one.start_line, one.end_line)
+        ops.OutlineEntry(one.name, int(one.signature.removeprefix("level ") or 1), one.start_line, one.end_line)
         for one in (found.definitions if found else ())
     ]
 
@@ -334,7 +334,7 @@ def _document(store: SqliteStore, name: str) -> str:
     raise NotFound(f"there is no document {name!r}", hint)
 
 
-def _find_section(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
+def _find_section(wanted: str, entries: list[ops.OutlineEntry]) -> ops.OutlineEntry:
     """By its full title, otherwise by part of it; the first match in the document."""
     key = wanted.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):
@@ -408,7 +408,7 @@ class DocumentOperations:
         known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
         return [self.index_of(collection) for collection in known.values()]
 
-    def add(self, request: operations.DocsAddRequest, progress: ProgressSink = None) -> operations.SyncResponse:
+    def add(self, request: ops.DocsAddRequest, progress: ProgressSink = None) -> ops.SyncResponse:
         """List a collection and sync it; if the sync fails, it is removed again. It is listed first, so that what a
         killed process leaves can be seen, continued and removed."""
         project = Path(request.path)
@@ -445,16 +445,16 @@ class DocumentOperations:
             self.collections.add_to_project(collection, context, url)
         elif not is_new:
             self.collections.add(collection, project)
-        return operations.SyncResponse((report,))
+        return ops.SyncResponse((report,))
 
-    def sync(self, request: operations.DocsSyncRequest, progress: ProgressSink = None) -> operations.SyncResponse:
+    def sync(self, request: ops.DocsSyncRequest, progress: ProgressSink = None) -> ops.SyncResponse:
         chosen, notes = self.collections.find(Path(request.path), request.collections)
         reports = [self._sync(item, dry_run=request.dry_run, progress=progress) for item in chosen]
         if notes and reports:
             reports[0] = replace(reports[0], notes=(*notes, *reports[0].notes))
-        return operations.SyncResponse(tuple(reports))
+        return ops.SyncResponse(tuple(reports))
 
-    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink) -> operations.SyncReport:
+    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink) -> ops.SyncReport:
         started = time.monotonic()
         index = self.index_of(collection)
         if collection.fetched and not dry_run:
@@ -465,17 +465,15 @@ class DocumentOperations:
         except NotFound as error:
             if not dry_run:
                 raise
-            return operations.SyncReport(
-                collection.id, collection.name, operations.SyncPlan(), True, notes=(str(error),)
-            )
+            return ops.SyncReport(collection.id, collection.name, ops.SyncPlan(), True, notes=(str(error),))
         if dry_run:
             is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
             notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
             skipped = tuple(skip for skip in skipped if skip.matters)
-            return operations.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
+            return ops.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
         fresh = index.refresh(by_content=True, progress=progress)
         refused = {skip.path for skip in fresh.report.skipped if skip.rule == "refused"}
-        return operations.SyncReport(
+        return ops.SyncReport(
             collection=collection.id,
             name=collection.name,
             plan=_drop_refused(plan, refused),
@@ -486,14 +484,14 @@ class DocumentOperations:
             took_ms=round(1000 * (time.monotonic() - started), 1),
         )
 
-    def list(self, request: operations.DocsListRequest) -> operations.DocsListResponse:
+    def list(self, request: ops.DocsListRequest) -> ops.DocsListResponse:
         chosen, notes = self.collections.find(Path(request.path), request.collections)
         details = bool(request.collections)
-        return operations.DocsListResponse(tuple(self._info(item, details) for item in chosen), tuple(notes))
+        return ops.DocsListResponse(tuple(self._info(item, details) for item in chosen), tuple(notes))
 
-    def _info(self, collection: Collection, details: bool) -> operations.CollectionInfo:
+    def _info(self, collection: Collection, details: bool) -> ops.CollectionInfo:
         index = self.index_of(collection)
-        about = operations.CollectionInfo(
+        about = ops.CollectionInfo(
             collection.id, collection.name, collection.kind.value, collection.source, collection.origin, "new"
         )
         try:
@@ -507,7 +505,7 @@ class DocumentOperations:
         counts = store.counts()
         rows = sorted(store.manifest().values(), key=lambda row: row.path) if details else []
         listing = tuple(
-            operations.DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language
+            ops.DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language
         )
         return replace(
             about,
@@ -518,13 +516,13 @@ class DocumentOperations:
             listing=listing,
         )
 
-    def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
+    def remove(self, request: ops.DocsRemoveRequest) -> ops.DocsRemoveResponse:
         if not request.collections:
             raise UsageError("no collection was given", NextStep(to_run("docs list"), " shows them"))
         chosen, _ = self.collections.find(Path(request.path), request.collections)
-        return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
+        return ops.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
-    def _remove(self, collection: Collection, project: Path) -> operations.RemovedCollection:
+    def _remove(self, collection: Collection, project: Path) -> ops.RemovedCollection:
         index = self.index_of(collection)
         folder, home = index.folder.path, index.source.home
         size = sum(bytes_under(place) for place in (folder, home) if place.exists())
@@ -535,9 +533,9 @@ class DocumentOperations:
             index.clear()  # first: while it is being indexed nothing is removed, and a sync restores it
         self.collections.remove(collection, project)
         shutil.rmtree(home, ignore_errors=True)
-        return operations.RemovedCollection(collection.id, collection.name, size)
+        return ops.RemovedCollection(collection.id, collection.name, size)
 
-    def update(self, request: operations.DocsUpdateRequest) -> operations.DocsUpdateResponse:
+    def update(self, request: ops.DocsUpdateRequest) -> ops.DocsUpdateResponse:
         """A refused document changes nothing."""
         project, path = Path(request.path), _document_path(request.document)
         data = request.content.encode("utf-8", "surrogatepass")
@@ -571,9 +569,9 @@ class DocumentOperations:
             )
         if not known:
             self.collections.add(collection, project)
-        return operations.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
+        return ops.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
 
-    def delete(self, request: operations.DocsDeleteRequest) -> operations.DocsDeleteResponse:
+    def delete(self, request: ops.DocsDeleteRequest) -> ops.DocsDeleteResponse:
         """Delete all of them, or none if one does not exist."""
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self._writable_index(collection)
@@ -586,7 +584,7 @@ class DocumentOperations:
             )
         for path in paths:
             (tree / path).unlink()
-        return operations.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
+        return ops.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
 
     def _writable_index(self, collection: Collection) -> CollectionIndex:
         if collection.kind is not Kind.WRITTEN:
@@ -596,16 +594,14 @@ class DocumentOperations:
             )
         return self.index_of(collection)
 
-    def pack(self, request: operations.DocsPackRequest) -> operations.DocsPackResponse:
+    def pack(self, request: ops.DocsPackRequest) -> ops.DocsPackResponse:
         """Pack a folder's documents into one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
             raise UsageError(f"{request.source} is not a folder", "Give the folder to pack")
         return pack_folder(request, self.index_of(source).source)
 
-    def search(
-        self, request: operations.DocsSearchRequest, progress: ProgressSink = None
-    ) -> operations.DocsSearchResponse:
+    def search(self, request: ops.DocsSearchRequest, progress: ProgressSink = None) -> ops.DocsSearchResponse:
         chosen, notes = self.choose(request.path, request.collections)
         response = retry_on_damage(
             lambda again: search_documents(
@@ -619,11 +615,11 @@ class DocumentOperations:
         found, notes = self.collections.find(Path(project), names)
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
-    def outline(self, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
+    def outline(self, request: ops.DocsOutlineRequest) -> ops.DocsOutlineResponse:
         index, store, path, notes = self._open(request)
-        return operations.DocsOutlineResponse(_collection_of(index), path, tuple(headings(store, path)), notes)
+        return ops.DocsOutlineResponse(_collection_of(index), path, tuple(headings(store, path)), notes)
 
-    def section(self, request: operations.DocsSectionRequest) -> operations.DocsSectionResponse:
+    def section(self, request: ops.DocsSectionRequest) -> ops.DocsSectionResponse:
         index, store, path, _ = self._open(request)
         lines = document_lines(store, path)
         first, last, title = 1, len(lines), path
@@ -631,9 +627,9 @@ class DocumentOperations:
             entry = _find_section(request.section, headings(store, path))
             first, last, title = entry.start_line, entry.end_line, entry.title
         content = "\n".join(lines[first - 1 : last]).strip("\n")
-        return operations.DocsSectionResponse(_collection_of(index), path, title, content, first, last)
+        return ops.DocsSectionResponse(_collection_of(index), path, title, content, first, last)
 
-    def related(self, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
+    def related(self, request: ops.DocsRelatedRequest) -> ops.DocsRelatedResponse:
         """Linked and similar documents in one list: the cosine of their mean vectors plus the weight of links."""
         index, store, path, notes = self._open(request)
         collection, similar = _collection_of(index), _similar(store, path)
@@ -652,12 +648,12 @@ class DocumentOperations:
             if named:
                 score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
                 distance = round(1 - cosine, 4) if cosine is not None and index.embedder else None
-                found.append(operations.RelatedDocument(other, collection, named, distance, round(score, 4)))
+                found.append(ops.RelatedDocument(other, collection, named, distance, round(score, 4)))
         found.sort(key=lambda item: (-item.score, item.document))
-        return operations.DocsRelatedResponse(collection, path, tuple(found[: request.limit]), notes)
+        return ops.DocsRelatedResponse(collection, path, tuple(found[: request.limit]), notes)
 
     def _open(
-        self, request: operations.DocsOutlineRequest | operations.DocsSectionRequest | operations.DocsRelatedRequest
+        self, request: ops.DocsOutlineRequest | ops.DocsSectionRequest | ops.DocsRelatedRequest
     ) -> tuple[CollectionIndex, SqliteStore, str, tuple[str, ...]]:
         """A collection, refreshed, the document in it that is asked for, and notes on the collection's state."""
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
@@ -687,19 +683,19 @@ def _document_path(document: str) -> str:
     return path
 
 
-def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]]:
+def _plan(index: CollectionIndex) -> tuple[ops.SyncPlan, tuple[Skip, ...]]:
     """What a sync would do now, and what it would leave out."""
     walked, changes = index.find_pending(by_content=True)
     store = index.live_store()
     if changes is None or store is None:
-        return operations.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
+        return ops.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
     changed = tuple(file.path for file in find_edited(FolderFiles(index.root), store, changes.suspects))
     same = changes.unchanged + len(changes.suspects) - len(changed)
-    plan = operations.SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
+    plan = ops.SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
     return plan, walked.skipped
 
 
-def _drop_refused(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
+def _drop_refused(plan: ops.SyncPlan, refused: set[str]) -> ops.SyncPlan:
     added = tuple(path for path in plan.added if path not in refused)
     changed = tuple(path for path in plan.changed if path not in refused)
     return replace(plan, added=added, changed=changed)

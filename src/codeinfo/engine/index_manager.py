@@ -406,7 +406,7 @@ class IndexManager:
     def stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
         """Other trees to drop: folders that are gone, and revisions that are unused, too many or too large alone."""
         keep, others = self.retention(), self.siblings()
-        yield from (tree for tree in others if tree.is_gone)
+        yield from (tree for tree in others if tree.root is not None and not tree.root.is_dir())
         revisions = [tree for tree in others if tree.root is None]
         oldest = time.time() - keep.days * 86_400
         for place, tree in enumerate(revisions):

@@ -47,7 +47,7 @@ from codeinfo.languages.model import (
     may_have_inline_tests,
 )
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
-from codeinfo.operations import knowledge as operations
+from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import Exploration, ExploreRequest, Usage
 from codeinfo.operations.search import SearchRequest
@@ -81,7 +81,7 @@ class KnowledgeOperations:
         project = self._project(path)
         return project, self._indexes.open(project.index, progress=progress)[0]
 
-    def remember(self, request: operations.RememberRequest) -> operations.Remembered:
+    def remember(self, request: ops.RememberRequest) -> ops.Remembered:
         now = self.clock()
         memory = make_memory(
             request.type,
@@ -101,9 +101,9 @@ class KnowledgeOperations:
             return [*others, memory]
 
         self._project(request.path).change_memories(add)
-        return operations.Remembered(describe(memory, now), known)
+        return ops.Remembered(describe(memory, now), known)
 
-    def memory_list(self, request: operations.MemoryListRequest) -> operations.MemoryList:
+    def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:
         project, now = self._project(request.path), self.clock()
         memories = [
             memory
@@ -115,13 +115,13 @@ class KnowledgeOperations:
         else:
             memories.sort(key=lambda memory: (memory.date, memory.id), reverse=True)
         shown = tuple(describe(memory, now) for memory in memories[: request.limit])
-        return operations.MemoryList(shown, len(memories), project.memory_notes())
+        return ops.MemoryList(shown, len(memories), project.memory_notes())
 
-    def memory_show(self, request: operations.MemoryRequest) -> RelatedMemory:
+    def memory_show(self, request: ops.MemoryRequest) -> RelatedMemory:
         now = self.clock()
         return describe(find_by_id(self._project(request.path).memories(now), request.id), now)
 
-    def memory_remove(self, request: operations.MemoryRequest) -> operations.MemoryRemoved:
+    def memory_remove(self, request: ops.MemoryRequest) -> ops.MemoryRemoved:
         project, now = self._project(request.path), self.clock()
         memory = find_by_id(project.memories(now), request.id)
         if memory.source == "git":
@@ -131,13 +131,13 @@ class KnowledgeOperations:
         if memory.source:
             raise UsageError(f"{memory.id} is in {memory.source}", "Remove it there")
         project.change_memories(lambda before: [one for one in before if one != memory])
-        return operations.MemoryRemoved(describe(memory, now))
+        return ops.MemoryRemoved(describe(memory, now))
 
-    def memory_export(self, request: operations.MemoryExportRequest) -> operations.MemoryExport:
+    def memory_export(self, request: ops.MemoryExportRequest) -> ops.MemoryExport:
         records = (to_record(memory) for memory in self._project(request.path).own_memories())
-        return operations.MemoryExport(1, tuple(records))
+        return ops.MemoryExport(1, tuple(records))
 
-    def memory_import(self, request: operations.MemoryImportRequest) -> operations.MemoryImported:
+    def memory_import(self, request: ops.MemoryImportRequest) -> ops.MemoryImported:
         file = Path(request.file)
         try:
             data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
@@ -155,9 +155,9 @@ class KnowledgeOperations:
             return [*before, *new]
 
         self._project(request.path).change_memories(merge)
-        return operations.MemoryImported(added, len(own) - added, len(given) - len(own))
+        return ops.MemoryImported(added, len(own) - added, len(given) - len(own))
 
-    def patterns(self, request: operations.PatternsRequest, progress: ProgressSink = None) -> operations.PatternReport:
+    def patterns(self, request: ops.PatternsRequest, progress: ProgressSink = None) -> ops.PatternReport:
         (project, store), now = self._open(request.path, progress), self.clock()
         patterns = project.patterns
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
@@ -167,7 +167,7 @@ class KnowledgeOperations:
         memories, notes = project.guiding_memories(about, now)
         return replace(report, memories=memories, notes=(*report.notes, *notes))
 
-    def metadata(self, request: operations.MetadataRequest, progress: ProgressSink = None) -> operations.MetadataReport:
+    def metadata(self, request: ops.MetadataRequest, progress: ProgressSink = None) -> ops.MetadataReport:
         project, store = self._open(request.path, progress)
         rows = store.manifest()
         locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
@@ -176,11 +176,11 @@ class KnowledgeOperations:
         imports, tested_with, inline = _collect_imports(store), _collect_test_imports(store), _count_inline_tests(store)
         return describe_project(project.root, texts, _sizes(store), tests, imports, tested_with, inline)
 
-    def style(self, request: operations.StyleRequest, progress: ProgressSink = None) -> operations.StyleReport:
+    def style(self, request: ops.StyleRequest, progress: ProgressSink = None) -> ops.StyleReport:
         project, store = self._open(request.path, progress)
         return style_report(project.texts(filter(is_style_file, store.manifest())), request.query)
 
-    def review(self, request: operations.ReviewRequest, progress: ProgressSink = None) -> operations.ReviewPacket:
+    def review(self, request: ops.ReviewRequest, progress: ProgressSink = None) -> ops.ReviewPacket:
         return review_change(*self._open(request.path, progress), self._code, request, self.clock())
 
     def explore(self, request: ExploreRequest, progress: ProgressSink = None) -> Exploration:
@@ -260,9 +260,8 @@ def _count_changed(index: IndexManager, store: SqliteStore) -> int:
     _, changes = index.find_pending()
     if not changes:
         return 0
-    return (
-        len(changes.added) + len(changes.removed) + len(find_edited(FolderFiles(index.root), store, changes.suspects))
-    )
+    edited = find_edited(FolderFiles(index.root), store, changes.suspects)
+    return len(changes.added) + len(changes.removed) + len(edited)
 
 
 def _collect_imports(store: SqliteStore) -> dict[str, str]:
@@ -308,7 +307,7 @@ def _count_inline_tests(store: SqliteStore) -> int:
         return len(with_module) + sum(TEST_ATTRIBUTE.search(facts.lines(one).whole_text()) is not None for one in rest)
 
 
-def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
+def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
     """Files, lines and bytes by language."""
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     rows = store.manifest()
@@ -320,7 +319,7 @@ def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
             if view.file_rows[file]:
                 last = int(view.file_first[file] + view.file_rows[file]) - 1
                 size[1] += view.chunks([last])[0].end_line
-    return {language: operations.LanguageSize(*size) for language, size in sizes.items()}
+    return {language: ops.LanguageSize(*size) for language, size in sizes.items()}
 
 
 # --- one symbol, file or place with its surroundings -----------------------------------------------------------------

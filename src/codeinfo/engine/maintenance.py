@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,7 @@ def status(index: IndexManager) -> IndexStatus:
         if store is None:
             return IndexStatus(str(index.root), "missing", str(location))
         _, changes = index.find_pending()
-        meta, counts, shares = store.meta(), store.counts(), store.shares()
+        meta, counts, (shared, kept) = store.meta(), store.counts(), store.count_shared()
         complete = is_complete(store)
     except IndexDamaged as damage:
         return IndexStatus(str(index.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
@@ -69,8 +70,8 @@ def status(index: IndexManager) -> IndexStatus:
         chunks=counts.chunks,
         bytes=bytes_under(location),
         shared_with=tuple(str(tree.root) for tree in index.folder.trees() if tree.root and tree.root != index.root),
-        shared_chunks=shares.shared,
-        kept_chunks=shares.kept,
+        shared_chunks=shared,
+        kept_chunks=kept,
         generation=int(meta["generation"]),
         indexed_at=meta.get("indexed_at", ""),
         model_id=meta.get("model_id", ""),
@@ -217,7 +218,10 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
     relative = (Path(folder) / target.name).relative_to(index.root)
     decision = why(index.root, str(relative), walk_settings(index.config.index))
-    known = _manifest(index).get(relative.as_posix())
+    known = None
+    with suppress(IndexDamaged):
+        store = index.live_store()
+        known = store.manifest().get(relative.as_posix()) if store is not None else None
     detail = f"{decision.detail} ({decision.source})" if decision.source else decision.detail
     return _why_report(relative.as_posix(), index, known, decision.included, decision.rule, detail)
 
@@ -247,14 +251,6 @@ def _why_report(
         kind=known.kind.value if known else "",
         chunks=known.chunk_count if known else 0,
     )
-
-
-def _manifest(index: IndexManager) -> Mapping[str, ManifestRow]:
-    try:
-        store = index.live_store()
-        return store.manifest() if store is not None else {}
-    except IndexDamaged:
-        return {}
 
 
 # --- doctor ----------------------------------------------------------------------------------------------------------

@@ -152,7 +152,9 @@ class _Reader:
 
         for source, loaded in self._source.load(files):
             if isinstance(loaded, Skip):
-                self._leave_out(loaded)
+                self.outcome.skipped.append(loaded)
+                if loaded.path in self._hashes:
+                    self.lost.append(loaded.path)
                 continue
             source = _mark_unsettled(source)
             if self._hashes.get(source.path) == loaded.sha256:
@@ -227,11 +229,6 @@ class _Reader:
         self.outcome.skipped.append(skip)
         notes = (skip.detail,)
         self.left_out.append(IndexedFile(source, sha256, "", FileKind.CODE, _NOT_PARSED, notes=notes, skip=skip.rule))
-
-    def _leave_out(self, skip: Skip) -> None:
-        self.outcome.skipped.append(skip)
-        if skip.path in self._hashes:
-            self.lost.append(skip.path)
 
 
 def embedding_text(chunk: Chunk) -> str:

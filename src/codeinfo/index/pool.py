@@ -291,7 +291,6 @@ class _Feed:
     def __init__(self, tasks: Iterator[ParseTask]) -> None:
         self.tasks = tasks
         self.files = self.chars = 0
-        self.exhausted = False
 
 
 _Result = tuple[_Job, Parsed] | BaseException
@@ -341,10 +340,10 @@ class ParsePool:
                 self.close()
 
     def _fill(self, feed: _Feed) -> None:
-        while not feed.exhausted and self._has_room(feed):
+        most = _QUEUED_FILES * self._limit
+        while not feed.files or (feed.files < most and feed.chars < _QUEUED_CHARS):
             task = next(feed.tasks, None)
             if task is None:
-                feed.exhausted = True
                 return
             feed.files, feed.chars = feed.files + 1, feed.chars + len(task.text)
             self._jobs.put(_Job(task))
@@ -358,9 +357,6 @@ class ParsePool:
             feeder.join()
         self._feeders.clear()
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
-
-    def _has_room(self, feed: _Feed) -> bool:
-        return not feed.files or (feed.files < _QUEUED_FILES * self._limit and feed.chars < _QUEUED_CHARS)
 
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
@@ -412,7 +408,8 @@ class _Feeder:
                     return
                 reason = self._converse()
                 if reason and not self._stopping:
-                    self._degrade(reason)
+                    self._end_worker()
+                    self._retry(self._at_hand.popleft(), reason)  # those queued behind it continue as they are
         except BaseException as error:  # raised in the caller's thread
             self._results.put(error)
         finally:
@@ -480,11 +477,6 @@ class _Feeder:
             return reason
         self._at_hand[0] = job._replace(crashed=True)
         return ""
-
-    def _degrade(self, reason: str) -> None:
-        """The worker is lost: its current file continues as text, those queued behind it as they are."""
-        self._end_worker()
-        self._retry(self._at_hand.popleft(), reason)
 
     def _retry(self, job: _Job, reason: str) -> None:
         if job.is_document:  # there is no plainer way to read it

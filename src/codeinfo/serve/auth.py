@@ -365,7 +365,11 @@ class Sessions:
 
     def name_of(self, cookie_header: str) -> str:
         """The name of the session that a browser sends; "" if none, or one not signed here."""
-        name, _, signature = _cookie(cookie_header).rpartition(".")
+        try:
+            found = SimpleCookie(cookie_header).get(COOKIE)
+        except CookieError:
+            return ""
+        name, _, signature = found.value.rpartition(".") if found else ("", "", "")
         return name if hmac.compare_digest(signature.encode(), self._sign("session", name).encode()) else ""
 
     def token_of(self, name: str) -> str:
@@ -383,14 +387,6 @@ class Sessions:
     def _sign(self, purpose: str, name: str) -> str:
         digest = hmac.digest(self._token, f"{purpose}:{name}".encode(), hashlib.sha256)
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
 
 
 def set_cookie(value: str, *, secure: bool = False) -> str:

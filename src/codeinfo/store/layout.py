@@ -52,10 +52,6 @@ class Tree(Struct, frozen=True):
     root: Path | None
     used_at: float
 
-    @property
-    def is_gone(self) -> bool:
-        return self.root is not None and not self.root.is_dir()
-
 
 class IndexFolder:
     """The location of one tree's index, in the folder of its family."""

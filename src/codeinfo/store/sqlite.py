@@ -61,13 +61,6 @@ class Counts(Struct, frozen=True):
     skipped: tuple[Skip, ...]  # files left out after reading
 
 
-class Shares(Struct, frozen=True):
-    """Chunks of this tree that other work trees have too, and those of the build that no work tree has."""
-
-    shared: int
-    kept: int
-
-
 class TreeGone(database.Replaced):
     """The build does not have the tree: it was cleared, or lost with a damaged build."""
 
@@ -266,10 +259,8 @@ class SqliteStore:
                    WHERE tree = ? AND path = ?"""
         with self._connections.reading() as db:
             for file_id, references in list(db.execute(query, (self._tree, path))):
-                imports = db.execute(
-                    f"SELECT {database.IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal", (file_id,)
-                )
-                imported = tuple(database.import_from_row(*row) for row in imports)
+                imports = f"SELECT {database.IMPORT} FROM imports WHERE file_id = ? ORDER BY ordinal"
+                imported = tuple(database.import_from_row(*row) for row in db.execute(imports, (file_id,)))
                 return FileSymbols(tuple(database.read_definitions(db, file_id)), imported, references)
         return None
 
@@ -372,14 +363,16 @@ class SqliteStore:
         """Return deleted space to the disk, which takes as long as writing the rest."""
         self._connections.vacuum()
 
-    def shares(self) -> Shares:
+    def count_shared(self) -> tuple[int, int]:
+        """The chunks of this tree that other work trees have too, and those of the build that no work tree has."""
         others = f"SELECT id FROM trees WHERE name NOT GLOB '{database.REVISION}*' AND id != ?1"
         query = f"""WITH here AS (SELECT file_id FROM entries WHERE tree = ?1),
                     there AS (SELECT file_id FROM entries WHERE tree IN ({others}))
                     SELECT total(iif(id IN here AND id IN there, chunk_count, 0)),
                     total(iif(id IN here OR id IN there, 0, chunk_count)) FROM files"""
         with self._connections.reading() as db:
-            return Shares(*map(int, database.one(db, query, (self._tree,))))
+            shared, kept = database.one(db, query, (self._tree,))
+        return int(shared), int(kept)
 
     def _merge_once(self) -> bool:
         """Merge one crowd of segments. The caller holds the index lock, so no other writer interferes."""

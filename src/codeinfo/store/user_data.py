@@ -517,13 +517,13 @@ class ConversationStore(UserStore):
         with self._data.reading() as db:
             return _find_conversation(db, given)
 
-    def page(self, *, state: str, limit: int, cursor: str, agent_name: str = "") -> ops.ConversationPage:
+    def page(self, *, state: str, limit: int, cursor: str, agent: str = "") -> ops.ConversationPage:
         where, values = ["TRUE"], []
         if state != "all":
             where.append("archived_at IS NULL" if state == "active" else "archived_at IS NOT NULL")
-        if agent_name:
+        if agent:
             where.append("agent_name = ?")
-            values.append(agent_name)
+            values.append(agent)
         if cursor:
             where.append("(last_message_at, id) < (?, ?)")
             values += cursor.split(",")

@@ -598,9 +598,8 @@ class _Target(IndexTarget):
         return group_stored(self._database.rows(query, (*self._key, list(paths))))
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
-        query = (
-            "SELECT payload FROM files WHERE family = %s AND recipe = %s AND sha256 = %s AND chunk_count > 0 LIMIT 1"
-        )
+        query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND sha256 = %s AND chunk_count > 0
+                   LIMIT 1"""
         found = self._database.rows(query, (*self._key, sha256))
         return team_store.decode_file(found[0][0]).vectors if found else None
 

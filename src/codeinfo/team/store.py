@@ -553,9 +553,7 @@ class TeamStore(SqliteStore):
 
     def _read_missing(self, entries: Sequence[Entry]) -> Iterator[tuple[Sequence[IndexedFile], Placed]]:
         """The entries that the local copy lacks, in batches: files to insert, and ones that another tree has here."""
-        query = (
-            "SELECT e.path, f.sha256, f.brought_back FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"
-        )
+        query = "SELECT e.path, sha256, brought_back FROM entries e JOIN files f ON f.id = file_id WHERE tree = ?"
         with self._connections.reading() as db:
             here = {(path, sha256, bool(back)) for path, sha256, back in db.execute(query, (self._tree,))}
         local = super().find_stored([entry.source.path for entry in entries])
