@@ -241,16 +241,8 @@ def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
 def _why_report(
     path: str, index: IndexManager, known: ManifestRow | None, included: bool, rule: str, detail: str
 ) -> WhyReport:
-    return WhyReport(
-        path=path,
-        root=str(index.root),
-        included=included,
-        rule=rule,
-        detail=detail,
-        language=known.language if known else "",
-        kind=known.kind.value if known else "",
-        chunks=known.chunk_count if known else 0,
-    )
+    about = (known.language, known.kind.value, known.chunk_count) if known else ()
+    return WhyReport(path, str(index.root), included, rule, detail, *about)
 
 
 # --- doctor ----------------------------------------------------------------------------------------------------------

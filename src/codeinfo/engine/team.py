@@ -264,7 +264,8 @@ class TeamOperations:
     def receive_push(self, step: str, body: bytes) -> bytes:
         """One step of an upload by the current caller."""
         meta = model_meta(self._indexes.models.embedder())
-        return receiving.receive_upload(self.store, self._caller(), self._indexes.recipe(), meta, step, body)
+        uploads = receiving.Uploads(self.store, self._caller(), self._indexes.recipe(), meta)
+        return uploads.receive(step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
         return queue_state(self.database, request.limit)

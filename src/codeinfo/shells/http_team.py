@@ -111,9 +111,10 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
     async def start(request: Request) -> Response:
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
-        begun = await to_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
-        cookie = f"{BROWSER}={begun.browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
-        headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": begun.address}
+        back = local_address(request.query_params.get("back", "/"))
+        address, browser = await to_thread(gate.service.begin, back)
+        cookie = f"{BROWSER}={browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
+        headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": address}
         return Response(status_code=303, headers=headers)
 
     async def callback(request: Request) -> Response:

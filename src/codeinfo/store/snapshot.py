@@ -124,21 +124,9 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: database.
     file_first, file_rows = np.zeros((2, len(paths)), np.int32)
     file_first[row_file[starts]] = starts
     file_rows[row_file[starts]] = np.diff(starts, append=len(row_file))
-    return Arrays(
-        folder=folder,
-        tree=tree,
-        version=version,
-        complete=complete,
-        file_ids=live,
-        paths=paths,
-        languages=languages,
-        kinds=kinds,
-        row_file=row_file,
-        file_first=file_first,
-        file_rows=file_rows,
-        row_length=np.concatenate(lengths) if lengths else np.zeros(0, np.float32),
-        segments=tuple(segments),
-    )
+    row_length = np.concatenate(lengths) if lengths else np.zeros(0, np.float32)
+    rows = (row_file, file_first, file_rows, row_length)
+    return Arrays(folder, tree, version, complete, live, paths, languages, kinds, *rows, tuple(segments))
 
 
 def file_vectors(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:

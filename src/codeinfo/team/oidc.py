@@ -25,7 +25,6 @@ from authlib.oidc.discovery import OpenIDProviderMetadata, get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
-from msgspec import Struct
 
 from codeinfo.config import LOOPBACK
 from codeinfo.errors import ProviderError, UsageError
@@ -43,13 +42,6 @@ _TIMEOUT_S = 10.0
 _MOST_BYTES = 1_000_000
 
 log = logging.getLogger(__name__)
-
-
-class Begun(Struct, frozen=True):
-    """`address` is where to send the browser, `browser` what it must bring back in a cookie."""
-
-    address: str
-    browser: str
 
 
 class SignInService:
@@ -74,7 +66,8 @@ class SignInService:
         self._metadata: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
         self._keys: tuple[float, KeySet | None] = (float("-inf"), None)
 
-    def begin(self, back: str) -> Begun:
+    def begin(self, back: str) -> tuple[str, str]:
+        """Where to send the browser, and what it must bring back in a cookie."""
         state, browser, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
         insert = """INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at)
                     VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))"""
@@ -88,7 +81,7 @@ class SignInService:
             "code_challenge": create_s256_code_challenge(verifier),
         }  # fmt: skip
         address = str(self._describe_service("authorization_endpoint"))
-        return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
         """The user who returned, and the page they wanted. A sign-in can be finished once, by its own browser."""

@@ -252,6 +252,18 @@ class Uploads(Struct, frozen=True):
     recipe: str
     meta: Mapping[str, str]
 
+    def receive(self, step: str, body: bytes) -> bytes:
+        """The encoded answer to a step of an upload."""
+        try:
+            if step == "files":
+                answer = self.store(msgspec.msgpack.decode(body, type=PushedFiles))
+            else:
+                asked = msgspec.msgpack.decode(body, type=PushedTree)
+                answer = self.list_missing_files(asked) if step == "lacking" else self.set_tree(asked)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
+        return msgspec.msgpack.encode(answer)
+
     def list_missing_files(self, asked: PushedTree) -> Answer:
         self._check(asked)
         known = self._find_known(asked)
@@ -352,22 +364,6 @@ class Uploads(Struct, frozen=True):
                 f"{file.source.path} was not uploaded in the format of this server's release", "Push again"
             )
         return replace(file, sha256=f"{_mark(self.caller)}{file.sha256}")
-
-
-def receive_upload(
-    database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str], step: str, body: bytes
-) -> bytes:
-    """The encoded answer to a step of an upload."""
-    uploads = Uploads(database, caller, recipe, meta)
-    try:
-        if step == "files":
-            answer = uploads.store(msgspec.msgpack.decode(body, type=PushedFiles))
-        else:
-            asked = msgspec.msgpack.decode(body, type=PushedTree)
-            answer = uploads.list_missing_files(asked) if step == "lacking" else uploads.set_tree(asked)
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
-    return msgspec.msgpack.encode(answer)
 
 
 def _mark(caller: Caller) -> str:
