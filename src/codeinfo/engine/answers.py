@@ -228,7 +228,6 @@ class CodeLookup(Lookup):
         ]
 
     def references(self, name: str) -> str:
-        """Where a name is used, one line each, with its confidence."""
         lines: list[str] = []
         for index in self._indexes():
             for folder in self._scope.folders[index] or (".",):

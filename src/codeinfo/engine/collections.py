@@ -207,8 +207,6 @@ class CollectionSource(Source, frozen=True):
 
 
 class CollectionIndex(IndexManager):
-    """The index of one collection."""
-
     source: CollectionSource
 
 

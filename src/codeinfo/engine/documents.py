@@ -404,7 +404,6 @@ class DocumentOperations:
             return known
 
     def indexes(self, projects: Iterable[str]) -> Iterable[CollectionIndex]:
-        """The indexes of the collections these projects know."""
         known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
         return [self.index_of(collection) for collection in known.values()]
 

@@ -613,7 +613,6 @@ class _Refresh(Struct, frozen=True):
 
 
 def unread_note(count: int) -> NextStep:
-    """Of files and folders."""
     what = "1 place cannot be read and is" if count == 1 else f"{count:,} places cannot be read and are"
     return NextStep(f"{what} left out: ", to_run("index"), " names it" if count == 1 else " names them")
 

@@ -233,7 +233,6 @@ class ProjectPatterns:
         return self._matcher.detectors
 
     def report(self, store: SqliteStore, now: float) -> PatternReport:
-        """The report on the current index."""
         with self._lock:
             return self._refresh(store, now).report
 

@@ -75,8 +75,6 @@ class Scope(Struct, frozen=True):
 
 
 class SearchOperations:
-    """Code search, one method per operation."""
-
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
 
@@ -149,7 +147,6 @@ class SearchOperations:
 
 
 def _by_project(found: SearchResult) -> list[str]:
-    """The number of results per project."""
     counts = Counter(hit.root for hit in found.hits)
     return [", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())] if counts else []
 

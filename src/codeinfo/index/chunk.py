@@ -61,7 +61,6 @@ class _Unit(Struct):
 
 
 def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
-    """Spans that follow the definitions of a syntax tree."""
     units = list(_without_gaps(_tree_units(root, source, settings.code_max_chars), source))
     units = _attach_leading(units, source, settings.code_max_chars)
     units = _attach_closers(units, source)

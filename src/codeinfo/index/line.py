@@ -31,8 +31,6 @@ _SETTLED_NS = 100_000_000  # a younger file may change again within the clock's 
 
 
 class Changes(Struct, frozen=True):
-    """The differences between an index and its files."""
-
     added: tuple[SourceFile, ...]
     suspects: tuple[SourceFile, ...]  # size or time differ: the content decides
     removed: tuple[str, ...]

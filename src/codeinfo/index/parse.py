@@ -571,7 +571,6 @@ def _without_attributes(before: str) -> str:
 
 
 def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
-    """Names of what a type extends or implements."""
     _, (_, name_end), end = header
     return syntax.bases(text[name_end : min(end, name_end + _MAX_HEADER)], syntax.keywords) if syntax.bases else ()
 

@@ -242,7 +242,6 @@ class Spares:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory of a process; 0 if the system does not say."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as status:
             return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

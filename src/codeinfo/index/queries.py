@@ -39,7 +39,6 @@ _PLACE = re.compile(r"^(?:\w+Error: )?(.*?) at row (\d+), column (\d+)(: .*)?$",
 
 
 def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]:
-    """The lines where each query matches a text."""
     from tree_sitter import QueryCursor
 
     tree = parser(name).parse(text.encode("utf-8", "replace"))

@@ -259,7 +259,6 @@ class BodyRefused(CodeInfoError):
 
 
 def most_bytes(path: str) -> int:
-    """The size limit of a request body."""
     if path.startswith(UPLOADS):
         return MAX_UPLOAD_BYTES
     return MAX_HOOK_BYTES if path.startswith(HOOKS) else MAX_BODY_BYTES

@@ -348,8 +348,6 @@ def probe_body(why: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line."""
-
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {

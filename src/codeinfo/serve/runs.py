@@ -114,7 +114,6 @@ class Runs:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being written."""
         return any(not run.finished for run in list(self._runs.values()))
 
     def start(self, request: AnyQuestion) -> AnswerRun:
@@ -288,8 +287,6 @@ MOST_FOLDERS = 500  # listed at once
 
 
 class LogLines(logging.Handler):
-    """The latest lines of the log, in memory."""
-
     def __init__(self) -> None:
         super().__init__()
         self.lines: deque[dict[str, str]] = deque(maxlen=LOG_LINES)

@@ -140,8 +140,6 @@ def team_file(given: str) -> str:
 
 
 class Authenticator:
-    """Identifies the callers of requests."""
-
     def __init__(
         self, database: TeamDatabase, *, keeps_queries: bool = False, service: SignInService | None = None
     ) -> None:

@@ -192,7 +192,6 @@ class Connections:
         self.damaged = False
 
     def create(self, recipe: str) -> None:
-        """Create the database unless it exists."""
         touch_private(self._path)
         db = self._open(apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -537,7 +536,6 @@ def _block_checksum(path: str, block: int, start_line: int, end_line: int, data:
 
 
 def read_chunks(db: apsw.Connection, file_id: int, path: str) -> list[Chunk]:
-    """All chunks of a file, in order."""
     query = "SELECT * FROM chunks WHERE id >= ? AND id < ? ORDER BY id"
     blocks = db.execute(query, (chunk_id(file_id, 0), chunk_id(file_id + 1, 0)))
     return [Chunk(*fields) for block in blocks for fields in read_block(path, block)]

@@ -230,7 +230,6 @@ class UserStore:
 
     @property
     def owner(self) -> int:
-        """Whose rows are seen now."""
         return self._data.owner
 
     def close(self) -> None:
@@ -361,7 +360,6 @@ class IngestStore(UserStore):
             db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
 
     def take(self) -> IngestRun | None:
-        """The next run, now running."""
         update = f"""UPDATE runs SET state = 'running', started_at = ? WHERE state = 'queued' AND id =
                      (SELECT id FROM runs WHERE state = 'queued' ORDER BY place LIMIT 1) RETURNING {_RUN}"""
         with self._data.writing() as db:

@@ -217,7 +217,6 @@ def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
 
 
 def visible_projects(database: TeamDatabase) -> list[str]:
-    """The identities that the current caller may see."""
     asked = "SELECT identity FROM projects ORDER BY identity"
     return [row[0] for row in database.rows(asked, (), request_user(), quick=True)]
 

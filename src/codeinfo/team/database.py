@@ -183,7 +183,6 @@ class TeamDatabase:
         return make_conninfo(self.url, host=host, port=port)
 
     def _connect(self) -> Connection:
-        """A connection outside the pool."""
         db: Connection = psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
         db.execute(SESSION)
         return db
@@ -280,7 +279,6 @@ class TeamDatabase:
         *,
         quick: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """The rows of a read-only query."""
         return self.read(lambda db: db.execute(query.encode(), values or None).fetchall(), user, quick=quick)
 
     @contextmanager
@@ -318,8 +316,6 @@ class TeamDatabase:
         return ""
 
     def figures(self) -> list[Figure]:
-        """Figures for operators to monitor."""
-
         def ask(db: Connection) -> list[Figure]:
             return [
                 (name, about, {label: float(value) for label, value in db.execute(query.encode())})
@@ -409,7 +405,6 @@ class TeamDatabase:
 
 
 def lock_key(name: str) -> int:
-    """The number of an advisory lock."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
 
 

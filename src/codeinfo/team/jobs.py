@@ -343,8 +343,6 @@ _FILE = """SELECT f.id FROM files f WHERE f.family = %(family)s AND f.recipe = %
 
 
 class Tools(Struct, frozen=True):
-    """What a worker indexes with."""
-
     database: TeamDatabase
     mirrors: Mirrors
     recipe: str

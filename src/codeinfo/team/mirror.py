@@ -50,7 +50,6 @@ class Mirrors(Struct, frozen=True):
                 total -= size
 
     def keep_only(self, identities: Iterable[str]) -> None:
-        """Remove the mirrors of all other projects."""
         names = {_folder_name(identity) for identity in identities}
         for mirror in self._mirrors():
             if mirror.name not in names:

@@ -126,7 +126,6 @@ SCHEMES = {
 
 
 def sign(secret: str, timestamp: str, delivery: str, body: bytes) -> str:
-    """The signature of a plain message."""
     signed = f"{timestamp}.{delivery}.".encode() + body
     return "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
@@ -220,8 +219,6 @@ class PushedFile(Struct, frozen=True, array_like=True):
 
 
 class PushedTree(Struct, frozen=True):
-    """The files of a developer's folder."""
-
     project: str
     name: str
     recipe: str

@@ -57,8 +57,6 @@ class TeamTree(Struct, frozen=True):
 
 
 class TreeRow(Struct, frozen=True):
-    """A tree as stored in the database."""
-
     id: int
     identity: str
     family: str
@@ -439,7 +437,6 @@ class TeamStore(SqliteStore):
             self._next = None
 
     def reached(self) -> Reached | None:
-        """The generation that the local copy reflects."""
         value = self.meta().get(_REACHED)
         return msgspec.json.decode(value, type=Reached) if value else None
 
@@ -541,7 +538,6 @@ class TeamStore(SqliteStore):
         return True
 
     def _current(self, db: Connection) -> TreeRow | None:
-        """The tree as stored in the database."""
         query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s"
         found = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
         return TreeRow(*found[0]) if found else None
