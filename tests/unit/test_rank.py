@@ -292,10 +292,23 @@ def factors(text: str, path: str, kind: str = "code", beside: tuple[str, ...] = 
     return boost.multipliers(read_query(text), Layout([path, *beside]).facts(0), kind, W)
 
 
-@given(st.sampled_from(["retry", "tests of retries", "retry settings", "guide to retries", "an example of it"]))
+@given(
+    st.sampled_from(
+        ["retry", "tests of retries", "retry settings", "guide to retries", "a migration", "an example of it"]
+    )
+)
 def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> None:
-    paths = ["a.py", "docs/a.md", "tests/retry_test.py", "examples/a.py", "vendor/b/c.go", "settings.yaml", "x.pyi"]
-    kinds = ["code", "docs", "tests", "code", "code", "config", "code"]
+    paths = [
+        "a.py",
+        "docs/a.md",
+        "tests/retry_test.py",
+        "examples/a.py",
+        "vendor/b/c.go",
+        "settings.yaml",
+        "x.pyi",
+        "migrations/0001_a.py",
+    ]
+    kinds = ["code", "docs", "tests", "code", "code", "config", "code", "code"]
     layout = Layout(paths)
     remembered, query = boost.Factors(layout, kinds), read_query(text)
     for _ in range(2):
@@ -455,6 +468,12 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("web/retries.min.js", "vendored"),
         ("a.d.ts", "type_stub"),
         ("a.pyi", "type_stub"),
+        ("web/Retry.stories.tsx", "secondary"),
+        ("web/.storybook/retry.ts", "secondary"),
+        ("db/migrate/20240102030405_add_retries.rb", "migration"),
+        ("app/migrations/0007_retries.py", "migration"),
+        ("models/migrations/v1_22/v291.go", "migration"),
+        ("alembic/versions/retries.py", "migration"),
     ],
 )
 def test_secondary_files_weigh_less(path: str, factor: str) -> None:
@@ -463,10 +482,20 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     )
 
 
+def test_a_migration_that_is_asked_for_weighs_what_others_do() -> None:
+    path = "db/migrate/20240102030405_add_retries.rb"
+    assert factors("add retries", path)["migration"] == W.migration
+    assert "migration" not in factors("migration that adds retries", path)
+    assert "migration" not in factors("columns of the retries table", path)
+
+
 @pytest.mark.parametrize(
     "path",
     [
         "src/retry.py",
+        "db/schema.rb",
+        "models/user_story.py",
+        "services/migrations/retry.go",  # a part of a product
         "contest.py",
         "latest/a.py",
         "src/protest.go",
@@ -654,6 +683,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 30, "16 signals and 14 factors"
+    assert len(rows) == 31, "16 signals and 15 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

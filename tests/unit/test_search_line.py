@@ -154,7 +154,7 @@ QUOTED = {
     "src/body/errors.py": "class New:\n    # body.errors.new is made here\n    pass\n",
     "config/server.properties": "# of the server\nworker.queue.depth=100\nworker.queue.depth.soft=50\n",
     "src/worker/queue.py": "class Queue:\n    # the depth of the queue of a worker\n    most = 100\n",
-    "src/pages.py": "def title(translate):\n    return translate('body.errors.new')\n",
+    "src/pages.py": "def title(translate):\n    return translate('body.errors.new'), 'Body size limits'\n",
     "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
     "tests/lazy.spec.ts": "describe('parse lazily', () => {\n  it('waits', () => parse())\n})\n",
     "docs/release-notes.md": "# Changes\n\n- Parse the body of errors twice\n- `BODY_LIMIT_BYTES` limits the body\n",
@@ -316,6 +316,7 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
         "Parse the body of errors twice",  # a task that only the release notes have
         "parsed body",  # a topic of a comment
         "parse lazily",  # and of a test
+        "body size limits",  # and of a label
         "There was an error parsing the header",
     ],
 )
@@ -735,3 +736,22 @@ def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
         assert search("where is the limit of columns set").hits[0].symbol == "limit"
         assert search("tests of the limit of columns").hits[0].symbol == "tests.the_limit_of_columns"
         assert search("the limit of columns", symbol_kinds=("function",)).hits[0].symbol == "limit"
+
+
+def test_a_result_is_named_without_its_namespace(tmp_path: Path) -> None:
+    files = {
+        "Retries.cs": "namespace Acme.Net\n{\n  public class Retries\n  {\n    public int Count() => 3;\n  }\n}\n",
+        "retry.cc": "namespace a {\nnamespace b {\nint Attempts() { return 1; }\n}\nint Backoff() { return 2; }\n}\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        names = {
+            query: engine.search(SearchRequest(query, paths=(str(tmp_path),))).hits[0].symbol
+            for query in ("Count", "Retries", "Attempts", "Backoff", "acme net")
+        }
+    assert names == {
+        "Count": "Retries.Count",
+        "Retries": "Retries",
+        "Attempts": "Attempts",
+        "Backoff": "Backoff",
+        "acme net": "Retries",
+    }

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
-from codeinfo.languages import STYLESHEETS, is_generated, is_migration
+from codeinfo.languages import STYLESHEETS, is_made
 from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.ports import CodeFacts
@@ -443,8 +443,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         commits, churn = _count_changes(root, days)
     except git.GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
-    made = (is_generated, is_migration)
-    written = (file for file in facts.files() if file.kind == "code" and not any(one(file.path) for one in made))
+    written = (file for file in facts.files() if file.kind == "code" and not is_made(file.path))
     logic = (file for file in written if file.language not in STYLESHEETS)
     files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))

@@ -294,7 +294,7 @@ _AROUND_NAME = (
 )
 _GENERATED_NAME = (
     r".*\.min\.\w+|.*[._]pb(?:2(?:_grpc)?)?\.\w+|zz_generated.*|.*[._-]generated\.\w+|.*\.gen\.(?:[jt]sx?|go)"
-    r"|.*\.g\.(?:dart|cs)"
+    r"|.*\.g\.(?:dart|cs|kt|swift)"
 )
 _BUILT_FOLDERS = re.compile(r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?:/.*)?")  # from the sources
 
@@ -307,10 +307,10 @@ def _is_around(folder: str) -> bool:
 
 # A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(
-    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}[_-].*|(?:.*/)?db/\w*schema\.rb"
-    r"|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs"
+    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}(?:[_-].*|\.go)"
     r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
 )
+_SCHEMA_DUMP = re.compile(r"(?:.*/)?db/\w*schema\.rb|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs")
 
 
 def is_migration(path: str) -> bool:
@@ -320,8 +320,13 @@ def is_migration(path: str) -> bool:
 def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
-    is_around = re.fullmatch(_AROUND_NAME, name) or is_migration(path) or is_generated(path)
+    is_around = re.fullmatch(_AROUND_NAME, name) or is_made(path)
     return kind is FileKind.CODE and not is_around and (not _is_around(folder) or _is_in_package(path))
+
+
+def is_made(path: str) -> bool:
+    """Whether nobody works on a file: it is generated, or says how a database's schema came about."""
+    return is_generated(path) or is_migration(path) or _SCHEMA_DUMP.fullmatch(path) is not None
 
 
 def is_generated(path: str) -> bool:

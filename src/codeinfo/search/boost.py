@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.languages import is_generated, is_product, kind_of, language_of, telling_folders
+from codeinfo.languages import is_generated, is_migration, is_product, kind_of, language_of, telling_folders
 from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
@@ -34,10 +34,10 @@ LEAST_REPEATED = 3  # files
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|single_include|amalgamat\w+)|"
-    r"(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?))(?:/|$)|"
+    r"(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
-    r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
+    r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
@@ -59,6 +59,7 @@ class Facts(NamedTuple):
     path: str
     depth: int  # folders between the file and its package, at most DEEPEST
     secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty if none does
+    migration: bool  # it says how a database's schema came about, not how anything works
     vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
     header: bool  # a C header beside the file that does what it declares
@@ -116,6 +117,7 @@ class Layout:
             path,
             depth=min(self._depth(folder), DEEPEST),
             secondary=secondary or _secondary_terms(slash + name),
+            migration=is_migration(path),
             vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
             header=self._is_header(folder, name),
@@ -402,6 +404,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
             factors["secondary"] = w.secondary
     elif query.wants_tests:
         factors["no_test"] = w.no_test
+    if facts.migration and not query.about_schema:
+        factors["migration"] = w.migration
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:
@@ -434,7 +438,8 @@ class Factors:
         is_config = query.intent is Intent.CONFIG
         tests = query.about_tests, query.wants_tests
         usage = query.asks_usage, query.project_files
-        return (w, query.about_docs, *usage, *tests, is_config, query.names_version, query.is_english)
+        about = query.about_docs, query.about_schema, query.names_version, query.is_english
+        return (w, *about, *usage, *tests, is_config)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]

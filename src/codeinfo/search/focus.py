@@ -129,6 +129,7 @@ def answering_definition(
     """Of the definitions that the shown lines of a chunk are about, the one requested by name, otherwise the one
     with most of the query in its name and in these lines; the first of equals. If none matches: the one that the
     shown part begins with, and None at the start of the chunk."""
+    extents = [extent for extent in extents if extent.kind != "namespace"]
     named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
     if not named:
         return None

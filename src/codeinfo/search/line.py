@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codeinfo.cache import Cache
 from codeinfo.languages.model import is_inline_test, may_have_inline_tests
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
-from codeinfo.ports import ChunkRow, Embedder, Posting, Snapshot, StoredSymbol, WordEmbedder, is_word_embedder
+from codeinfo.ports import ChunkRow, Embedder, Extent, Posting, Snapshot, StoredSymbol, WordEmbedder, is_word_embedder
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
 from codeinfo.search.channels import (
@@ -721,6 +721,7 @@ def _hit(
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
         if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
+        symbol = _without_namespace(symbol, extents)
     return Hit(
         root=root,
         path=chunk.path,
@@ -738,6 +739,14 @@ def _hit(
         distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def _without_namespace(symbol: str, extents: Sequence[Extent]) -> str:
+    """A type of C# or C++ as code inside its namespace writes it; nothing for the namespace itself."""
+    path = f"{symbol}."
+    around = (f"{one.qualified}." for one in extents if one.kind == "namespace")
+    outer = max((len(namespace) for namespace in around if path.startswith(namespace)), default=0)
+    return path[outer:-1]
 
 
 def _line_asked_for(query: Query, chunk: ChunkRow) -> int | None:

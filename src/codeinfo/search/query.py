@@ -115,6 +115,7 @@ class Query(Struct, frozen=True):
     about_tests: bool
     wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
+    about_schema: bool  # of a database: it may ask for a migration
     asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
     project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
     names_version: bool  # it names a version or an older edition
@@ -197,6 +198,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         about_tests=about_tests,
         wants_tests=about_tests and not asks_usage and (bare or _WANTED_TESTS.search(_first_line(prose)) is not None),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
+        about_schema=not _SCHEMA_WORDS.isdisjoint(title_words),
         asks_usage=asks_usage,
         project_files=project_files,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
@@ -312,7 +314,12 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
 _QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
-_TOPIC = re.compile(r"(?![A-Z][a-z])\S+ \w+")  # "rate limit", "LSP client", but not "Permission denied"
+# What a program says, and hardly the name of a topic.
+_MESSAGE_WORDS = frozenset(
+    "already can't cannot could denied don't exceeded exists expected expired fail failed forbidden found illegal "
+    "incorrect invalid is isn't lost malformed mismatch missing must no not only refused required too unable "
+    "unexpected unknown unsupported wrong".split()
+)
 _LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]*\w)\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
@@ -343,9 +350,16 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
         return (*([Quotation(line)] if route[1] != line else []), Quotation(route[1], is_part=True))
     if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
         return (Quotation(option_or_key["text"], is_part=True),)
-    if " " not in line or _QUESTION.match(line) or _TOPIC.fullmatch(line):
+    if " " not in line or _QUESTION.match(line) or _is_topic(line):
         return ()
     return (Quotation(line, is_guess=True), *_message_parts(line))
+
+
+def _is_topic(line: str) -> bool:
+    """ "rate limit", "LSP client" and "weekly email report", but not "Permission denied" or "token has expired"."""
+    words = line.split()
+    is_pasted = re.match("[A-Z][a-z]", line) is not None
+    return len(words) < SENTENCE and not is_pasted and _MESSAGE_WORDS.isdisjoint(map(str.lower, words))
 
 
 _CODE_LINE = re.compile(
@@ -384,6 +398,7 @@ _WANTED_TESTS = re.compile(
     r"|test(?:ing)? (?:for|of|that|case|suite))\b",
     re.IGNORECASE,
 )
+_SCHEMA_WORDS = frozenset("migrate migrates migrated migration migrations schema column columns table tables".split())
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
 # "How do requests end", "how do we retry" and "where do I find …" ask for the code instead.
 _USAGE = re.compile(

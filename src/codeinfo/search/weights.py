@@ -48,6 +48,7 @@ class Weights(NamedTuple):
     docs: float = 0.2  # documents, where the query does not ask for them
     guide: float = 1.4  # documents, where it asks how to do something
     config: float = 0.25  # data and settings, where the query does not ask for them
+    migration: float = 0.3  # past changes of a database's schema, where the query is not about it
     vendored: float = 0.3
     type_stub: float = 0.6
     header: float = 0.9  # a C header beside the file that does what it declares
@@ -146,6 +147,7 @@ DOCUMENTS = Weights(
     docs=1.0,
     guide=1.0,
     config=1.0,
+    migration=1.0,
     vendored=1.0,
     type_stub=1.0,
     header=1.0,
