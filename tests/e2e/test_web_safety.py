@@ -307,6 +307,22 @@ def test_only_folders_below_allowed_ones_become_projects(tmp_path: Path, project
         assert web.get("/ingest/status").json()["waiting"] == []
 
 
+def test_nobody_learns_which_folders_there_are_elsewhere(tmp_path: Path, project: Path) -> None:
+    """Who has no token may list the folders that can be added, and nothing else."""
+    (tmp_path / "private" / "plans").mkdir(parents=True)
+    (project / "link").symlink_to(tmp_path / "private" / "plans")
+    with client(project, allowed=(project,), entered=False) as web:
+        replies = []
+        for name in ("plans", "nothing"):
+            place = str(tmp_path / "private" / name)
+            reply = web.get("/ingest/dirs", params={"path": place})
+            replies.append((reply.status_code, reply.text.replace(place, "")))
+        assert replies[0] == replies[1]
+        assert "plans" not in web.get("/ingest/dirs", params={"path": str(project / "link")}).text
+        assert web.get("/ingest/dirs", params={"path": str(project / "tests")}).status_code == 200
+        assert web.get("/ingest/dirs", params={"path": str(project / "none")}).status_code == 404
+
+
 def test_files_outside_the_index_are_never_shown(tmp_path: Path, project: Path) -> None:
     (tmp_path / "secret.txt").write_text("the password is swordfish\n")
     (project / "link.txt").symlink_to(tmp_path / "secret.txt")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +339,25 @@ def test_signing_out_ends_the_session_everywhere(web: TestClient, database: Team
     done = web.post("/auth/sign-out", headers={"X-CodeInfo-Token": page_token}, follow_redirects=False)
     assert (done.status_code, done.headers["hx-redirect"]) == (204, "/")
     assert web.get("/openapi.json", headers={"Cookie": f"{COOKIE}={kept}"}).status_code == 401
+
+
+def test_a_form_of_too_many_fields_is_refused(web: TestClient) -> None:
+    fields = {f"name{number}": "x" for number in range(100)}
+    assert web.post("/auth/token", data=fields).status_code == 400
+
+
+def test_a_slow_database_holds_up_nobody_who_does_not_need_it(web: TestClient, database: TeamDatabase) -> None:
+    ann = person(database, "ann")
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as db:
+            db.execute("LOCK TABLE answers IN ACCESS EXCLUSIVE MODE")
+            waiting = pool.submit(web.get, "/chat/runs/unknown/events", headers=ann)
+            time.sleep(0.5)
+            started = time.monotonic()
+            assert web.get("/auth/sign-in").status_code == 200
+            assert time.monotonic() - started < 2
+            assert not waiting.done()
+        assert waiting.result(30).status_code == 404
 
 
 def test_a_forged_session_is_none(web: TestClient, database: TeamDatabase) -> None:

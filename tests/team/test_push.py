@@ -6,6 +6,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from codeinfo.model import SourceFile
 from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
-from codeinfo.team.receiving import Answer, PushedFile, PushedFiles, PushedTree, Uploads
+from codeinfo.team.receiving import MOST_BYTES, Answer, PushedFile, PushedFiles, PushedTree, Uploads
 from codeinfo.team.store import decode_file, encode_file, open_tree
 
 SECRET = "def only_for_some():\n    return 'the hidden price'\n"
@@ -233,6 +235,32 @@ def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server:
     assert texts(team, "refs/heads/main")["price.py"] == SECRET.rstrip()
 
 
+@pytest.mark.parametrize("field", ["terms", "vectors"])
+def test_an_upload_takes_no_more_memory_than_it_has_bytes(team: Team, server: GitServer, field: str) -> None:
+    shop = team.add(server, "shop")
+    ann = uploads(team, "ann", shop)
+    many = b"\xdd" + (3_000_000).to_bytes(4) + b"\x80" * 3_000_000  # empty objects, of a byte each
+    parts = {"chunks": b"\x90", "terms": many if field == "terms" else b"\x90"}
+    file = {
+        "source": msgspec.msgpack.encode(SourceFile("a.py", 1, 1)),
+        "sha256": msgspec.msgpack.encode("0" * 64),
+        "language": msgspec.msgpack.encode("python"),
+        "kind": msgspec.msgpack.encode("code"),
+        "parsed": b"\x82" + b"".join(msgspec.msgpack.encode(name) + value for name, value in parts.items()),
+        "vectors": many if field == "vectors" else b"\xc0",
+    }
+    encoded = b"\x86" + b"".join(msgspec.msgpack.encode(name) + value for name, value in file.items())
+    payload = msgspec.msgpack.encode([1, zlib.compress(encoded), 0, b""])
+    assert len(payload) < 10_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError):
+            ann.store(PushedFiles(shop, team.engine.indexes.recipe(), (payload,)))
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer) -> None:
     shop = team.add(server, "shop")
     team.work()
@@ -260,6 +288,10 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
     for payload in wrong:
         with pytest.raises(UsageError):
             ann.store(PushedFiles(shop, recipe, (payload,)))
+    large = encode_file(replace(good, path_terms=("x" * (MOST_BYTES // 2),)))
+    ann.store(PushedFiles(shop, recipe, (large,)))
+    with pytest.raises(UsageError, match="too large"):
+        ann.store(PushedFiles(shop, recipe, (large, large)))
     plain = listed("a.py", "x")
     for tree in (
         PushedTree(shop, "../main", recipe, ()),

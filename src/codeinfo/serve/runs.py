@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
 from codeinfo.engine import Engine
-from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
+from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.files import resolve_root
 from codeinfo.model import dumps, iso_time
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
@@ -322,16 +322,17 @@ class State(Struct):
         return self.dispatcher.projects
 
     def addable_folder(self, given: str) -> Path:
-        """A folder that may become a project: links resolved, below an allowed one."""
+        """A folder that may become a project: links resolved, below an allowed one. About any other place nothing is
+        said, not even whether it exists: who asks need not be its owner."""
         try:
-            folder = Path(given).expanduser().resolve(strict=True)
+            folder = Path(given).expanduser().resolve()
         except (OSError, RuntimeError, ValueError):
             raise NotFound(f"there is no folder {given!r}", "Choose an existing one") from None
         if not any(folder.is_relative_to(root) for root in self.allowed):
             shown = ", ".join(map(str, self.allowed))
-            raise CodeInfoError(f"{folder} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
+            raise CodeInfoError(f"{given} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a folder", "Choose a folder")
+            raise NotFound(f"there is no folder {given!r}", "Choose an existing one")
         return folder
 
     def add_project(self, given: str, *, full: bool) -> IngestRun:

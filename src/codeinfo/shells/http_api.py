@@ -567,7 +567,8 @@ async def _run_events(run: AnswerRun, after: int) -> AsyncIterator[dict[str, str
 async def _events(state: State, values: Values, request: Request) -> Response:
     last = request.headers.get("last-event-id", "")
     after = int(last) + 1 if last.isdecimal() and len(last) < 10 else 0
-    return EventSourceResponse(_run_events(state.runs.get(values["run_id"]), after), ping=PING_SECONDS)
+    run = await state.dispatcher.run(lambda call: state.runs.get(values["run_id"]))  # which may ask the database
+    return EventSourceResponse(_run_events(run, after), ping=PING_SECONDS)
 
 
 def _stop(state: State, values: Values, call: Call) -> Any:

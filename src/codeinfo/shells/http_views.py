@@ -50,6 +50,7 @@ from codeinfo.shells.terminal import byte_size, conversation_subject
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
+_MOST_FIELDS = 50  # of a form
 _NAME_PAGE = "/ui/name"
 _STEP_PAGES = dict.fromkeys(("refs", "defs", "calls"), _NAME_PAGE)
 _STEP_PAGES |= {"search": "/", "map": "/ui/map", "patterns": "/ui/patterns"}
@@ -541,7 +542,9 @@ async def unknown_page(request: Request, error: Exception) -> Response:
 async def form_fields(request: Request) -> dict[str, str]:
     """The fields of a form; the last of each name."""
     text = (await request.body()).decode("utf-8", "replace")
-    return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
+    if text.count("&") > _MOST_FIELDS:
+        raise UsageError("the form has too many fields", f"Send at most {_MOST_FIELDS}")
+    return {name: values[-1] for name, values in parse_qs(text).items()}
 
 
 def _ago(stamp: str) -> str:

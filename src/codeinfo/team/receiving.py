@@ -9,19 +9,20 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import IndexedFile, NextStep, SourceFile, iso_time, to_run
+from codeinfo.model import IndexedFile, NextStep, ParsedFile, SourceFile, iso_time, to_run
 from codeinfo.operations.team import TeamProject
 from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.team.access import Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.jobs import defer_index, is_followed
-from codeinfo.team.store import columns_of, create_tree, decode_file, finish_tree, set_entries, store_files
+from codeinfo.team.store import columns_of, create_tree, finish_tree, set_entries, store_files, unpack_file
 
 # --- webhooks -------------------------------------------------------------------------------------------------------
 #
@@ -199,7 +200,7 @@ def _is_genuine(scheme: _Scheme, headers: Mapping[str, str], body: bytes, delive
 
 MOST_FILES = 500_000
 MOST_CHUNKS = 20_000  # of one file
-MOST_BYTES = 200_000_000  # of one file, unpacked
+MOST_BYTES = 100_000_000  # of one request, unpacked
 MOST_WEIGHT = 6000.0  # of a term in a chunk: what a segment can hold
 _NAME = re.compile(r"[\w.+-]{1,100}\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
@@ -232,6 +233,17 @@ class PushedFiles(Struct, frozen=True):
     project: str
     recipe: str
     payloads: tuple[bytes, ...]
+
+
+class _UploadedParse(ParsedFile, frozen=True):
+    terms: Annotated[tuple[Mapping[str, float], ...], Meta(max_length=MOST_CHUNKS)] = ()  # one byte each, if empty
+
+
+class _UploadedFile(IndexedFile, frozen=True):
+    """Refuses what would take far more memory than it has bytes."""
+
+    parsed: _UploadedParse
+    vectors: None = None  # they come beside it
 
 
 class Answer(Struct, frozen=True):
@@ -268,7 +280,11 @@ class Uploads(Struct, frozen=True):
 
     def store(self, given: PushedFiles) -> Answer:
         family = self._allow(given.project, given.recipe)
-        files = [self._decode_upload(payload) for payload in given.payloads]
+        files, room = list[IndexedFile](), MOST_BYTES
+        for payload in given.payloads:
+            file, size = self._decode_upload(payload, room)
+            files.append(file)
+            room -= size
         with self.database.transaction() as db:
             store_files(db, family, given.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
@@ -338,14 +354,15 @@ class Uploads(Struct, frozen=True):
         seen = self.database.rows(visible, (*values, asked.project), self.caller.user_id)
         return dict(uploaded) | dict(seen)
 
-    def _decode_upload(self, payload: bytes) -> IndexedFile:
-        """An uploaded file, under the caller's own hash; raises UsageError for a malformed one."""
+    def _decode_upload(self, payload: bytes, most: int) -> tuple[IndexedFile, int]:
+        """An uploaded file, under the caller's own hash, and its size; raises UsageError for a malformed one."""
         try:
-            file = decode_file(payload, MOST_BYTES)
+            parsed, vectors = unpack_file(payload, most)
+            file = msgspec.msgpack.decode(parsed, type=_UploadedFile)
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
             raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error
         _check_source(file.source, file.sha256)
-        chunks, terms, vectors = file.parsed.chunks, file.parsed.terms, file.vectors
+        chunks, terms = file.parsed.chunks, file.parsed.terms
         weights = [weight for weighted in terms for weight in weighted.values()]
         dimension = int(self.meta["dimension"])
         is_sound = (
@@ -360,7 +377,8 @@ class Uploads(Struct, frozen=True):
             raise UsageError(
                 f"{file.source.path} was not uploaded in the format of this server's release", "Push again"
             )
-        return replace(file, sha256=f"{_mark(self.caller)}{file.sha256}")
+        own = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
+        return own, len(parsed)
 
 
 def _mark(caller: Caller) -> str:

@@ -99,8 +99,9 @@ def encode_file(file: IndexedFile) -> bytes:
     return msgspec.msgpack.encode(_Payload(_FORMAT, parsed, dimension, data))
 
 
-def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
-    """Raises ValueError or MsgspecError for malformed data, or data of more than `most` bytes unpacked."""
+def unpack_file(payload: bytes, most: int = 1 << 31) -> tuple[bytes, NDArray[np.float32] | None]:
+    """The encoded file and its vectors. Raises ValueError or MsgspecError for malformed data, or data of more than
+    `most` bytes unpacked."""
     stored = msgspec.msgpack.decode(payload, type=_Payload)
     inflate = zlib.decompressobj()
     try:
@@ -109,10 +110,13 @@ def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
         raise ValueError(str(error)) from error
     if not inflate.eof:
         raise ValueError("cut off, or too large")
-    file = msgspec.msgpack.decode(parsed, type=IndexedFile)
-    if not stored.dimension:
-        return file
-    return replace(file, vectors=np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension))
+    vectors = np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension) if stored.dimension else None
+    return parsed, vectors
+
+
+def decode_file(payload: bytes) -> IndexedFile:
+    parsed, vectors = unpack_file(payload)
+    return replace(msgspec.msgpack.decode(parsed, type=IndexedFile), vectors=vectors)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
