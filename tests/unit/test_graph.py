@@ -554,13 +554,15 @@ def test_key_types_that_name_no_base_are_those_that_many_files_declare(tmp_path:
         "shop/sell.go": 'package shop\n\nimport "example.org/tea/model"\n\nfunc Sell(cup *model.Cup) {}\n',
         "shop/wash.go": 'package shop\n\nimport "example.org/tea/model"\n\nvar dirty []model.Cup\n',
         "pot.c": "struct pot { int size; };\nstatic int fill(struct pot *p) { return p->size; }\n",
+        "tray.h": "typedef struct tray tray;\nstruct tray { int size; };\nint carry(tray *t);\n",
+        "tray.c": '#include "tray.h"\nint carry(tray *t) { return t->size; }\n',
         "mail/client.go": "package mail\n\ntype Client struct{}\n",
         "shop/fetch.go": 'package shop\n\nimport "net/http"\n\nvar client http.Client\n',
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
         found = engine.code.map(MapRequest(str(root))).interfaces
-    assert [one.name for one in found] == ["Cup", "pot"]
+    assert [one.name for one in found] == ["Cup", "tray", "pot"]
 
 
 def test_a_type_of_another_language_is_no_key_type(tmp_path: Path) -> None:
@@ -732,6 +734,7 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
         "GIT_AUTHOR_EMAIL": "a@b",
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@b",
+        "GIT_COMMITTER_DATE": "2019-03-01T12:00:00Z",  # nobody committed since
     }
 
     def git(*arguments: str) -> str:

@@ -36,7 +36,6 @@ from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_be
 GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not have to build the graph
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
-_DAY = 86_400
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 
 
@@ -197,8 +196,7 @@ class CodeOperations:
 
     def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink = None) -> ops.HotspotReport:
         with self._open(request, progress) as (index, below):
-            # "In the last year" moves with time.
-            key = ("hotspots", request.days, below, History(index.root).key(), int(time.time() // _DAY))
+            key = ("hotspots", request.days, below, History(index.root).key())
             found: ops.HotspotReport = index.answers.get(key) or hotspots(index.facts, index.root, request.days, below)
             if not found.notes:  # a history that could not be read may be readable next time
                 index.answers.add(key, found)

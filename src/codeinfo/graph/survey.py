@@ -121,7 +121,8 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     found: list[tuple[int, str, Definition]] = []
     for (scope, name), count in subtypes.items():
         defined = types.get((scope, name), [])
-        if len(defined) == 1:  # a name defined in several files is ambiguous
+        stems = {index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}
+        if len(stems) == 1:  # a name defined in several files is ambiguous, `typedef struct cart cart;` is not
             file_id, definition = defined[0]
             *_, outer, _ = ("", *definition.qualified.split("."))
             is_inside = any(one.kind != "module" for _, one in types.get((scope, outer), ()))

@@ -429,7 +429,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 # --- hotspots --------------------------------------------------------------------------------------------------------
 
 MOST_HOTSPOTS = 1000  # the largest limit
-MOST_DAYS = 20_000  # of history: git knows no date before 1970, and finds nothing since one
+_EARLIEST = 100_000_001  # 1973: git takes fewer seconds for no date, and finds nothing since then
 
 
 class _Churn(Struct):
@@ -470,9 +470,11 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     """Commits, and churn by path relative to the root."""
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
+    last = os.fsdecode(git.run(root, ("log", "-1", "--format=%ct"))).strip()
+    since = max(_EARLIEST, int(last or 0) - days * _DAY)  # a project that rests has hotspots as well
     # Names alone: counting lines takes eight times as long, and fails where a partial clone lacks an old file.
     shape = ("--no-merges", *_NAMES, git.log_format("%ae"))
-    log = os.fsdecode(git.run(root, ("log", *shape, f"--since={min(days, MOST_DAYS)} days ago")))
+    log = os.fsdecode(git.run(root, ("log", *shape, f"--since=@{since}")))
     commits = list(git.read_log(log, 1))
     churn: dict[str, _Churn] = {}
     for (author,), paths in commits:

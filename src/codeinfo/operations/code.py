@@ -367,7 +367,7 @@ class HotspotsRequest(Struct, frozen=True):
     """
 
     path: Folder = ""
-    days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
+    days: Annotated[int, Opt("Look back this many days from the last commit.", minimum=1, maximum=36500)] = 365
     limit: Limit = 20
     refresh: Refresh = True
 

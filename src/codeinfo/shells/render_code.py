@@ -191,7 +191,7 @@ def _hotspots(result: code.HotspotReport, out: Output) -> None:
     out.table([_hot_row(item, out.near(item.path)) for item in result.hotspots])
     _more(len(result.hotspots), result.total, out)
     commits, days = quantity(result.commits, "commit"), quantity(result.days, "day")
-    out.line((f"{commits} in {days}; score is commits × lines", "dim"))
+    out.line((f"{commits} in {days} up to the last one; score is commits × lines", "dim"))
     out.notes(result.notes)
 
 
