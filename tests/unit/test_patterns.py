@@ -89,6 +89,25 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "role", "text", "answers"),
+    [
+        ("kotlin", PRODUCT, "package shop\nimport org.jetbrains.exposed.sql.Table\n", ["Exposed"]),
+        ("kotlin", PRODUCT, "package org.jetbrains.exposed.sql\nimport org.jetbrains.exposed.core.Op\n", []),  # itself
+        ("python", PRODUCT, 'self._log.debug(\n    "sold {} of {0.name!r}", count, item)', ["lazy {} arguments"]),
+        ("python", PRODUCT, "log.debug('%s', {})", ["lazy % arguments"]),
+        ("python", TEST, "class TestCart:\n    def test_total(self):", ["pytest functions and classes"]),
+        ("python", TEST, "class TestCart(CartTestCase):\n    def test_total(self):", ["unittest.TestCase"]),
+        ("ruby", TEST, "describe Cart do\n  it 'sells' do", ["it blocks"]),  # of Minitest as well
+    ],
+)
+def test_a_way_of_writing_is_named_as_it_is(language: str, role: str, text: str, answers: list[str]) -> None:
+    matcher = Matcher(BUILT_IN)
+    asked = "how the database is reached", "how log text is put together", "test framework", "how tests are written"
+    found = [matcher.detectors[position] for position, _ in matcher.uses(text, language, "shop/a", role)]
+    assert list(dict.fromkeys(one.name for one in found if one.question in asked)) == answers
+
+
+@pytest.mark.parametrize(
     ("text", "answer", "counts"),
     [
         ('let a = format!("{}: {:?}", name, level);', "positional arguments", True),

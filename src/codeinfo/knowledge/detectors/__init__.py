@@ -109,6 +109,9 @@ def _around(file: dict[str, Any], question: Mapping[str, Any]) -> dict[str, Any]
 def _detector(row: dict[str, Any]) -> Detector:
     regex, imports = row.pop("regex", ""), row.pop("imports", "")
     imported = _IMPORT[row["language"]].format(imports) if imports else ""
+    if re.fullmatch(r"(?:\w+\\\.)+\w+", imports):  # the code of the package itself is no example of using it
+        own = imports.replace("\\", "")
+        row["without"] = [*row.get("without", ()), f"package {own}", f"namespace {own}"]
     return msgspec.convert({**row, "expression": "|".join(filter(None, (regex, imported)))}, Detector)
 
 
