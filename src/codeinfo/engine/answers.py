@@ -350,9 +350,6 @@ def _passage_of_document(hit: DocumentHit, root: str) -> Passage:
     )
 
 
-# --- questions, agents, conversations ---------------------------------------------------------------------------------
-
-
 class AnswerOperations:
     def __init__(self, engine: EngineParts) -> None:
         self._config = engine.indexes.config

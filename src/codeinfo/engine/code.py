@@ -214,9 +214,6 @@ class CodeOperations:
         return replace(found, hotspots=scaled, area_files=files, notes=(*found.notes, *history.notes))
 
 
-# --- one generation ------------------------------------------------------------------------------------------------
-
-
 def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
     """The text of generated files: they are not indexed, but they use what others define."""
     with contents.open(paths) as reader:

@@ -58,9 +58,6 @@ _SHARED = 0o666  # mode of files that belong to a project, before the user's uma
 Download = Callable[[str, int], bytes]  # address, most bytes → content
 
 
-# --- the list --------------------------------------------------------------------------------------------------------
-
-
 class CollectionList:
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / "collections"
@@ -153,9 +150,6 @@ class CollectionList:
 
 def _read(path: Path) -> str:
     return read_user_file(path, _MAX_LIST_BYTES) or ""
-
-
-# --- the source of an index ------------------------------------------------------------------------------------------
 
 
 class CollectionSource(Source, frozen=True):
@@ -430,9 +424,6 @@ def _repair_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
             if read_regular(str(tree), path, len(content) + 1) == content:
                 continue
         replace_file(private_folder(target.parent, tree) / target.name, content)
-
-
-# --- packing ---------------------------------------------------------------------------------------------------------
 
 
 def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:

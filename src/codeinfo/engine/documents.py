@@ -372,9 +372,6 @@ def _similar(store: SqliteStore, path: str) -> dict[str, float]:
         return {other: float(totals[at] / counts[at]) for at, other in enumerate(joined.paths)}
 
 
-# --- operations ------------------------------------------------------------------------------------------------------
-
-
 class DocumentOperations:
     """Keeps the requested collections open until `close`."""
 

@@ -150,9 +150,6 @@ class Found:
             self.matches.append(Match(file.path, line.number + 1, *shown_line(data, line), symbol, root))
 
 
-# --- the search ------------------------------------------------------------------------------------------------------
-
-
 class GrepOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes

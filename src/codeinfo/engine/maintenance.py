@@ -48,9 +48,6 @@ SHORT_COMMIT = 12  # characters
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is reported
 
 
-# --- status ----------------------------------------------------------------------------------------------------------
-
-
 def status(index: IndexManager) -> IndexStatus:
     location = index.folder.path
     try:
@@ -178,9 +175,6 @@ def _is_as_indexed(root: Path, row: SourceFile) -> bool:
     return (found.st_size, found.st_mtime_ns) == (row.size, row.mtime_ns)
 
 
-# --- clearing --------------------------------------------------------------------------------------------------------
-
-
 def clear(index: IndexManager) -> Cleared:
     location, existed = index.folder.path, index.folder.exists()
     size = bytes_under(location)
@@ -201,9 +195,6 @@ def clear_gone(cache: Path, path: str) -> Cleared | None:
         if not any(tree.root for tree in folder.trees()):
             folder.clear()
     return Cleared(str(root), str(folder.path), True, size - bytes_under(folder.path))
-
-
-# --- why a path is indexed or not ------------------------------------------------------------------------------------
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:

@@ -204,9 +204,6 @@ class _GitMemories(Struct, frozen=True):
     memories: tuple[Memory, ...]
 
 
-# --- patterns ------------------------------------------------------------------------------------------------------
-
-
 class _Latest(Struct):
     key: tuple[int, int, str]  # generation of the index, day (trends move with time), state of the git history
     report: PatternReport

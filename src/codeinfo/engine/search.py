@@ -151,9 +151,6 @@ def _by_project(found: SearchResult) -> list[str]:
     return [", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())] if counts else []
 
 
-# --- one or several folders ------------------------------------------------------------------------------------------
-
-
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
     """Search all roots as one index: a word's rarity is that over all, so a root without an answer takes no rank."""
     if not request.query.strip():
@@ -238,9 +235,6 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     return remarks
 
 
-# --- similar code ----------------------------------------------------------------------------------------------------
-
-
 def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> SearchResult:
     """Chunks similar to the one at a place, by words and meaning; the file itself is left out."""
     index, store, notes = opened
@@ -270,9 +264,6 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
     if found.hits and quality.hint:  # reasons and hints about the words of a query do not help here
         quality = replace(quality, reasons=("related code, but no near copy",), hint="")
     return replace(found, query=where, quality=quality, notes=(*found.notes, *notes))
-
-
-# --- filters ---------------------------------------------------------------------------------------------------------
 
 
 def allowed_files(

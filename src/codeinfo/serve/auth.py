@@ -133,9 +133,6 @@ def read_token_file(path: Path) -> str:
     return token
 
 
-# --- the guard -------------------------------------------------------------------------------------------------------
-
-
 class Guard:
     """ASGI middleware around the whole application."""
 

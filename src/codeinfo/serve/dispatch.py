@@ -329,9 +329,6 @@ class EngineLease:
             engine.close()
 
 
-# --- projects --------------------------------------------------------------------------------------------------------
-
-
 class Projects:
     """Resolves project names to folders. A client that started this process (`here` is None) may name any folder;
     one that came over the network only `here` and what is already indexed."""

@@ -301,9 +301,6 @@ def with_spans(observe: Observe = observe_nothing) -> Observe:
     return observed
 
 
-# --- the operators' address ----------------------------------------------------------------------------------------
-
-
 def serve_operators(address: str, metrics: Metrics, readings: Readings, problem: Problem) -> None:
     """`/metrics`, `/health` (the process is alive) and `/ready` (send it requests), without a token: bind it to an
     address that only operators reach."""
@@ -342,9 +339,6 @@ def serve_operators(address: str, metrics: Metrics, readings: Readings, problem:
 
 def probe_body(why: str) -> str:
     return json.dumps({"status": "unavailable", "reason": why} if why else {"status": "ok"})
-
-
-# --- logs ----------------------------------------------------------------------------------------------------------
 
 
 class JsonLines(logging.Formatter):

@@ -41,9 +41,6 @@ _HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 _READ_BYTES = 1 << 16
 
 
-# --- events of the file system ---------------------------------------------------------------------------------------
-
-
 class Watch:
     """One root. `is_clean` answers from the events since `start`; if nothing can be watched it is always False."""
 

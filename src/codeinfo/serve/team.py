@@ -105,9 +105,6 @@ def refusal_of(operation: str) -> team.Refused:
     )
 
 
-# --- projects ------------------------------------------------------------------------------------------------------
-
-
 def team_project(database: TeamDatabase, name: str) -> str:
     """The root, as named in results, of a project that the current caller may see: by its identity, or by an
     unambiguous suffix of it. One they may not see is answered like one that does not exist."""

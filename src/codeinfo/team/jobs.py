@@ -59,9 +59,6 @@ _RECONNECT_S = (0.5, 10.0)  # from, to
 log = logging.getLogger(__name__)
 
 
-# --- deferring -----------------------------------------------------------------------------------------------------
-
-
 _DEFERRING = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())  # the connection is always a caller's
 
 
@@ -80,9 +77,6 @@ def defer(db: Connection, job: str, arguments: Mapping[str, Any], *, key: str = 
 def defer_index(db: Connection, project: int, ref: str) -> None:
     """Queue a check of a branch or tag: it is fetched, and indexed if it changed."""
     defer(db, INDEX, {"project": project, "ref": ref}, key=f"{project} {ref}")
-
-
-# --- the worker ----------------------------------------------------------------------------------------------------
 
 
 class _Retry(procrastinate.BaseRetryStrategy):
