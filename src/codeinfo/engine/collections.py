@@ -140,12 +140,9 @@ class CollectionList:
         """Read and write the user's list under a lock that other processes share."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
-        handle = open_private(lock, os.O_RDWR)
-        try:
-            wait_for_lock(handle, lock)
+        with open(open_private(lock, os.O_RDWR), "rb") as file:
+            wait_for_lock(file.fileno(), lock)
             yield lambda listed: replace_file(self._list, collections.write_user_list(listed).encode())
-        finally:
-            os.close(handle)
 
 
 def _read(path: Path) -> str:

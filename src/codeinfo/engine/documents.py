@@ -77,7 +77,10 @@ def search_documents(
     request: ops.DocsSearchRequest,
     progress: ProgressSink,
 ) -> ops.DocsSearchResponse:
-    _check(request, collections)
+    if not 1 <= len(request.queries) <= ops.MAX_QUERIES or not all(query.strip() for query in request.queries):
+        raise UsageError(f"1 to {ops.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
+    if not collections and not request.code:
+        raise no_collection()
     with ExitStack() as open_views:
         searched, views, notes = list[IndexManager](), list[Part](), list[str]()
         for index in (*collections, *(indexes.find(path).index for path in request.code)):
@@ -99,13 +102,6 @@ def search_documents(
         searcher = _Searcher(Joined(views), searched, request, indexes.models if reranks else None)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return ops.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
-
-
-def _check(request: ops.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
-    if not 1 <= len(request.queries) <= ops.MAX_QUERIES or not all(query.strip() for query in request.queries):
-        raise UsageError(f"1 to {ops.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
-    if not collections and not request.code:
-        raise no_collection()
 
 
 def no_collection() -> NotFound:

@@ -92,16 +92,10 @@ class KnowledgeOperations:
             scope=request.scope,
             author=request.author,
         )
-        known = False
-
-        def add(before: tuple[Memory, ...]) -> list[Memory]:
-            nonlocal known
-            others = [one for one in before if one.id != memory.id]
-            known = len(others) < len(before)
-            return [*others, memory]
-
-        self._project(request.path).change_memories(add)
-        return ops.Remembered(describe(memory, now), known)
+        before = self._project(request.path).change_memories(
+            lambda before: [*(one for one in before if one.id != memory.id), memory]
+        )
+        return ops.Remembered(describe(memory, now), any(one.id == memory.id for one in before))
 
     def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:
         project, now = self._project(request.path), self.clock()
@@ -145,16 +139,13 @@ class KnowledgeOperations:
             raise NotFound(f"{file} cannot be read: {error.strerror}", "Give a file of memories") from error
         given = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
-        added = 0
 
         def merge(before: tuple[Memory, ...]) -> list[Memory]:
-            nonlocal added
             ids = {memory.id for memory in before}
-            new = [memory for memory in own if memory.id not in ids]
-            added = len({memory.id for memory in new})
-            return [*before, *new]
+            return [*before, *(memory for memory in own if memory.id not in ids)]
 
-        self._project(request.path).change_memories(merge)
+        before = self._project(request.path).change_memories(merge)
+        added = len({memory.id for memory in own} - {memory.id for memory in before})
         return ops.MemoryImported(added, len(own) - added, len(given) - len(own))
 
     def patterns(self, request: ops.PatternsRequest, progress: ProgressSink = None) -> ops.PatternReport:

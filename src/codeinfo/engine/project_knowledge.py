@@ -125,14 +125,14 @@ class ProjectKnowledge:
 
         return memories.read_memories(team.database, team.identity)
 
-    def change_memories(self, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> None:
+    def change_memories(self, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
+        """Returns them as they were."""
         team = self.index.team
         if team is None or not isinstance(self.index.source, TeamSource):
-            change_memories(self.root, edit)
-        else:
-            from codeinfo.team import user_data as memories
+            return change_memories(self.root, edit)
+        from codeinfo.team import user_data as memories
 
-            memories.change_memories(team.database, team.identity, edit)
+        return memories.change_memories(team.database, team.identity, edit)
 
     def memory_notes(self) -> tuple[str, ...]:
         note = read_foreign(self.root)[1]

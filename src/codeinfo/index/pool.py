@@ -69,16 +69,13 @@ class PipedProcess:
             env=env,
             start_new_session=True,  # no signals from the terminal
         )
+        self.pid = self._process.pid
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._stdin, False)
         self._outgoing = bytearray()
         self._incoming = bytearray()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def is_alive(self) -> bool:

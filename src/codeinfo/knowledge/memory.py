@@ -320,8 +320,8 @@ def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
 
 
 def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
-    """Replace the memories by `edit` of them under a lock; readers see the old file or the new one. The folder
-    itself is locked, so that no lock file is left in the project."""
+    """Replace the memories by `edit` of them under a lock, and return what they were; readers see the old file or the
+    new one. The folder itself is locked, so that no lock file is left in the project."""
     (root / FOLDER).mkdir(exist_ok=True)
     try:
         folder = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -337,7 +337,7 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
             _write(folder, root, after)
     finally:
         os.close(folder)
-    return after
+    return before
 
 
 def _write(folder: int, root: Path, memories: Sequence[Memory]) -> None:

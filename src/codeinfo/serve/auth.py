@@ -111,17 +111,14 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
 def own_token(data_dir: Path) -> str:
     """This user's token: generated once, stored in a file that only they can read."""
     path = private_folder(data_dir) / TOKEN_FILE
-    handle = open_private(path, os.O_RDWR)
-    try:
-        wait_for_lock(handle, path)  # two servers starting at once agree on one token
-        token = os.read(handle, 1000).decode("ascii", "replace").strip()
+    with open(open_private(path, os.O_RDWR), "r+b", buffering=0) as file:
+        wait_for_lock(file.fileno(), path)  # two servers starting at once agree on one token
+        token = (file.read(1000) or b"").decode("ascii", "replace").strip()
         if len(token) < LEAST_OWN_TOKEN or not token.isprintable():  # new, or cut or emptied by a full disk or a crash
             token = secrets.token_urlsafe(32)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, token.encode(), 0)
-            os.fsync(handle)
-    finally:
-        os.close(handle)
+            file.truncate(0)
+            os.pwrite(file.fileno(), token.encode(), 0)
+            os.fsync(file.fileno())
     return token
 
 

@@ -139,7 +139,7 @@ def read_memories(database: TeamDatabase, identity: str) -> tuple[Memory, ...]:
 def change_memories(
     database: TeamDatabase, identity: str, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]
 ) -> tuple[Memory, ...]:
-    """Replace them by `edit` of them, under a lock. Needs the level write."""
+    """Replace them by `edit` of them, under a lock, and return what they were. Needs the level write."""
     user = request_user()
     with database.transaction(user) as db:
         writable = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
@@ -157,7 +157,7 @@ def change_memories(
             if memory not in before:
                 insert = "INSERT INTO memories(project, id, record) SELECT id, %s, %s FROM projects WHERE identity = %s"
                 db.execute(insert, (memory.id, Jsonb(to_record(memory)), identity))
-        return after
+        return before
 
 
 def _read(db: Connection, identity: str) -> tuple[Memory, ...]:
