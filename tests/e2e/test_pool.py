@@ -233,9 +233,9 @@ def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for()
     with ParsePool(PATIENT) as pool:
         results = pool.run([task("file", "def one(): pass")])
         deadline = time.monotonic() + 60
-        while pool._results.empty() and time.monotonic() < deadline:
+        while pool.results.empty() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert not pool._results.empty()
+        assert not pool.results.empty()
         assert [result.path for result in results] == ["file"]
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage, unread_note
@@ -316,39 +317,35 @@ def _unindexed_file(path: str, key: str, sha256: str = "") -> File:
 # --- one file --------------------------------------------------------------------------------------------------------
 
 
-class Scan:
+class Scan(Struct):
     """Reads the files of one root and searches them for one pattern."""
 
-    def __init__(
-        self, reader: FileReader, signatures: literal.Signatures, pattern: literal.Pattern, clean: set[bytes]
-    ) -> None:
-        """`clean` holds hashes of contents known to be free of secrets; new ones are added."""
-        self._reader = reader
-        self._signatures = signatures
-        self._pattern = pattern
-        self._clean = clean
-        self.unread = 0  # files that are there and could not be read
+    reader: FileReader
+    signatures: literal.Signatures
+    pattern: literal.Pattern
+    clean: set[bytes]  # hashes of contents known to be free of secrets; new ones are added
+    unread: int = 0  # files that are there and could not be read
 
     def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
         """The matching lines of a file and the text they are from, with secrets blanked. Whether the file is still what
         the index knows is checked only where lines are `shown`."""
         try:
-            raw = self._reader.read(file.path, MAX_BYTES)
+            raw = self.reader.read(file.path, MAX_BYTES)
         except FileNotFoundError:
             return b"", []  # gone since it was listed
         except OSError:
             self.unread += 1
             return b"", []
-        signed = self._signatures.files.get(file.key)
+        signed = self.signatures.files.get(file.key)
         data = raw if signed and signed.plain else searchable(raw)
         if data is None:
             return b"", []
         fits = signed is not None and signed.pages and len(data) == signed.pages[-1].end
-        lines = _lines(self._pattern, data, pages if fits else None)
+        lines = _lines(self.pattern, data, pages if fits else None)
         if not lines or (file.clean and not shown):
             return data, lines
         digest = sha256(raw)
-        if digest.digest() in self._clean or (file.clean and digest.hexdigest() == file.sha256):
+        if digest.digest() in self.clean or (file.clean and digest.hexdigest() == file.sha256):
             return data, lines
         return self._without_secrets(raw, digest.digest())
 
@@ -357,9 +354,9 @@ class Scan:
         if data is None:
             return b"", []
         hidden = blank_secrets(data)
-        if hidden is data and len(self._clean) < MOST_CLEAN:
-            self._clean.add(digest)
-        return hidden, list(literal.matching_lines(self._pattern, hidden))
+        if hidden is data and len(self.clean) < MOST_CLEAN:
+            self.clean.add(digest)
+        return hidden, list(literal.matching_lines(self.pattern, hidden))
 
 
 def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | None) -> list[literal.Line]:

@@ -113,28 +113,20 @@ def update(
     return outcome
 
 
-class _Reader:
+class _Reader(Struct):
     """Reads candidates, drops those whose content is already stored, and joins parses with what was read."""
 
-    def __init__(
-        self,
-        source: Files,
-        hashes: Mapping[str, str],
-        stored: Mapping[tuple[str, str], Sequence[StoredFile]],
-        outcome: Outcome,
-        documents: bool,
-    ) -> None:
-        self._source = source
-        self._documents = documents
-        self._hashes = hashes  # of the tree's current content
-        self._stored = stored
-        self.outcome = outcome
-        self._waiting: dict[str, IndexedFile] = {}  # for their parse
-        self.touched: list[SourceFile] = []
-        self.reused: list[tuple[SourceFile, int]] = []
-        self.left_out: list[IndexedFile] = []  # read, but not indexed
-        self.lost: list[str] = []  # indexed before, now unreadable as text
-        self.new_content: set[str] = set()
+    source: Files
+    hashes: Mapping[str, str]  # of the tree's current content
+    stored: Mapping[tuple[str, str], Sequence[StoredFile]]
+    outcome: Outcome
+    documents: bool
+    waiting: dict[str, IndexedFile] = {}  # for their parse
+    touched: list[SourceFile] = []
+    reused: list[tuple[SourceFile, int]] = []
+    left_out: list[IndexedFile] = []  # read, but not indexed
+    lost: list[str] = []  # indexed before, now unreadable as text
+    new_content: set[str] = set()
 
     def take_stored(self, files: Iterable[SourceFile], contents: Mapping[str, str]) -> Iterator[SourceFile]:
         """Reuse files whose content is known and stored; the rest must be read."""
@@ -148,49 +140,49 @@ class _Reader:
     def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
         from codeinfo.index.pool import ParseTask  # imported late: finding that nothing changed takes no parser
 
-        for source, loaded in self._source.load(files):
+        for source, loaded in self.source.load(files):
             if isinstance(loaded, Skip):
                 self.outcome.skipped.append(loaded)
-                if loaded.path in self._hashes:
+                if loaded.path in self.hashes:
                     self.lost.append(loaded.path)
                 continue
             source = _mark_unsettled(source)
-            if self._hashes.get(source.path) == loaded.sha256:
+            if self.hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
             elif (known := self._stored_as(source.path, loaded.sha256)) is not None:
                 self._reuse(source, loaded.sha256, known)
             elif (content := self._examine(source, loaded)) is not None:
-                yield ParseTask(source.path, content, self._waiting[source.path].language)
+                yield ParseTask(source.path, content, self.waiting[source.path].language)
 
     def _examine(self, source: SourceFile, loaded: Loaded) -> str | bytes | None:
         """What to parse of a file that is now waiting for it; None if its content excludes it."""
-        if self._documents:
+        if self.documents:
             from codeinfo.sources.documents import document_language
 
             name = document_language(source.path) or "text"
-            self._waiting[source.path] = IndexedFile(source, loaded.sha256, name, FileKind.DOCS, _NOT_PARSED)
+            self.waiting[source.path] = IndexedFile(source, loaded.sha256, name, FileKind.DOCS, _NOT_PARSED)
             return loaded.data
         text = decode(loaded.data)
         if text is None:
             self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
             return None
         skip = skip_by_content(source.path, text.content)
-        brought_back = skip is not None and self._source.brings_back(source.path)
+        brought_back = skip is not None and self.source.brings_back(source.path)
         if skip and not brought_back:
             self._remember(skip, source, loaded.sha256)
             return None
         language = language_of_text(source.path, text.content)
         name, kind = language.name if language else "text", kind_of(source.path, language)
-        self._waiting[source.path] = IndexedFile(
+        self.waiting[source.path] = IndexedFile(
             source, loaded.sha256, name, kind, _NOT_PARSED, notes=text.notes, brought_back=brought_back
         )
         return text.content
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
         """The stored file that parsing this one again would produce."""
-        for known in self._stored.get((path, sha256), ()):
+        for known in self.stored.get((path, sha256), ()):
             depends = known.brought_back or known.skip in CONTENT_RULES  # on the ignore files of its tree
-            if not depends or known.brought_back == self._source.brings_back(path):
+            if not depends or known.brought_back == self.source.brings_back(path):
                 return known
         return None
 
@@ -201,7 +193,7 @@ class _Reader:
 
     def assemble(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:
-            candidate = self._waiting.pop(item.path)
+            candidate = self.waiting.pop(item.path)
             if item.refusal:
                 skip = Skip(item.path, "refused", item.refusal, matters=True)
                 self._remember(skip, candidate.source, candidate.sha256)
@@ -213,7 +205,7 @@ class _Reader:
 
     def _count(self, path: str, sha256: str) -> None:
         self.new_content.add(sha256)
-        if path in self._hashes:
+        if path in self.hashes:
             self.outcome.changed += 1
         else:
             self.outcome.added += 1

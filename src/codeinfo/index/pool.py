@@ -297,11 +297,11 @@ class ParsePool:
 
     def __init__(self, settings: ChunkSettings, workers: int = 2, spares: Spares | None = None) -> None:
         """Workers are taken from `spares` and returned there; without it they end with the pool."""
-        self._settings = settings
+        self.settings = settings
+        self.spares = spares
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._limit = max(1, workers)
-        self._spares = spares
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._feeders: list[_Feeder] = []
 
     def __enter__(self) -> ParsePool:
@@ -324,7 +324,7 @@ class ParsePool:
     def _results_of(self, feed: _Feed) -> Iterator[Parsed]:
         try:
             while feed.files:
-                result = self._results.get()
+                result = self.results.get()
                 if isinstance(result, BaseException):
                     raise result
                 job, parsed = result
@@ -342,7 +342,7 @@ class ParsePool:
             if task is None:
                 return
             feed.files, feed.chars = feed.files + 1, feed.chars + len(task.text)
-            self._jobs.put(_Job(task))
+            self.jobs.put(_Job(task))
             self._grow(feed.chars)
 
     def close(self) -> None:
@@ -352,36 +352,27 @@ class ParsePool:
         for feeder in self._feeders:
             feeder.join()
         self._feeders.clear()
-        self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
+        self.jobs, self.results = queue.SimpleQueue(), queue.SimpleQueue()
 
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
-            self._feeders.append(_Feeder(self._settings, self._jobs, self._results, self._spares))
-            self._feeders[-1].start()  # registered before it has a process: an interrupt in between loses nothing
+            self._feeders.append(_Feeder(self))
+            self._feeders[
+                -1
+            ].thread.start()  # registered before it has a process: an interrupt in between loses nothing
 
 
 class _Feeder:
     """One worker process and the thread that talks to it."""
 
-    def __init__(
-        self,
-        settings: ChunkSettings,
-        jobs: queue.SimpleQueue[_Job | None],
-        results: queue.SimpleQueue[_Result],
-        spares: Spares | None,
-    ) -> None:
-        self._settings = settings
-        self._spares = spares
-        self._jobs = jobs
-        self._results = results
+    def __init__(self, pool: ParsePool) -> None:
+        self._settings, self._spares = pool.settings, pool.spares
+        self._jobs, self._results = pool.jobs, pool.results
         self._at_hand: deque[_Job] = deque()
         self._stopping = False
         self._is_ready = False
         self._worker: Worker | None = None
-        self._thread = threading.Thread(target=self._work, name="parse-feeder", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work, name="parse-feeder", daemon=True)
 
     def stop(self) -> None:
         self._stopping = True
@@ -392,8 +383,8 @@ class _Feeder:
             worker.kill()
 
     def join(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
 
     def _work(self) -> None:
         try:

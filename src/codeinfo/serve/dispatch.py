@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.cache import start_timer
@@ -329,17 +329,15 @@ class EngineLease:
             engine.close()
 
 
-class Projects:
+class Projects(Struct):
     """Resolves project names to folders. A client that started this process (`here` is None) may name any folder;
     one that came over the network only `here` and what is already indexed."""
 
-    def __init__(self, lease: EngineLease, here: Path | None = None, folder: str = "") -> None:
-        """`folder` is the client's working folder, if it differs from this process's."""
-        self._lease = lease
-        self.here = here
-        self.folder = folder
-        self._known: tuple[Project, ...] = ()
-        self._read = 0.0
+    _lease: EngineLease
+    here: Path | None = None
+    folder: str = ""  # the client's working folder, if it differs from this process's
+    _known: tuple[Project, ...] = ()
+    _read: float = 0.0
 
     def known(self) -> tuple[Project, ...]:
         if request_user() is not None:  # each caller knows different ones
@@ -487,25 +485,18 @@ class Limiter:
             self._free.release()
 
 
-class Dispatcher:
+class Dispatcher(Struct):
     """Runs clients' requests. `seconds` limits each run; `log_place` is where people find the trace of a fault;
     `observe` is entered for each operation."""
 
-    def __init__(
-        self,
-        lease: EngineLease,
-        projects: Projects,
-        *,
-        seconds: float | None = None,
-        log_place: str = "the server's stderr",
-        observe: Observe = observe_nothing,
-    ) -> None:
-        self.lease = lease
-        self.observe = observe
-        self.projects = projects
-        self._seconds = seconds
-        self._log_place = log_place
-        self._room, self._computing, self._reserved = Limiter(THREADS), Limiter(COMPUTING), Limiter(1)
+    lease: EngineLease
+    projects: Projects
+    seconds: float | None = None
+    log_place: str = "the server's stderr"
+    observe: Observe = observe_nothing
+    _room: Limiter = field(default_factory=lambda: Limiter(THREADS))
+    _computing: Limiter = field(default_factory=lambda: Limiter(COMPUTING))
+    _reserved: Limiter = field(default_factory=lambda: Limiter(1))
 
     @contextmanager
     def begin(
@@ -545,7 +536,7 @@ class Dispatcher:
         call, loop = Call(), asyncio.get_running_loop()
         reporting = loop.create_task(_report_progress(report, call)) if report is not None else None
         try:
-            async with asyncio.timeout(self._seconds), room.enter():
+            async with asyncio.timeout(self.seconds), room.enter():
                 threads, run = self.lease.threads, copy_context().run
                 done, error = await loop.run_in_executor(threads, run, self._outcome, work, call)
         except TimeoutError:
@@ -572,7 +563,7 @@ class Dispatcher:
         except KeyboardInterrupt:
             failed = CodeInfoError("the call was cancelled", code="CANCELLED")
         except Exception as error:
-            failed = fault(error, self._log_place)
+            failed = fault(error, self.log_place)
         # Frames hold what they used, such as the vector files of an older index: nobody knows for how long.
         failed.__cause__ = failed.__context__ = None
         return None, failed.with_traceback(None)

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
+from msgspec import Struct, field
+
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
 from codeinfo.model import NextStep, to_run
 from codeinfo.operations import OPERATIONS, Operation
@@ -136,16 +138,13 @@ def team_file(given: str) -> str:
 # --- the guard -----------------------------------------------------------------------------------------------------
 
 
-class Authenticator:
-    def __init__(
-        self, database: TeamDatabase, *, keeps_queries: bool = False, service: SignInService | None = None
-    ) -> None:
-        self.database = database
-        self.service = service
-        self.keeps_queries = keeps_queries
-        self._lock = threading.Lock()
-        self._sessions: auth.Sessions | None = None
-        self._refusals: dict[tuple[str, int], tuple[float, int]] = {}  # when written, and how often since
+class Authenticator(Struct):
+    database: TeamDatabase
+    keeps_queries: bool = False
+    service: SignInService | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sessions: auth.Sessions | None = None
+    _refusals: dict[tuple[str, int], tuple[float, int]] = {}  # when written, and how often since
 
     @property
     def sessions(self) -> auth.Sessions:

@@ -1,19 +1,5 @@
-"""Where indexes lie: one folder per family in the user's cache, mode 0700. A family is the work trees and revisions of
-one repository, which share what they have in common; a folder outside of git is a family of its own.
-
-    <cache>/<name>-<hash of the family's path>/
-        lock                    held while a tree is indexed; the kernel lets go of it when the holder dies
-        current                 the name of the build that trees are added to, replaced atomically
-        v5-<recipe>[-<n>]/      one build: index.db and its vector files; the name holds schema version and recipe
-            <tree>/             what was derived from a tree: it can be made again
-        trees/<tree>/
-            root                the work tree's path, so that indexes can be listed; a revision has `commit` instead
-            current             the name of the build that the tree is searched in
-        damaged-<build>/        a build that could not be read, kept for inspection
-
-A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
-another folder, filled beside the live one and made current when it is whole; an interrupted one is found again by name.
-"""
+"""Where indexes lie: one folder per family in the user's cache; docs/architecture.md, "An index on disk", shows it. An
+interrupted build is found again by its name, `v<schema>-<recipe>[-<n>]`."""
 
 from __future__ import annotations
 
