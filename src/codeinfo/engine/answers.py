@@ -73,8 +73,7 @@ QUIET = Listener()
 class EngineParts(Protocol):
     """The parts of the engine that answers use, each opened when it is first needed."""
 
-    @property
-    def indexes(self) -> Indexes: ...
+    indexes: Indexes
 
     @property
     def code(self) -> CodeOperations: ...

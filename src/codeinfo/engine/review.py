@@ -54,7 +54,8 @@ def review_change(
     names = {symbol.name for symbol in symbols}
     reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
-    has_tests = _has_tests(store)
+    rows = store.manifest().values()
+    has_tests = any(row.kind == FileKind.TEST or may_have_inline_tests(row.language) for row in rows)
     found = (one for one in change.findings(now) if has_tests or one.kind != "untested")
     findings, left_out = diff.most_severe_first(found)
     notes += left_out
@@ -77,11 +78,6 @@ def review_change(
         notes=(*notes, *memory_notes),
         **{name: tuple(listed[: request.limit]) for name, listed in lists.items()},
     )
-
-
-def _has_tests(store: SqliteStore) -> bool:
-    """Whether the project has test files, or a language in which tests may stand beside the code."""
-    return any(row.kind == FileKind.TEST or may_have_inline_tests(row.language) for row in store.manifest().values())
 
 
 # --- the two sides of a change ---------------------------------------------------------------------------------------

@@ -342,10 +342,12 @@ def rerank_close_call(
     else:
         relevance = assess_relevance(models, found.query, _chunk_texts(first, opened))
     hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
+    left = hits[request.limit :] if request.explain else ()
+    dropped = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in left]
     return replace(
         found,
         hits=hits[: request.limit],
-        dropped=_add_dropped(hits[request.limit :], found.dropped) if request.explain else found.dropped,
+        dropped=(*dropped, *found.dropped)[:EXPLAINED_DROPS],
         quality=replace(found.quality, reranker_status=relevance.status),
         notes=(*found.notes, *relevance.notes),
         took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
@@ -390,11 +392,6 @@ def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -
         signal = Signal("rerank", round(scores[position], 4), round(score - hit.score, 4))
         moved.append(replace(hit, score=score, signals=(*hit.signals, signal) if explain else hit.signals))
     return moved
-
-
-def _add_dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
-    own = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in hits]
-    return (*own, *dropped)[:EXPLAINED_DROPS]
 
 
 def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:

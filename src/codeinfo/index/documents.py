@@ -83,17 +83,14 @@ def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
             elif mark.group(1).startswith(fence):
                 fence = ""
         elif not fence:
-            heading = _heading(lines, number, markup, levels)
+            if markup.is_markdown:
+                heading = _markdown_heading(lines, number)
+            elif markup.mark:
+                heading = _marked_heading(lines[number], number, re.compile(markup.mark))
+            else:
+                heading = _adorned_heading(lines, number, levels)
             if heading is not None:
                 yield heading
-
-
-def _heading(lines: Sequence[str], number: int, markup: Markup, levels: dict[str, int]) -> Heading | None:
-    if markup.is_markdown:
-        return _markdown_heading(lines, number)
-    if markup.mark:
-        return _marked_heading(lines[number], number, re.compile(markup.mark))
-    return _adorned_heading(lines, number, levels)
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:

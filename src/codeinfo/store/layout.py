@@ -287,17 +287,16 @@ def indexed_roots(cache: Path) -> list[Path]:
 def make_room(cache: Path, most_bytes: int, keep: Path) -> None:
     """Remove the indexes of whole families, least recently used first, until the rest takes at most this much.
     `keep` stays, and so does what is being read or written."""
-    families = [(_last_used(family), family, bytes_under(family)) for family in (cache / "indexes").glob("*")]
+    families = []
+    for family in (cache / "indexes").glob("*"):
+        used_at = max((tree.stat().st_mtime for tree in family.glob("trees/*")), default=0.0)
+        families.append((used_at, family, bytes_under(family)))
     total = sum(size for _, _, size in families)
     for _, family, size in sorted(families):
         if total <= most_bytes:
             return
         if family != keep and _remove_family(family):
             total -= size
-
-
-def _last_used(family: Path) -> float:
-    return max((tree.stat().st_mtime for tree in family.glob("trees/*")), default=0.0)
 
 
 def bytes_under(folder: Path) -> int:

@@ -148,9 +148,10 @@ class SignInService:
         """The user of these claims, created at the first sign-in, with the groups that the service names."""
         groups = claims.get(self._settings.groups_claim, ())
         names = [str(name).removeprefix("/") for name in groups] if isinstance(groups, list | tuple) else [str(groups)]
-        subject = self._subject(claims)
+        wanted = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
+        subject, name = self._subject(claims), re.sub(r"[^\w.+@-]+", "-", wanted).strip("-")[:80] or "user"
         with self._database.transaction() as db:
-            access.add_subject(db, subject, _wanted_name(claims), str(claims.get("email", ""))[:200])
+            access.add_subject(db, subject, name, str(claims.get("email", ""))[:200])
             if self._settings.admin_group:
                 is_admin = self._settings.admin_group in names
                 update = "UPDATE users SET admin = %s WHERE subject = %s AND admin <> %s RETURNING id"
@@ -191,11 +192,6 @@ class SignInService:
             keys = KeySet.import_key_set(_fetch(str(self._describe_service("jwks_uri"))))  # type: ignore[arg-type]
             self._keys = time.monotonic(), keys
         return keys
-
-
-def _wanted_name(claims: Mapping[str, Any]) -> str:
-    given = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
-    return re.sub(r"[^\w.+@-]+", "-", given).strip("-")[:80] or "user"
 
 
 def _refusal(what: str) -> Refused:
