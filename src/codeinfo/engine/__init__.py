@@ -157,12 +157,11 @@ class Engine:
     def index(self, request: ops.IndexRequest, progress: ProgressSink = None) -> ops.IndexResponse:
         from codeinfo.graph.scip import compiler_notes
 
-        indexes = self._indexes_of(request.paths)
-        done = [self.indexes.refresh(index, full=request.full, progress=progress) for index in indexes]
-        reports = (
-            replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root)))
-            for index, fresh in zip(indexes, done, strict=True)
-        )
+        reports = []
+        for index in self._indexes_of(request.paths):
+            fresh = self.indexes.refresh(index, progress, full=request.full, wait=True)
+            assert fresh is not None  # since it waited
+            reports.append(replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root))))
         return ops.IndexResponse(tuple(reports))
 
     def search(self, request: ops.SearchRequest, progress: ProgressSink = None) -> SearchResult:

@@ -295,8 +295,7 @@ class IndexManager:
 
     def find_pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
         """What the next run would do; None if it would rebuild everything."""
-        _, walked, changes = self.look(by_content)
-        return walked, changes
+        return self.look(by_content)[1:]
 
     def look(self, by_content: bool) -> Look:
         files, walked = self.source.walk(self.live_store(), by_content=by_content)

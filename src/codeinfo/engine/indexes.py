@@ -387,13 +387,11 @@ class Indexes:
                 self._managers[resolved] = self._new(source, config)
             return self._managers[resolved]
 
-    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink = None) -> Fresh:
-        """Bring an index up to date and say what was done."""
-        return index.refresh(full=full, expected=True, progress=progress)  # the caller asked because something changed
-
-    def refresh_for_search(self, index: IndexManager, progress: ProgressSink) -> Fresh | None:
-        """None if it is known that nothing changed."""
-        return index.refresh(progress=progress)
+    def refresh(
+        self, index: IndexManager, progress: ProgressSink, *, full: bool = False, wait: bool = False
+    ) -> Fresh | None:
+        """Bring an index up to date and say what was done; without `wait`, None if it is known that nothing changed."""
+        return index.refresh(full=full, expected=wait, progress=progress)
 
     def progress_of(self, index: IndexManager) -> Progress | None:
         """The progress of a refresh running in this process."""
@@ -446,7 +444,7 @@ class Indexes:
         if store is None:
             try:
                 fixed = index.source.fixed  # nothing to watch there
-                fresh = index.refresh(progress=progress) if fixed else self.refresh_for_search(index, progress)
+                fresh = index.refresh(progress=progress) if fixed else self.refresh(index, progress)
                 if fresh is not None:
                     return fresh.store, fresh.announcements
             except (Busy, OutOfSpace, StoreUnavailable, UsageError) as error:

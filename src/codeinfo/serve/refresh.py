@@ -189,19 +189,12 @@ class ServerIndexes(Indexes):
         self._listening = False
         self._patience_s = config.mcp.patience_s
         self._roots_lock = threading.Lock()  # guards the roots, the latest job of each, and who waits for it
-        self._roots: dict[int, _Root] = {}
+        self._roots: dict[IndexManager, _Root] = {}
 
-    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink = None) -> Fresh:
-        fresh = self._refresh(index, progress, full=full, wait=True)
-        assert fresh is not None  # with `wait` there is a report
-        return fresh
-
-    def refresh_for_search(self, index: IndexManager, progress: ProgressSink) -> Fresh | None:
-        return self._refresh(index, progress, full=False, wait=False)
-
-    def _refresh(self, index: IndexManager, progress: ProgressSink, *, full: bool, wait: bool) -> Fresh | None:
-        """What a refresh did, or None if nothing changed since the last. With `wait` it always runs to its end;
-        without, Busy says that it continues in the background."""
+    def refresh(
+        self, index: IndexManager, progress: ProgressSink, *, full: bool = False, wait: bool = False
+    ) -> Fresh | None:
+        """With `wait` it always runs to its end; without, Busy says that it continues in the background."""
         root = self._root(index)
         arrived = time.monotonic()
         while True:
@@ -278,7 +271,7 @@ class ServerIndexes(Indexes):
 
     def _root(self, index: IndexManager) -> _Root:
         with self._roots_lock:
-            return self._roots.setdefault(id(index), _Root(index))
+            return self._roots.setdefault(index, _Root(index))
 
     def _join(self, job: _Job, until: float | None, progress: ProgressSink) -> None:
         """Wait for a job. When its last waiting caller is cancelled (`progress` raises), the job is stopped."""
@@ -304,7 +297,6 @@ class ServerIndexes(Indexes):
 
 class _Root:
     def __init__(self, index: IndexManager) -> None:
-        self.index = index  # also keeps its id from being reused
         self.watch = Watch(index.root)
         self.job: _Job | None = None
 
