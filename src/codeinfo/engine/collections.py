@@ -269,9 +269,6 @@ def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -
     return Walk(kept, (*walked.skipped, *left))
 
 
-# --- fetching --------------------------------------------------------------------------------------------------------
-
-
 def find_fetched_tree(home: Path) -> Path | None:
     """The live tree of a collection, or None before its first sync."""
     try:

@@ -67,8 +67,6 @@ LEFT_OUT = {
     "not-stored": "files that the index left out, whose content the team store does not have",
 }
 
-# --- the files of a root ---------------------------------------------------------------------------------------------
-
 
 class File(NamedTuple):
     path: str
@@ -242,9 +240,6 @@ class GrepOperations:
         return merged
 
 
-# --- what is searched ------------------------------------------------------------------------------------------------
-
-
 def load_signatures(store: SqliteStore) -> literal.Signatures:
     data = map_beside(store, SIGNATURES_FILE)
     try:
@@ -312,9 +307,6 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
 def _unindexed_file(path: str, key: str, sha256: str = "") -> File:
     language = language_of(path)
     return File(path, key, language.name if language else "text", kind_of(path, language), sha256)
-
-
-# --- one file --------------------------------------------------------------------------------------------------------
 
 
 class Scan(Struct):

@@ -162,8 +162,7 @@ class IndexManager:
         spares: Callable[[], Spares] | None = None,
         team: TeamTree | None = None,
     ) -> None:
-        """`spares` holds idle parsers for the next run of any index. With `team` the index belongs to a team's
-        database, and the cache holds a copy of it."""
+        """`spares` holds idle parsers for the next run; with `team` the cache holds a copy of its database's index."""
         self.source = source
         self.config = config
         self.team = team
@@ -334,8 +333,7 @@ class IndexManager:
         return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
 
     def clear(self, *, copy_only: bool = False) -> None:
-        """Remove this tree, what no other tree shares with it, and revisions without a work tree. With `copy_only`,
-        only the local copy of a team's tree."""
+        """Remove this tree with what it alone has, and revisions without a work tree, or only a team's local copy."""
         live = None
         with suppress(CodeInfoError):  # an index that cannot be opened cannot be tidied up
             live = self.live_store()

@@ -157,9 +157,6 @@ def _version(
     return diff.Version(text, tuple(definitions), tuple(imports), tuple(all_references(unpack(references)[0])))
 
 
-# --- what is known about it ------------------------------------------------------------------------------------------
-
-
 class Change:
     """A change, compared file by file, and the project around it."""
 

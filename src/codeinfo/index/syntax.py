@@ -34,8 +34,7 @@ class Source:
     __slots__ = ("_starts", "code", "data", "encoding", "lines", "text", "unit_bytes")
 
     def __init__(self, text: str, seen: str | None = None, *, embedded: bool = False) -> None:
-        """`seen` is what the parser is given instead, if that differs; its offsets are the same. If code is
-        `embedded`, only `seen` uses names."""
+        """`seen` is what the parser is given, with the same offsets; if code is `embedded`, only that uses names."""
         self.text = text
         self.code = seen if embedded and seen is not None else text
         self.lines = text.split("\n")

@@ -149,8 +149,7 @@ def _prune(schema: Any) -> Any:
 
 
 def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
-    """The arguments in a request's types; UsageError says which one is wrong and what it may be. `as_text` is for
-    query parameters, which are all texts."""
+    """The arguments in a request's types, or a UsageError about one. `as_text`: they are texts, as in a query."""
     known = {item.name: item for item in inputs}
     names = {alias: item.name for item in known.values() for alias in (item.name, *item.aliases)}
     for name in given:

@@ -302,8 +302,7 @@ def with_spans(observe: Observe = observe_nothing) -> Observe:
 
 
 def serve_operators(address: str, metrics: Metrics, readings: Readings, problem: Problem) -> None:
-    """`/metrics`, `/health` (the process is alive) and `/ready` (send it requests), without a token: bind it to an
-    address that only operators reach."""
+    """`/metrics`, `/health` (it is alive) and `/ready` (send requests), without a token: for operators' eyes only."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -48,9 +48,6 @@ _CLOSE_S = 5.0
 log = logging.getLogger(__name__)
 
 
-# --- answers in progress ---------------------------------------------------------------------------------------------
-
-
 class RunEvent(Struct, frozen=True):
     """`kind` is step, token, answer (the whole answer, at its end), stopped, error or done: the last one of a run."""
 
@@ -305,8 +302,7 @@ class LogLines(logging.Handler):
 
 
 class State(Struct):
-    """`allowed` are the folders below which projects may be added; `late_s` is the event loop's delay, as measured
-    last."""
+    """Projects may be added below the `allowed` folders; `late_s` is the event loop's delay, as measured last."""
 
     engine: Engine
     dispatcher: Dispatcher

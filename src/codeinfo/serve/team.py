@@ -135,9 +135,6 @@ def team_file(given: str) -> str:
     return path
 
 
-# --- the guard -----------------------------------------------------------------------------------------------------
-
-
 class Authenticator(Struct):
     database: TeamDatabase
     keeps_queries: bool = False
@@ -155,8 +152,7 @@ class Authenticator(Struct):
             return self._sessions
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
-        """The caller of a personal access token or, unless `personal`, of a token that the sign-in service issued to
-        a client for us."""
+        """The caller of a personal access token or, unless `personal`, of one that the sign-in service issued."""
         found = team.identify(self.database, token)
         if isinstance(found, Caller):
             return found
@@ -209,8 +205,7 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
 
 
 class TeamGuard(auth.Guard):
-    """`scope_of` gives the scope a route needs, or raises Refused if a team's server does not offer it; `origin` is
-    where browsers find it."""
+    """`scope_of` gives the scope that a route needs, or raises Refused; `origin` is where browsers find the server."""
 
     def __init__(
         self,

@@ -156,8 +156,7 @@ class IndexFolder:
             unused.unlink(missing_ok=True)
 
     def set_aside(self, build: Path) -> Path:
-        """Move a damaged build out of the way, keeping only the newest such, and leave a note for the other trees
-        that were searched in it."""
+        """Move a damaged build away, in place of an older one, with a note for the other trees it was of."""
         with translate_errors(self.path):
             for old in self.path.glob("damaged-*"):
                 shutil.rmtree(old, ignore_errors=True)

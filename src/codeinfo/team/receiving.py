@@ -72,9 +72,6 @@ def _derive_secret(key: bytes, project: int, version: int | None) -> str:
     return "cih_" + base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
 
-# --- what the hosts send -------------------------------------------------------------------------------------------
-
-
 class _Repository(Struct):
     clone_url: str = ""  # GitHub, Gitea, Forgejo
     git_http_url: str = ""  # GitLab

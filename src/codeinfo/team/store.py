@@ -82,9 +82,6 @@ class Reached(Struct, frozen=True, array_like=True):
     token: str
 
 
-# --- what a file is stored as --------------------------------------------------------------------------------------
-
-
 class _Payload(Struct, frozen=True, array_like=True):
     format: int
     parsed: bytes  # the file without its vectors, compressed
@@ -197,8 +194,7 @@ def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_p
 def store_files(
     db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, rewrite: bool = False
 ) -> list[int]:
-    """The ids of files in order, each stored unless it already is; `rewrite` stores it again anyway. They cannot be
-    deleted in this transaction."""
+    """The ids of files, each stored unless it is, or with `rewrite` again; none can be deleted in this transaction."""
     known = _file_ids(db, family, recipe, files)
     new = [file for file in files if rewrite or _key(file) not in known]
     if new:
