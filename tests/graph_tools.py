@@ -12,6 +12,7 @@ from codeinfo.sources.ignore import excluded_folder
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
 LANGUAGES |= {".kt": "kotlin", ".scala": "scala", ".c": "c", ".h": "cpp", ".cs": "csharp", ".php": "php", ".rb": "ruby"}
 LANGUAGES |= {".swift": "swift", ".ex": "elixir", ".hs": "haskell", ".lua": "lua", ".zig": "zig", ".sh": "bash"}
+LANGUAGES |= {".dart": "dart"}
 
 
 class Codebase:

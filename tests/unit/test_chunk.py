@@ -124,6 +124,16 @@ def test_a_large_function_begins_a_chunk_with_the_comment_above_it() -> None:
     assert small[0].text.startswith("links.clear();\n\n/**"), "a line or two do not stand alone"
 
 
+def test_a_large_method_of_dart_begins_a_chunk_with_its_signature() -> None:
+    """The body is a node beside the signature."""
+    before = "".join(f"  void set{n}() => links.push(format({n}, '{'x' * 60}'));\n" for n in range(7))
+    body = "".join(f"    this.set({n}, '{'y' * 70}');\n" for n in range(30))
+    text = f"class Page {{\n{before}\n  /// Sends.\n  Future<void> send(Body body) async {{\n{body}  }}\n}}\n"
+    chunks = parse(text, "dart").chunks
+    assert chunks[1].text.startswith("  /// Sends.\n  Future<void> send(Body body) async {\n    this.set(0,")
+    assert {(one.symbol, one.breadcrumb) for one in chunks[1:]} == {("Page.send", "Page > send(Body body)")}
+
+
 def test_a_method_knows_its_class_and_signature() -> None:
     method = "    def {name}(self, x: int) -> str:\n        return self.other(x) + 'aaaaaaaaaaaaaaaaaaaa'\n\n"
     text = "class Greeter:\n" + method.format(name="hello") + method.format(name="bye")

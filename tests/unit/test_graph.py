@@ -30,6 +30,7 @@ from codeinfo.operations.code import (
     MapRequest,
     RefsRequest,
     SymbolsRequest,
+    UnusedRequest,
 )
 from codeinfo.operations.knowledge import MemoryListRequest, MetadataRequest
 from codeinfo.operations.search import IndexRequest
@@ -1236,11 +1237,38 @@ def test_what_is_tried_from_outside_has_the_tests_of_what_it_serves_or_of_its_pa
         assert tests("app/Controllers/CartController.php") == ("tests/Feature/CartTest.php",)
 
 
+def test_a_library_of_dart_and_its_parts_are_one(tmp_path: Path) -> None:
+    sources = {
+        "pubspec.yaml": "name: shop\n",
+        "lib/shop.dart": "export 'src/cart.dart';\n",
+        "lib/src/cart.dart": "import 'dart:io';\nimport 'price.dart';\npart 'item.dart';\npart 'cart.g.dart';\n"
+        "class Cart { List<Item> items = []; }\n",
+        "lib/src/cart.g.dart": "// GENERATED CODE - DO NOT MODIFY BY HAND\npart of 'cart.dart';\nclass _Made {}\n",
+        "lib/src/item.dart": "part of 'cart.dart';\nclass Item { Cart? cart; Price? price; }\nclass Spare {}\n",
+        "lib/src/price.dart": "import 'cart.dart';\nclass Price { Cart? cart; }\n",
+        "lib/page.dart": "import 'package:shop/shop.dart';\nfinal item = Item();\n",
+        "lib/other.dart": "import 'package:shop/shop.dart';\nfinal basket = Cart();\n",
+        "lib/menu.dart": "import 'page.dart' deferred as page;\nopen() => page.item;\n",
+        "test/item_test.dart": "import 'package:shop/shop.dart';\nvoid main() => Item();\n",
+    }
+    with opened(written(tmp_path, sources)) as engine:
+        report = engine.code.impact(ImpactRequest("lib/src/item.dart", hops=1, root=str(tmp_path)))
+        assert {one.path for one in report.files} == {"lib/src/cart.dart", "lib/page.dart", "test/item_test.dart"}
+        assert report.tests == ("test/item_test.dart",)
+        lazy = engine.code.impact(ImpactRequest("lib/page.dart", root=str(tmp_path))).files
+        assert [(one.path, one.timing) for one in lazy] == [("lib/menu.dart", "lazy")]
+        cycles = engine.code.cycles(CyclesRequest(str(tmp_path), deferred=True))
+        assert [one.files for one in cycles.cycles] == [("lib/src/cart.dart", "lib/src/price.dart")]
+        assert (cycles.cycles[0].timing, cycles.external, cycles.unresolved) == ("types", 2, 0)
+        unused = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
+        assert {one.symbol.name for one in unused} == {"Spare", "basket", "open"}
+
+
 def test_a_map_says_what_it_cannot_show(tmp_path: Path) -> None:
-    root = written(tmp_path, {"lib/a.dart": "class A {}\n", "lib/b.dart": "import 'a.dart';\n", "run.py": "x = 1\n"})
+    root = written(tmp_path, {"lib/a.jl": "struct A end\n", "lib/b.jl": 'include("a.jl")\n', "run.py": "x = 1\n"})
     with opened(root) as engine:
         notes = engine.code.map(MapRequest(str(root))).notes
-    assert notes[0] == "dart has no syntax tree here: its imports and types are not in this map"
+    assert notes[0] == "julia has no syntax tree here: its imports and types are not in this map"
 
 
 def test_no_area_has_more_than_a_quarter_of_the_files(tmp_path: Path) -> None:

@@ -225,6 +225,34 @@ CASES = {
             "z/main.zig": ({"z/cart.zig"}, {"external:std"}),
         },
     ),
+    "dart": (
+        {
+            "app/pubspec.yaml": "name: shop\ndependencies:\n  kit:\n    path: ../kit\n",
+            "app/lib/main.dart": "import 'dart:io';\nimport 'package:flutter/material.dart';\n"
+            "import 'package:shop/cart.dart' as cart;\nimport 'package:kit/kit.dart' show Kit;\n"
+            "import 'src/gone.dart';\nimport 'src/io.dart' if (dart.library.html) 'src/web.dart';\n",
+            "app/lib/cart.dart": "export 'src/price.dart';\npart 'cart.g.dart';\npart 'item.dart';\nclass Cart {}\n",
+            "app/lib/item.dart": "part of 'cart.dart';\nclass Item { Cart? cart; }\n",
+            "app/lib/src/price.dart": "library;\nclass Price {}\n",
+            "app/lib/src/io.dart": "",
+            "app/lib/src/web.dart": "",
+            "app/lib/old.dart": "library shop.old;\npart 'older.dart';\nclass Old {}\n",
+            "app/lib/older.dart": "part of shop.old;\nclass Older extends Old {}\n",
+            "app/test/cart_test.dart": "import 'package:shop/cart.dart';\nimport '../lib/src/price.dart';\n",
+            "kit/pubspec.yaml": "name: kit\n",
+            "kit/lib/kit.dart": "class Kit {}\n",
+        },
+        {
+            "app/lib/main.dart": (
+                {"app/lib/cart.dart", "kit/lib/kit.dart", "app/lib/src/io.dart", "app/lib/src/web.dart"},
+                {"external:dart:io", "external:package:flutter/material.dart", "unresolved:src/gone.dart"},
+            ),
+            "app/lib/cart.dart": ({"app/lib/src/price.dart", "app/lib/item.dart"}, {"external:cart.g.dart"}),
+            "app/lib/item.dart": ({"app/lib/cart.dart"}, set()),
+            "app/lib/older.dart": ({"app/lib/old.dart"}, set()),
+            "app/test/cart_test.dart": ({"app/lib/cart.dart", "app/lib/src/price.dart"}, set()),
+        },
+    ),
 }
 
 
@@ -322,6 +350,19 @@ def test_a_part_of_a_package_is_read_as_its_configuration_above_says() -> None:
     outside = {"external:@acme/other", "external:../package.json", "external:@acme/kit/gone", "unresolved:./lost"}
     assert codebase.links("index.ts") == ({"cart.ts", "price.ts"}, outside)
     assert codebase.links("price.ts") == ({"index.ts"}, set())
+
+
+def test_a_folder_of_a_package_of_dart_knows_the_name_of_the_package() -> None:
+    sources = {
+        "cart.dart": "import 'package:shop/src/price.dart';\nimport 'package:shop/src/gone.dart';\n"
+        "import '../bin/x.dart';\npart 'src/item.dart';\nclass Cart {}\n",
+        "src/item.dart": "part of '../cart.dart';\nclass Item extends Cart {}\n",
+        "src/price.dart": "",
+    }
+    codebase = Codebase(sources, "/home/me/shop/lib", {"../pubspec.yaml": "name: shop\n"})
+    outside = {"unresolved:package:shop/src/gone.dart", "external:../bin/x.dart"}
+    assert codebase.links("cart.dart") == ({"src/price.dart", "src/item.dart"}, outside)
+    assert codebase.links("src/item.dart") == ({"cart.dart"}, set())
 
 
 def test_configurations_are_looked_for_up_to_the_repository(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from codeinfo.languages.model import strict_json
 from codeinfo.model import FileKind
 
 GRAMMARS = (
-    "python javascript typescript tsx go rust java kotlin scala c cpp csharp php ruby swift elixir haskell lua zig bash"
+    "python javascript typescript tsx go rust dart java kotlin scala c cpp csharp php ruby swift elixir haskell lua "
+    "zig bash"
 )
 
 
@@ -101,7 +102,7 @@ def test_shebang_of_a_whole_text() -> None:
         "src/__tests__/a.js", "src/test/java/A.java", "FooTest.java", "TestFoo.java", "FooTests.cs", "BarSpec.scala",
         "spec/a_spec.rb", "x/a_spec.lua", "Tests/VaporTests/A.swift", "a_test.exs", "UserTest.php", "x.bats",
         "Src/Newtonsoft.Json.Tests/A.cs", "tests/data/x.json", "core/src/androidTest/A.kt", "a_test.cc",
-        "regress/window.sh", "ShopUITests/App.swift",
+        "regress/window.sh", "ShopUITests/App.swift", "test/cart_test.dart", "integration_test/app.dart",
     ],
 )  # fmt: skip
 def test_tests_by_convention(path: str) -> None:

@@ -32,6 +32,62 @@ CASES = {
         {"Screen.swift:6"},
         0,
     ),
+    "dart": (
+        {
+            "cart.dart": "class Cart {\n  Cart.of(Shop shop);\n  void add() {}\n  Cart next() => this;\n"
+            "  void twice() {\n    add();\n    this\n      ..add()\n      ..next();\n  }\n}\n",
+            "big.dart": "import 'cart.dart';\n\nclass Big extends Cart {\n  void more(List<Cart> all, add) {\n"
+            "    super.add();\n    add();\n    for (final one in all) {\n      one?.add();\n    }\n"
+            "    all.first.add();\n  }\n}\n",
+            "use.dart": "import 'cart.dart' as shop;\n\nshop.Cart? last;\nfinal made = shop.Cart.of(x);\n\n"
+            "void use(shop.Cart cart, Other other) {\n  cart.next().add();\n  made.add();\n  last!.next();\n"
+            "  final c = const shop.Cart.of(x);\n  c.add();\n  other.add();\n  print('${cart.add()}');\n"
+            "  run(add: 1);\n}\n",
+            "apart.dart": "void add() {}\n\nvoid all() {\n  add();\n}\n",
+        },
+        "Cart.add",
+        {
+            *("cart.dart:6", "big.dart:5", "big.dart:8"),
+            *("use.dart:7", "use.dart:8", "use.dart:11", "use.dart:13"),
+        },
+        3,  # a cascade, the first element of a list, and something of an unknown type
+    ),
+    "extensions of Dart": (
+        {
+            "cart.dart": "class Cart {}\nclass Big extends Cart {}\n",
+            "prices.dart": "import 'cart.dart';\n\nextension Prices on Cart {\n  int get total => 1;\n"
+            "  int twice() => 2 * total;\n}\n",
+            "use.dart": "import 'cart.dart';\nimport 'prices.dart';\n\nint use(Big cart) {\n  return cart.total;\n}\n",
+            "other.dart": "class Other {\n  int total = 1;\n}\nint use(Other other) => other.total;\n",
+        },
+        "Prices.total",
+        {"prices.dart:5", "use.dart:5"},
+        0,
+    ),
+    "parts of a library of Dart": (
+        {
+            "state.dart": "import 'base.dart';\npart 'done.dart';\n\nclass _Hidden {}\nfinal first = Done();\n",
+            "done.dart": "part of 'state.dart';\n\nclass Done extends Base {\n  final _Hidden it = _Hidden();\n}\n",
+            "base.dart": "export 'src/base.dart';\nimport 'other.dart';\n",
+            "src/base.dart": "class Base {}\n",
+            "other.dart": "class _Hidden {}\nclass Base2 {}\n",
+        },
+        "state.dart::_Hidden",
+        {"done.dart:4"},
+        0,
+    ),
+    "what a library of Dart imports and exports": (
+        {
+            "state.dart": "import 'base.dart';\npart 'done.dart';\n",
+            "done.dart": "part of 'state.dart';\n\nclass Done extends Base {}\n",
+            "base.dart": "export 'src/base.dart';\n",
+            "src/base.dart": "class Base {}\n",
+            "user.dart": "import 'state.dart';\n\nBase? flutter;\n",
+        },
+        "Base",
+        {"done.dart:3"},
+        0,
+    ),
     "php": (
         {
             "Base.php": "<?php\nnamespace Shop; class Base {\n    function build() {}\n    function run() {\n"

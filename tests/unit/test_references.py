@@ -94,7 +94,7 @@ def shadow(total):
 def keyword():
     return dict(total=1)
 """,
-    "page.dart": "import 'x.dart';\n\nvoid show() => total();\n",
+    "page.jl": 'include("x.jl")\n\nshow() = total()\n',
     "page.vue": "<script>\nimport { total } from './x'\ntotal()\n</script>\n",  # which can use no Python
 }
 
@@ -151,7 +151,7 @@ def test_a_plain_name_asks_for_all_and_the_count_is_true(engine: Engine, tmp_pat
     assert len(report.usages) == 3
     assert len(report.definitions) == 2
     assert not report.is_complete
-    assert report.notes[0].endswith("not looked into: page.dart")
+    assert report.notes[0].endswith("not looked into: page.jl")
     whole = engine.code.references(RefsRequest("Cart.make", str(tmp_path)))
     assert (whole.usage_count, whole.is_complete, whole.confidence) == (1, True, "resolved")
 

@@ -70,6 +70,9 @@ def test_windows_line_ends_and_letters_beyond_ascii_change_nothing(language: str
         ("php", "Loader", "final class Loader"),
         ("ruby", "Shop.Cart.add", "def add(item)"),
         ("swift", "User.greet", "func greet(to other: User) -> String"),
+        ("dart", "Cart.load", "Future<List<T>> load({int page = 1})"),
+        ("dart", "Cart.of", "factory Cart.of(Map<String, io.File> json)"),
+        ("dart", "sizes", "const List<int> sizes = [1]"),
         ("elixir", "Shop.Cart.add", "def add(cart, item) when is_map(cart)"),
         ("haskell", "open", "open :: Box a -> Maybe a"),
         ("lua", "M.run", "M.run = function(x)"),
@@ -98,6 +101,7 @@ def test_signatures(language: str, qualified: str, signature: str) -> None:
         ("php", "User", "A user."),
         ("ruby", "Shop", "The app."),
         ("swift", "User", "A user."),
+        ("dart", "Cart", "A cart."),
         ("elixir", "Shop.Cart.add", "Adds an item."),
         ("haskell", "open", "Opens it."),
         ("lua", "M.add", "Adds."),
@@ -124,6 +128,10 @@ def test_first_line_of_the_documentation(language: str, qualified: str, doc: str
         ("php", "User", ("Model", "Named")),
         ("ruby", "Shop.Cart", ("Base::Model",)),
         ("swift", "User", ("Model", "Named")),
+        ("dart", "Cart", ("Base", "Priced", "Named", "Shown")),
+        ("dart", "Priced", ("Base", "Named")),
+        ("dart", "Both", ("Base", "Priced")),
+        ("dart", "Words", ("String",)),
     ],
 )
 def test_bases(language: str, qualified: str, bases: tuple[str, ...]) -> None:
@@ -206,6 +214,15 @@ IMPORTS = {
         "import Foundation\n@testable import Vapor\nimport struct A.B\n",
         ["1 Foundation ()", "2 Vapor ()", "3 A.B ()"],
     ),
+    "dart": (
+        "import 'dart:io';\nimport 'a.dart' as a show A;\nimport \"b.dart\" show B, C hide D;\n"
+        "import 'c.dart' if (dart.library.io == 'true') 'd.dart' hide E; // 'no'\n"
+        "import 'f.dart' deferred as f;\nexport 'g.dart' show G;\npart 'h.g.dart';\n",
+        [
+            *("1 dart:io (*)", "2 a.dart () a", "3 b.dart (B C)", "4 c.dart (*)", "4 d.dart (*)", "5 f.dart () f"),
+            *("6 g.dart (G) re", "7 h.g.dart (*) re"),
+        ],
+    ),
     "elixir": (
         "defmodule A do\n  alias B.C\n  alias D.{E, F}\n  alias G.H, as: I\n  import J\n  use K, opt: 1\nend\n",
         ["2 B.C ()", "3 D (E F)", "4 G.H () I", "5 J ()", "6 K ()"],
@@ -257,6 +274,7 @@ def test_a_reference_names_the_innermost_definition_around_it() -> None:
         ("php", "<?php\n$name = $this->load($id);\n", ["2 load()"]),
         ("ruby", "x = list.empty? && save!(1) # no\n", ["1 list", "1 empty?", "1 save!()"]),
         ("haskell", "go' = step' (start)\n", ["1 step'() go'", "1 start go'"]),
+        ("dart", "final xs = '$one ${two.of(\"no $three\")} no'; // no\n", ["1 one", "1 two", "1 of()", "1 three"]),
         ("tsx", "const A = () => <b>plain words {value}</b>;\n", ["1 value A"]),
     ],
 )

@@ -75,7 +75,8 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
     for scope in enclosing_names(unit.without_namespace(within)):
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
-    return _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
+    own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
+    return own or _find_in_library(index, unit, name)
 
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
@@ -147,12 +148,21 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     def find() -> Meaning:
         defining = index.files_defining(name)
         visible = index.visible(unit.facts) if defining else ()
-        files = [path for path in visible if path in defining and name not in index.graph.files[path].hidden]
+        share, known = unit.facts.rules.names.libraries, index.graph.files
+        files = [path for path in visible if path in defining and (share or name not in known[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
         found = [symbol for path in opened for symbol in resolve_export(index, path, name)]
         return list(dict.fromkeys((*found, *_find_in_headers(index, unit, name, defining))))
 
     return index.memo.once(("beside", unit.facts.path, name), find)
+
+
+def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """What the library imports that a file of Dart is a part of."""
+    others = index.visible(unit.facts) if unit.facts.rules.names.libraries and not unit.imports else ()
+    units = (one for path in others if (one := index.unit(path)) and one.imports)
+    found = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
+    return next(filter(None, found), [])
 
 
 def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Iterator[str]:
@@ -400,6 +410,8 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
     for written in unit.imports_for(name) if unit is not None else ():
         if unit is None or (written.names and written.alias not in ("", name)):
             continue  # it is known by its new name only
+        if unit.facts.rules.names.libraries and not written.reexport:
+            continue
         outcome = index.outcome(unit.facts, written)
         for target in () if outcome.package else outcome.targets:  # a package is not re-exported
             if not target.names and written.names != ("*",):
@@ -415,7 +427,27 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
-    return next((own for one in lineage(index, owner) if (own := find_own_member(index, one, name))), [])
+    own = next((own for one in lineage(index, owner) if (own := find_own_member(index, one, name))), [])
+    return own or _find_added(index, owner, name)
+
+
+def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+    """What extensions add that have names of their own: `extension Prices on Cart`."""
+    if not index.graph.files[owner.path].rules.names.named_extensions:
+        return []
+
+    def find() -> Sequence[SymbolId]:
+        names = {one.qualified for one in lineage(index, owner)}
+        units = filter(None, map(index.unit, sorted(index.files_defining(name))))
+        members = [(unit, one.qualified) for unit in units for one in unit.by_name[name]]
+        adding = ((unit.by_qualified.get(one.rpartition(".")[0]), unit, one) for unit, one in members)
+        return [
+            SymbolId(unit.facts.path, one)
+            for extension, unit, one in adding
+            if extension and extension.kind == "extension" and names.intersection((extension.name, *extension.bases))
+        ]
+
+    return index.memo.once(("added", owner, name), find)
 
 
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:

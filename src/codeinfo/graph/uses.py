@@ -295,7 +295,7 @@ class Bindings(Struct, frozen=True, dict=True):
 
 Links = list[tuple[str, str]]  # (name, what it is called or indexed with)
 
-_PREFIX = re.compile(r"(?:await|new|yield from|yield|move|mut|ref|not|typeof|go|try[?!]?)\s+|[&*]+|<-\s*")
+_PREFIX = re.compile(r"(?:await|new|const|yield from|yield|move|mut|ref|not|typeof|go|try[?!]?)\s+|[&*]+|<-\s*")
 _POSTFIX = re.compile(r"(?:[?!]*(?:\.|::|->|\\))\s*([\w$]+)")
 _NAME = re.compile(r"[$@]?[^\W\d][\w$]*")
 _CASTS = re.compile(r"\s+(?:as[?!]?|satisfies)\s+")
@@ -555,8 +555,9 @@ def _without_gaps(text: str) -> str:
 
 def _with_dots(text: str, members: Sequence[str]) -> str:
     """Normalise member operators to a dot; ranges and spreads are not members."""
-    if ".." in text:
-        text = text.replace("...", "   ").replace("..", "  ")
+    if ".." in text:  # what a cascade of Dart calls belongs to something before, maybe many lines above
+        cascade = ";[]." if ".." in members else "  "
+        text = text.replace("...", "   ").replace("?..", "..").replace("..", cascade)
     if "?.(" in text:
         text = text.replace("?.(", "(")
     for written in (*members, "?.", "!."):

@@ -100,7 +100,10 @@ def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
             if children:
                 scopes += 1
                 ends = _head_end(node)
-                stack.extend((child, scopes, child.end_byte <= ends) for child in reversed(children))
+                stack.extend(
+                    (child, scopes, child.end_byte <= ends or _is_head(child, below, limit))
+                    for child, below in zip(reversed(children), (None, *reversed(children)), strict=False)
+                )
                 continue
         if start == end:
             continue
@@ -124,6 +127,13 @@ def _head_end(node: Node) -> int:
     if body is not None:
         return body.start_byte
     return first.end_byte if first.type == "{" else node.start_byte
+
+
+def _is_head(node: Node, below: Node | None, limit: int) -> bool:
+    """Whether a node is the head of a definition whose body, a neighbour as in Dart, is too large for one chunk."""
+    if below is None or below.type != "function_body" or not node.type.endswith("signature"):
+        return False
+    return below.end_byte - below.start_byte > limit
 
 
 def _without_gaps(units: Iterator[_Unit], source: Source) -> Iterator[_Unit]:

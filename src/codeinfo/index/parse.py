@@ -387,7 +387,8 @@ class _SymbolReader:
         kind = _refine_kind(kind, names, outer, self.syntax)
         is_container = symbol_kind(kind).is_container
         is_scope = is_container or symbol_kind(kind).is_callable
-        body = header_end(candidate.node, kind, source) if is_scope else None
+        own = candidate.captures.get("body")
+        body = (source.span(own[0])[0] if own else header_end(candidate.node, kind, source)) if is_scope else None
         header = (candidate.start, span, body if body is not None else end)
         first_line = source.line_of(candidate.start)
         bases = tuple(source.node_text(node).strip() for node in candidate.captures.get("base", ()))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from itertools import accumulate
@@ -118,7 +118,7 @@ Spans = list[tuple[int, int]]  # character offsets, end excluded
 
 _MOST_OPEN = 1000  # open matches: only deeply nested calls have more
 # Captures that describe a definition; any other capture beside them names its kind.
-_PARTS = frozenset({"name", "declarator", "scope", "base", "keyword"})
+_PARTS = frozenset({"name", "declarator", "scope", "base", "keyword", "body"})
 
 
 class Candidate(NamedTuple):
@@ -192,7 +192,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         for role, nodes in captures.items():
             if is_definition:
                 if role not in _PARTS:
-                    start, end = source.span(nodes[0])
+                    start, end = source.span(nodes[0])[0], source.span(captures.get("body", nodes)[0])[1]
                     found.candidates.append(Candidate(start, -end, pattern, kind or role, nodes[0], captures))
             elif role in plain:
                 plain[role].extend(node.byte_range for node in nodes)
@@ -242,7 +242,7 @@ def _add_key(found: Scan, source: Source, captures: dict[str, list[Node]], owner
     owner = captures.get("key.of")
     place = owner[0].byte_range if owner else (0, 0)
     if place not in owners:
-        owners[place] = _short_text(source, owner[0]) if owner else ""
+        owners[place] = _short_text(source, owner) if owner else ""
     found.keys.append((*source.span(captures["key"][0]), owners[place]))
 
 
@@ -254,7 +254,7 @@ def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> 
         return
     for captured, nodes in captures.items():
         if captured in _BOUND_ROLES:
-            role, mark, text = captured, _BOUND_ROLES[captured], _short_text(source, nodes[0])
+            role, mark, text = captured, _BOUND_ROLES[captured], _short_text(source, nodes)
         elif captured == "bind.in":
             end = source.span(nodes[0])[1]
     if mark == ":":
@@ -277,11 +277,11 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
         found.quoted.add(start)
         return
     name, mark = _SPECIAL[role]
-    text = _short_text(source, node)
+    text = _short_text(source, captures[role])
     if role == "global":
         name, text = text, ""
     elif role == "bind.field":  # a parameter that is also a field
-        written = _short_text(source, captures["bind.type"][0])
+        written = _short_text(source, captures["bind.type"])
         found.bound.append(Bound(start, -1, text, mark, written))
         name, text = f"this.{text.lstrip('$')}", written
     elif role == "decorator" and "decorated" in captures:
@@ -290,8 +290,9 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
         found.bound.append(Bound(start, -1, name, mark, text))
 
 
-def _short_text(source: Source, node: Node) -> str:
-    start, end = source.span(node)
+def _short_text(source: Source, nodes: Sequence[Node]) -> str:
+    """The text of neighbouring nodes: some grammars have none for a whole type or value."""
+    start, end = source.span(nodes[0])[0], source.span(nodes[-1])[1]
     text = source.text[start : min(end, start + _MAX_TEXT)]
     if "\n" in text or "\t" in text:
         text = " ".join(text.split())

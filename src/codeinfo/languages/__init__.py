@@ -25,7 +25,6 @@ _docs, _config = partial(Language, kind=FileKind.DOCS), partial(Language, kind=F
 
 _WITHOUT_SYNTAX = (
     Language("objective-c", ".m .mm"),
-    Language("dart", ".dart", shebangs="dart"),
     Language("perl", ".pl .pm .pod .t", shebangs="perl"),
     Language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
     Language("julia", ".jl", shebangs="julia"),

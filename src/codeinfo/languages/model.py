@@ -40,8 +40,9 @@ class Syntax(Struct, frozen=True, kw_only=True):
 
     The queries are in `queries/*.scm`. The capture on a whole definition names its kind (`@class`, `@function`, …);
     `@name` is its name, `@declarator` a C declarator that holds the name, `@scope` the type a method is attached to,
-    `@base` what it implements, `@keyword` a word that must be listed in `definers`. `@comment`, `@doc`, `@string`,
-    `@import` and `@exports` stand for themselves. A more specific pattern comes before a more general one.
+    `@base` what it implements, `@body` a node behind it that belongs to it, `@keyword` a word that must be listed in
+    `definers`. `@comment`, `@doc`, `@string`, `@import` and `@exports` stand for themselves. A more specific pattern
+    comes before a more general one.
     """
 
     grammar: str
@@ -202,10 +203,12 @@ class NameRules(Struct, frozen=True, kw_only=True):
     imports_show: bool = False  # an imported name is written in the import, in the same spelling
     imports_open: bool = False  # an import without names opens a namespace
     dotted_modules: bool = False  # `import a.b` binds the path a.b
+    libraries: bool = False  # files that see each other share imports and private names; others see what is re-exported
     default_exports: bool = False  # a file may export something that those who import it name, or rename an export
     outside: Literal["", "types", "all"] = ""  # outside names that no variable shadows unseen
     # types and values (`find_member`, `evaluate`)
     open_types: bool = False  # members of a type may be in other files than the type itself
+    named_extensions: bool = False  # an extension has a name of its own; what it extends is its base
     structural: bool = False  # a type implements an interface without naming it
     open_traits: bool = False  # a trait uses what its classes have
     inherited: frozenset[str] = frozenset()  # keywords for the base class; elsewhere variables
@@ -280,7 +283,7 @@ _DOTTED_START = re.compile(
     r"(?:(?:type|given|unsafe|typealias|struct|class|enum|protocol|let|var|func)\s+)*"
 )
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_HERITAGE_WORD = re.compile(r"\b(?:extends|implements|with|permits|derives)\b")
+_HERITAGE_WORD = re.compile(r"\b(?:extends|implements|with|on|permits|derives)\b")
 _MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|override|final|typename|class|unchecked)\b")
 
 # --- import statements ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Go, Rust, Ruby, Lua, Zig, shell, Elixir and Haskell: an import names one module, by path or name."""
+"""Go, Rust, Dart, Ruby, Lua, Zig, shell, Elixir and Haskell: an import names one module, by path or name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from codeinfo.cache import group_by_key
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Definition, Import
@@ -281,6 +282,95 @@ RUST = model.Language(
     ),
     names=model.NameRules(
         explicit=True, open_types=True, imports_show=True, outside="all", inline_modules=True, calls="macro"
+    ),
+)
+
+
+# --- Dart: by path, or by the name of a package in a `pubspec.yaml`; a library may have parts in other files ---------
+
+
+_PUBSPEC = "pubspec.yaml"
+_PUBSPEC_NAME = re.compile(r"^name:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_SHOWN = re.compile(r" show (.+?)(?: hide |$)")
+_DART_AS = re.compile(r" as (\w+)")
+# Generated files, which no index holds.
+_DART_BUILT = re.compile(r"\.(?:g|gr|freezed|mocks|config|drift|mapper|pb\w*)\.dart$")
+
+
+def _dart_imports(statement: str, line: int) -> Iterator[Import]:
+    """One import for each file that a condition may choose. What a part defines is the library's own."""
+    text = re.sub(r"\([^()]*\)", "", model.plain(statement))
+    alias, shown = _DART_AS.search(text), _SHOWN.search(text)
+    names = tuple(shown[1].replace(",", " ").split()) if shown else ("*",)
+    timing = "lazy" if " deferred as " in text else ""
+    is_passed_on = not text.startswith("import")
+    for module in model.QUOTED.findall(text):
+        yield Import(module, line, () if alias else names, alias[1] if alias else "", is_passed_on, timing)
+
+
+class DartImports(Resolver):
+    def __init__(self, tree: Tree) -> None:
+        self._prefix, self._tree = tree.from_top()
+        found = ((_PUBSPEC_NAME.search(text), path) for path, text in self._tree.configs.items() if _PUBSPEC in path)
+        self._packages = group_by_key((name[1], path.rpartition("/")[0]) for name, path in found if name)
+        own = (facts for facts in self._tree.files.values() if facts.language == "dart")
+        self._libraries = group_by_key((library, facts.path) for facts in own for library in self._libraries_of(facts))
+
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        path = self._path(self._prefix + source.folder, written.module)
+        if path is None or not f"{path}/".startswith(self._prefix):
+            return model.EXTERNAL
+        inside = path.removeprefix(self._prefix)
+        if path in self._tree:
+            return model.Outcome((model.Target(inside, written.names),))
+        return model.EXTERNAL if _DART_BUILT.search(path) or self._tree.left_out(inside) else model.UNRESOLVED
+
+    def _path(self, folder: str, uri: str) -> str | None:
+        """The file that a URI means; None if it is in another package."""
+        scheme, colon, rest = uri.partition(":")
+        if not colon:
+            return join_path(folder.rstrip("/"), uri)
+        package, _, inside = rest.partition("/")
+        home = nearest(self._packages.get(package, ()), folder) if scheme == "package" else None
+        return None if home is None else join_path(home, f"lib/{inside}")
+
+    def _libraries_of(self, facts: model.FileFacts) -> list[str]:
+        """What the parts of a library have in common: its file, or a name and a folder."""
+        named = (one if one.endswith(".dart") else f"{one} in {facts.folder}" for one in facts.packages)
+        return [facts.path, *(self._path(facts.folder, one) or "" for one in named)]
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        """The library and its other parts."""
+        own = replace(source, path=self._prefix + source.path)
+        files = [path for one in self._libraries_of(own) for path in self._libraries.get(one, ())]
+        return tuple(path.removeprefix(self._prefix) for path in dict.fromkeys(files) if path != own.path)
+
+
+DART = model.Language(
+    "dart",
+    ".dart",
+    shebangs="dart",
+    syntax=model.Syntax(
+        grammar="dart",
+        members=(".", ".."),
+        word=r"[^\W\d][\w$]+",
+        exported=lambda declared: not declared.name.startswith("_"),
+        bases=model.bases_behind_words,
+        in_strings=re.compile(r"\$(?:\w+|\{(?:[^{}]|\{[^{}]*\})*\})"),
+    ),
+    imports=model.ImportRules(
+        read=_dart_imports, resolver=DartImports, timed=True, deferred="types", configs=(_PUBSPEC,), configs_above=True
+    ),
+    names=model.NameRules(
+        explicit=True,
+        implicit_self=True,
+        imports_show=True,
+        outside="all",
+        private_to_file=True,
+        libraries=True,
+        named_extensions=True,
+        called_as="call",
+        symbols=r"(?<![\w)\]}?!\"'.])\.\0",  # `.name` is a member of the expected type, whichever that is
     ),
 )
 
@@ -593,4 +683,4 @@ HASKELL = model.Language(
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
     names=model.NameRules(calls="bare"),
 )
-LANGUAGES = (GO, RUST, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)
+LANGUAGES = (GO, RUST, DART, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)
