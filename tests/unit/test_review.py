@@ -619,6 +619,21 @@ def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(pr
         assert impact.tests == ("a.rs",)
 
 
+def test_what_a_moved_file_had_before_is_neither_new_nor_changed(project: Path) -> None:
+    page = "def fold(paper):\n    return paper[:1]\n\n\ndef unfold(paper):\n    return paper * 2\n"
+    commit(project, "pages", {"shop/papers.py": page})
+    (project / "shop/papers.py").unlink()
+    (project / "core").mkdir()
+    (project / "core/papers.py").write_text(page.replace("* 2", "* 3") + "\n\ndef cut(paper):\n    return paper[0]\n")
+    with engine_of(project) as engine:
+        found = engine.knowledge.review(ReviewRequest(path=str(project)))
+    assert [one.name for one in found.symbols] == ["cut", "unfold"]
+    assert [one.message for one in found.findings if one.kind == "untested"] == [
+        "cut is new, and no test names it",
+        "unfold was changed, and no test was",
+    ]
+
+
 def test_a_repository_without_commits_is_named_so(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)

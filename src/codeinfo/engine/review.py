@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -115,11 +115,12 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
             changes.append(one)
             texts[path] = before or "", after or ""
     old, unread = _parse_versions(project, {path: before for path, (before, _) in texts.items() if before})
+    moved = _find_moved(texts)
     revisions = []
     for change in changes:
         path, known = change.path, store.symbols(change.path)
-        kind = file_kind(path)
-        was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
+        kind, source = file_kind(path), moved.get(path, path)
+        was, now = old.get(source, diff.Version(texts[source][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
             now = _version(now.text, known.definitions, known.imports, known.references)
         if path in unread:  # then nothing counts as new or gone
@@ -129,6 +130,20 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
+
+
+def _find_moved(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """The new files that continue a removed one: they have its name or its text, and most of its lines."""
+    gone: dict[str, str] = {}
+    for path, (before, after) in texts.items():
+        gone |= {os.path.basename(path): path, before: path} if before and not after else {}
+    found = {}
+    for path, (before, after) in texts.items():
+        other = gone.get(after, gone.get(os.path.basename(path))) if after and not before else None
+        old, new = (set(text.splitlines()) for text in (texts[other][0] if other else "", after))
+        if other and 2 * len(old & new) >= max(len(old), len(new)):
+            found[path] = other
+    return found
 
 
 def _was_left_out(path: str, text: str) -> bool:
