@@ -97,6 +97,29 @@ def test_impact_is_two_hops_near_and_important_first(tmp_path: Path) -> None:
     ]
 
 
+def test_impact_goes_on_from_the_definitions_that_it_reached(tmp_path: Path) -> None:
+    sources = {
+        "price.py": "class Price: ...\n",
+        "cart.py": "from price import Price\n\nLIMIT = 3\n\n\ndef total():\n    return Price()\n\n\n"
+        "def pay():\n    return total()\n",
+        "shop.py": "from cart import pay\n\n\ndef sell():\n    pay()\n",
+        "menu.py": "from cart import LIMIT\n\n\ndef show():\n    return LIMIT\n",
+        "load.py": "import cart\n\n\ndef load():\n    return cart.total()\n",
+        "go.mod": "module example.com/shop\n",
+        "disk/open.go": "package disk\n\nfunc Open() int { return 1 }\n",
+        "store/store.go": 'package store\n\nimport "example.com/shop/disk"\n\ntype Key struct{}\n\n'
+        "type Disk struct{}\n\nvar _ any = &Disk{}\n\nfunc (d *Disk) Load() int { return disk.Open() }\n",
+        "api/key.go": 'package api\n\nimport "example.com/shop/store"\n\nvar key store.Key\n',
+        "api/load.go": 'package api\n\nimport "example.com/shop/store"\n\nvar from store.Disk\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        plain = engine.code.impact(ImpactRequest("price.py", root=str(root))).files
+        typed = engine.code.impact(ImpactRequest("disk/open.go", root=str(root))).files
+    assert {(one.path, one.hops) for one in plain} == {("cart.py", 1), ("shop.py", 2), ("load.py", 2)}
+    assert {(one.path, one.hops) for one in typed} == {("store/store.go", 1), ("api/load.go", 2)}
+
+
 def test_impact_follows_names_through_files_that_pass_them_on(tmp_path: Path) -> None:
     sources = {
         "lib/api.ts": "export class Api {}\nexport class Extra {}\n",

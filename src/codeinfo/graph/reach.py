@@ -167,6 +167,7 @@ def _extends(index: CodeIndex, user: str, path: str) -> bool:
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached: `X`, or `space.X`
+_ALL = frozenset({"*"})
 
 
 def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
@@ -174,21 +175,22 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
     A file that only re-exports is not a hop: importers of its other names are not affected.
     """
-    origins = [changed, *_headers(index.graph, changed)]
+    origins = dict.fromkeys((changed, *_headers(index.graph, changed)), _ALL)
     seen = set(origins)
     reached: list[code.Affected] = []
     for hop in range(1, hops + 1):
         found: dict[str, code.Affected] = {}
+        used: Border = {}
         passed: Border = {}
-        border: Border = {path: _offered_names(index.graph.files[path]) for path in origins}
+        border = {path: _offered_names(index, path) if names is _ALL else names for path, names in origins.items()}
         border |= _declaring_headers(index, origins)
         while border:
             beyond: Border = {}
             for path, names in border.items():
                 for edge in index.graph.edges_to(path):
-                    if edge.source in seen or edge.source in found:
+                    if edge.source in seen:
                         continue
-                    taken = _taken_names(index, edge, names, is_origin=path in origins)
+                    taken = _taken_names(index, edge, names, is_origin=origins.get(path) is _ALL)
                     if taken is None:
                         continue
                     given = _reexport_names(index, edge, taken)
@@ -196,16 +198,44 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
                         beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
                     if not given or _uses_itself(index, edge, taken):
                         is_test = edge.source in index.graph.tests
-                        found[edge.source] = code.Affected(edge.source, edge.line, path, hop, is_test, edge.timing)
+                        found.setdefault(
+                            edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, edge.timing)
+                        )
+                        used[edge.source] = taken | used.get(edge.source, frozenset())
             border = beyond
         seen.update(found)
-        origins = list(found)
+        origins = {path: _reached_names(index, path, names) for path, names in used.items()} if hop < hops else {}
         weight = index.graph.centrality
         reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
 
 
-def _offered_names(file: FileFacts) -> frozenset[str]:
+def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[str]:
+    """What a file offers that uses some names, directly or through others of its definitions. All of it if a name is
+    used outside of them, if none is found, as under another name or of one letter, in C, where a header passes on what
+    it includes, and in Elixir, where `use` calls what an atom names."""
+    unit = index.unit(path)
+    if unit is None or unit.facts.rules.imports.headers or unit.facts.rules.imports.whole_names:
+        return _ALL
+    uses, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
+    known = {*unit.facts.exports, *unit.facts.hidden}
+    found: set[str] = set()
+    open_names = {name.rpartition(".")[2] for name in names}
+    while open_names:
+        for use in references_to(uses, open_names.pop()):
+            text = lines.get(use.line, "")
+            is_check = unit.facts.rules.imports.qualified and text.startswith("var _ ")  # `var _ Store = &Disk{}`
+            if not is_check and find_import(unit, use, text) is None:
+                around = known.intersection(use.within.split("."))
+                if not around or any(len(name) == 1 for name in around):
+                    return _ALL
+                open_names |= around - found
+                found |= around
+    return _offered_names(index, path) & {*found, "default"} if found else _ALL
+
+
+def _offered_names(index: CodeIndex, path: str) -> frozenset[str]:
+    file = index.graph.files[path]
     return frozenset((*file.exports, "default") if file.rules.names.default_exports else file.exports)
 
 
@@ -216,7 +246,7 @@ def _headers(graph: Graph, path: str) -> list[str]:
     return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
 
 
-def _declaring_headers(index: CodeIndex, paths: Sequence[str]) -> Border:
+def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
     """The other headers that declare what some C files define, as one header of a whole program does: who includes
     them is affected if it uses one of these names."""
     found: dict[str, set[str]] = {}
