@@ -150,12 +150,16 @@ CASES = {
             "include/lib/api.h": "int api(void);\n",
             "old/lib/api.h": "int api(void);\n",
             "data/version": "1\n",
+            "include/modules/clock.h": '#include "bar.h"\n',
+            "include/modules/sway/bar.h": "int sway_bar(void);\n",
+            "include/bar.h": "int bar(void);\n",
         },
         {
             "src/main.c": (
                 {"src/util.h", "include/lib/api.h"},
                 {"external:<stdio.h>", "unresolved:missing.h", "external:<version>"},
-            )
+            ),
+            "include/modules/clock.h": ({"include/bar.h"}, set()),
         },
     ),
     "csharp": (

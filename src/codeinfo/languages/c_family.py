@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, join_path, nearest
+from codeinfo.languages.model import Resolver, ancestors, join_path, nearest
 from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: a local file of this name is meant only by a quoted include beside it.
@@ -108,8 +108,9 @@ class CIncludes(Resolver):
             return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
         if system and len(found) > 1:  # a local header would be written in quotes
             found = tuple(path for path in found if path != beside)
-        chosen = found[0] if len(found) == 1 else nearest(found, source.folder) or _from_include_folder(found, plain)
-        return self._first([chosen], model.UNRESOLVED)
+        around = [path for path in found if path.removesuffix(plain).rstrip("/") in ancestors(source.folder)]
+        chosen = max(around or found, key=len) if around or len(found) == 1 else nearest(found, source.folder)
+        return self._first([chosen or _from_include_folder(found, plain)], model.UNRESOLVED)
 
 
 def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
