@@ -271,6 +271,9 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
     assert good.vectors is not None
     ann.store(PushedFiles(shop, recipe, (encode_file(good),)))
     no_lines = tuple(replace(chunk, start_line=0) for chunk in good.parsed.chunks)
+    far = {"start_line": 1 << 30, "end_line": 1 << 30}
+    far_chunks = tuple(replace(chunk, **far) for chunk in good.parsed.chunks)
+    far_definitions = tuple(replace(one, **far) for one in good.parsed.definitions)
     wrong = [
         b"",
         b"\x80",
@@ -284,6 +287,10 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
         encode_file(replace(good, parsed=replace(good.parsed, terms=()))),
         encode_file(replace(good, parsed=replace(good.parsed, terms=tuple({"x": 1e30} for _ in good.parsed.terms)))),
         encode_file(replace(good, parsed=replace(good.parsed, chunks=no_lines))),
+        encode_file(replace(good, parsed=replace(good.parsed, chunks=far_chunks))),
+        encode_file(replace(good, parsed=replace(good.parsed, definitions=far_definitions))),
+        encode_file(replace(good, references=b"no uses")),
+        encode_file(replace(good, references=zlib.compress(b"x" * (MOST_BYTES + 1)))),
     ]
     for payload in wrong:
         with pytest.raises(UsageError):

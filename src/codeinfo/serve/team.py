@@ -231,7 +231,7 @@ class TeamGuard(auth.Guard):
             look, name = await self._credential(headers)
             caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
-            log.warning("%s %s: %s", scope["method"], scope["path"], error)
+            log.warning("%s %r: %s", scope["method"], scope["path"], error)
             error = NO_DATABASE if isinstance(error, StoreUnavailable) else error
             await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
             return

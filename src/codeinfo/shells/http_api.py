@@ -185,7 +185,7 @@ async def known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, CodeInfoError)
     status = status_of(error)
     if status >= 500:
-        log.warning("%s %s: %s", request.method, request.url.path, error)
+        log.warning("%s %r: %s", request.method, request.url.path, error)
     if isinstance(error, StoreUnavailable):
         error = NO_DATABASE
     return json_response(error_body(error), status)

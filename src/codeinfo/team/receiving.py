@@ -22,7 +22,7 @@ from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.team.access import Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.jobs import defer_index, is_followed
-from codeinfo.team.store import columns_of, create_tree, finish_tree, set_entries, store_files, unpack_file
+from codeinfo.team.store import columns_of, create_tree, finish_tree, inflate, set_entries, store_files, unpack_file
 
 # --- webhooks -------------------------------------------------------------------------------------------------------
 #
@@ -197,6 +197,7 @@ def _is_genuine(scheme: _Scheme, headers: Mapping[str, str], body: bytes, delive
 
 MOST_FILES = 500_000
 MOST_CHUNKS = 20_000  # of one file
+MOST_LINES = 10_000_000  # of one file: a text that begins at line n is read with n empty lines before it
 MOST_BYTES = 100_000_000  # of one request, unpacked
 MOST_WEIGHT = 6000.0  # of a term in a chunk: what a segment can hold
 _NAME = re.compile(r"[\w.+-]{1,100}\Z")
@@ -356,17 +357,20 @@ class Uploads(Struct, frozen=True):
         try:
             parsed, vectors = unpack_file(payload, most)
             file = msgspec.msgpack.decode(parsed, type=_UploadedFile)
+            uses = inflate(file.references, most) if file.references else b""
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
             raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error
         _check_source(file.source, file.sha256)
         chunks, terms = file.parsed.chunks, file.parsed.terms
+        spans = [(one.start_line, one.end_line) for one in chunks]
+        spans += [(one.start_line, one.end_line) for one in file.parsed.definitions]
         weights = [weight for weighted in terms for weight in weighted.values()]
         dimension = int(self.meta["dimension"])
         is_sound = (
             len(chunks) <= MOST_CHUNKS
             and len(terms) == len(chunks)
             and all(0 <= weight <= MOST_WEIGHT for weight in weights)
-            and all(0 < chunk.start_line <= chunk.end_line < 1 << 31 for chunk in chunks)
+            and all(0 < start <= end <= MOST_LINES for start, end in spans)
             and (vectors is None) == (dimension == 0 or not chunks)
             and (vectors is None or (vectors.shape == (len(chunks), dimension) and bool((abs(vectors) <= 1.01).all())))
         )
@@ -375,7 +379,7 @@ class Uploads(Struct, frozen=True):
                 f"{file.source.path} was not uploaded in the format of this server's release", "Push again"
             )
         own = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
-        return own, len(parsed)
+        return own, len(parsed) + len(uses)
 
 
 def _mark(caller: Caller) -> str:

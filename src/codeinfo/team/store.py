@@ -97,18 +97,22 @@ def encode_file(file: IndexedFile) -> bytes:
 
 
 def unpack_file(payload: bytes, most: int = 1 << 31) -> tuple[bytes, NDArray[np.float32] | None]:
-    """The encoded file and its vectors. Raises ValueError or MsgspecError for malformed data, or data of more than
-    `most` bytes unpacked."""
+    """The encoded file and its vectors. Raises MsgspecError for malformed data, or ValueError as `inflate` does."""
     stored = msgspec.msgpack.decode(payload, type=_Payload)
-    inflate = zlib.decompressobj()
+    vectors = np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension) if stored.dimension else None
+    return inflate(stored.parsed, most), vectors
+
+
+def inflate(data: bytes, most: int) -> bytes:
+    """Raises ValueError for data that is malformed, or has more than `most` bytes unpacked."""
+    unpacking = zlib.decompressobj()
     try:
-        parsed = inflate.decompress(stored.parsed, most)
+        unpacked = unpacking.decompress(data, most)
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if not inflate.eof:
+    if not unpacking.eof:
         raise ValueError("cut off, or too large")
-    vectors = np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension) if stored.dimension else None
-    return parsed, vectors
+    return unpacked
 
 
 def decode_file(payload: bytes) -> IndexedFile:
