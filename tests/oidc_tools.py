@@ -21,7 +21,7 @@ CLIENT, SECRET = "codeinfo", "the client's own secret"
 
 class Provider:
     """`user` are the claims of who signs in; `spoil` changes the claims of an ID token before it is signed; `key`
-    signs, `published` is what clients see."""
+    signs, `published` is what clients see; each reply takes `delay_s`."""
 
     def __init__(self) -> None:
         self.key = self.published = self.new_key()
@@ -29,6 +29,7 @@ class Provider:
         self.spoil: Callable[[dict[str, Any]], None] = lambda claims: None
         self.codes: dict[str, dict[str, str]] = {}
         self.issuer = ""
+        self.delay_s = 0.0
 
     @staticmethod
     def new_key() -> RSAKey:
@@ -78,6 +79,7 @@ def provider() -> Iterator[Provider]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            time.sleep(made.delay_s)
             path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
             if path == "/authorize":
                 self.send_response(302)

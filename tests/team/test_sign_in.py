@@ -17,7 +17,7 @@ from oidc_tools import CLIENT, SECRET, Provider, provider
 from starlette.testclient import TestClient
 from team_server_tools import ADDRESS, add_projects, bearer, team_app, team_client
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import ProviderError, UsageError
 from codeinfo.serve.auth import COOKIE
 from codeinfo.settings import AuthSettings
 from codeinfo.shells.http_team import BROWSER
@@ -198,6 +198,21 @@ def test_keys_that_the_service_changed_are_fetched(
     service.key = service.published = Provider.new_key()
     monkeypatch.setattr("codeinfo.team.oidc._KEYS_S", 0.0)
     assert sign_in(web).status_code == 200
+
+
+def test_nobody_waits_for_a_service_that_was_just_asked_in_vain(
+    database: TeamDatabase, service: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = AuthSettings(issuer=service.issuer, client_id=CLIENT)
+    signing = SignInService(database, settings, SECRET, redirect="", audience="")
+    assert signing.by_access_token("a.b.c") is None
+    monkeypatch.setattr("codeinfo.team.oidc._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("codeinfo.team.oidc._KEYS_S", 1.0)
+    monkeypatch.setattr(service, "delay_s", 2.0)
+    time.sleep(1.1)
+    with pytest.raises(ProviderError):
+        signing.by_access_token("a.b.c")
+    assert signing.by_access_token("a.b.c") is None, "by the keys that are known"
 
 
 def test_a_sign_in_is_finished_once_and_by_the_browser_that_began_it(

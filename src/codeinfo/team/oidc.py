@@ -189,6 +189,7 @@ class SignInService:
     def _key_set(self, at_most: float) -> KeySet:
         read, keys = self._keys
         if keys is None or time.monotonic() - read > at_most:
+            self._keys = time.monotonic(), keys  # first: while the service does not answer, others must not wait for it
             keys = KeySet.import_key_set(_fetch(str(self._describe_service("jwks_uri"))))  # type: ignore[arg-type]
             self._keys = time.monotonic(), keys
         return keys
