@@ -102,6 +102,11 @@ def make_written_collection(name: str) -> Collection:
     return Collection(name, Kind.WRITTEN, f"written:{name}")
 
 
+def is_address(source: str) -> bool:
+    """Whether a source is elsewhere, not a path of this machine however it is written."""
+    return source.startswith((*_WEB, *_GIT)) and not source.startswith("git+file://")
+
+
 def is_archive(url: str) -> bool:
     return url.lower().endswith(_ARCHIVES)
 

@@ -307,6 +307,18 @@ def test_only_folders_below_allowed_ones_become_projects(tmp_path: Path, project
         assert web.get("/ingest/status").json()["waiting"] == []
 
 
+def test_documents_come_from_allowed_folders_however_they_are_written(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "plans.md").write_text("# Plans\n\nThe password is swordfish.\n")
+    outside = tmp_path / "outside"
+    with client(project, allowed=(project,)) as web:
+        for source in (outside, f"file://{outside}", f"git+file://{outside}", f"{project}/x://../../outside"):
+            reply = web.post("/ui/documents/add", data={"source": str(source)}, headers=token())
+            assert reply.status_code in (403, 404), source
+        inside = web.post("/ui/documents/add", data={"source": f"file://{project}"}, headers=token())
+        assert inside.status_code == 200, inside.text
+
+
 def test_nobody_learns_which_folders_there_are_elsewhere(tmp_path: Path, project: Path) -> None:
     """Who has no token may list the folders that can be added, and nothing else."""
     (tmp_path / "private" / "plans").mkdir(parents=True)

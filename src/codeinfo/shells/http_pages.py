@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from codeinfo.cache import group_by_key
-from codeinfo.collections import Collection
+from codeinfo.collections import Collection, is_address
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill, shown_root
 from codeinfo.operations import answers as ops
@@ -324,7 +324,7 @@ def _add_collection(visit: Visit) -> str:
     given = visit.given.get("source", "").strip()
     if not given:
         raise UsageError("no source was given", "Type a folder, or the address of a git repository")
-    source = given if "://" in given or given.startswith("git@") else str(visit.state.addable_folder(given))
+    source = given if is_address(given) else str(visit.state.addable_folder(given.removeprefix("file://")))
     request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
     added = visit.state.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)
