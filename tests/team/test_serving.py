@@ -215,6 +215,7 @@ def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp
         drop_database(url)
         wait_until(lambda: started.status("/ready") == 503)
         assert (started.status("/health"), started.status("/health", operators=True)) == (200, 200)
+        assert "codeinfo_resident_memory_bytes" in started.metrics()
         assert "test_" in probe(started.operators), "operators learn the reason"
         assert "test_" not in probe(started.address)
 

@@ -318,7 +318,10 @@ class TeamDatabase:
                 for name, about, query in _FIGURES
             ]
 
-        return self.read(ask)
+        try:
+            return self.read(ask)
+        except StoreUnavailable:
+            return []
 
     def changes(self, stopped: threading.Event) -> Iterator[str]:
         """`tree generation` of every change until `stopped`; "" after each connection: some may have been missed."""
