@@ -87,6 +87,20 @@ def test_more_idle_connections_than_open_files_stop_nobody(project: Path, tmp_pa
         assert "Traceback" not in output
 
 
+@pytest.mark.usefixtures("many_files")
+def test_many_listeners_stop_nobody(project: Path, tmp_path: Path) -> None:
+    with served(project, tmp_path / "home") as address, contextlib.ExitStack() as stack:
+        first_search(address)
+        for _ in range(IDLE):
+            listener = stack.enter_context(connect(address))
+            listener.sendall(f"GET /ingest/events HTTP/1.1\r\nHost: {address.removeprefix('http://')}\r\n\r\n".encode())
+        time.sleep(2)
+        started = time.monotonic()
+        first_search(address)
+        assert time.monotonic() - started < 10
+        assert b"event: queue" in listener.recv(4000)
+
+
 def test_the_limit_on_open_files_is_raised_or_respected() -> None:
     """In a process of its own, from the widest limit to the narrowest: a hard limit can only be lowered."""
     script = """
