@@ -201,6 +201,9 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("example-apps/sync/page.ts", False),
         ("src/dto/ai-examples/list.ts", True),
         ("core/src/testFixtures/java/org/acme/Fake.java", False),
+        ("src/Shop.Tests.Integration/CartSpecs.cs", False),
+        ("src/Shop.Benchmarks/CartRuns.cs", False),
+        ("src/Shop.Testing/Cart.cs", True),
     ],
 )
 def test_what_ships(path: str, ships: bool) -> None:

@@ -97,12 +97,14 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
         ("python", PRODUCT, "log.debug('%s', {})", ["lazy % arguments"]),
         ("python", TEST, "class TestCart:\n    def test_total(self):", ["pytest functions and classes"]),
         ("python", TEST, "class TestCart(CartTestCase):\n    def test_total(self):", ["unittest.TestCase"]),
+        ("go", PRODUCT, "type Shop struct {\n\tl *slog.Logger\n}\n", ["log/slog"]),
         ("ruby", TEST, "describe Cart do\n  it 'sells' do", ["it blocks"]),  # of Minitest as well
     ],
 )
 def test_a_way_of_writing_is_named_as_it_is(language: str, role: str, text: str, answers: list[str]) -> None:
     matcher = Matcher(BUILT_IN)
-    asked = "how the database is reached", "how log text is put together", "test framework", "how tests are written"
+    asked = {"how the database is reached", "how log text is put together", "test framework", "how tests are written"}
+    asked |= {"how messages are written"} if language == "go" else set()
     found = [matcher.detectors[position] for position, _ in matcher.uses(text, language, "shop/a", role)]
     assert list(dict.fromkeys(one.name for one in found if one.question in asked)) == answers
 

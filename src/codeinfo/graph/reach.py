@@ -14,7 +14,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
 from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import is_product
+from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
@@ -24,6 +24,7 @@ _SERIES = 4  # classes in one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
 _PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
+_UNKNOWN_CODE = re.compile(r"\w\.[a-z]\w*$")  # no list of changes, which has no ending, and no page of a manual
 # Called from outside the code: by an interpreter, a test runner, a fuzzer, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset(
     "main init setup teardown default handler module WinMain wWinMain DllMain urlpatterns app_name "
@@ -599,10 +600,12 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
 
 def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
     """The files that contain a name in a string, as settings name classes, or anywhere in a file without a syntax
-    tree, as templates call functions. A file that took too long to parse has none either."""
+    tree, as templates call functions, and Cython and lists of providers do, whose endings are unknown. A file that took
+    too long to parse has none either."""
     found: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
-        if get_language(file.language).markup is None or _HEADER.search(file.path):
+        is_unknown = language_of(file.path) is None and _UNKNOWN_CODE.search(file.path)
+        if is_unknown or get_language(file.language).markup is None or _HEADER.search(file.path):
             text = index.lines(file_id).whole_text()
             words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):

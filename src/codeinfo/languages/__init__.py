@@ -193,7 +193,7 @@ _SOURCES = frozenset("app assets js resources source sources src".split())
 _APPLICATION_PARTS = frozenset("api backend client frontend server web".split())  # no packages
 _TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|regress|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest|testFixtures"
-    r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:UI)?(?:Test|Tests|Specs)"
+    r"|.*[._-][Tt]ests?|.*\.[Tt]ests?\.\w+|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:UI)?(?:Test|Tests|Specs)"
 )
 
 _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
@@ -272,7 +272,7 @@ def file_kind(path: str) -> FileKind:
 
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
-    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|bench(?:es|marks?|marking|suite)?"
+    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|(?:[\w.]+\.)?[Bb]ench(?:es|marks?|marking|suite)?"
     r"|test(?:[Uu]tils?|[Ss]upport|[Hh]elpers?)|\w+[_-]tests?[_-][\w-]+"  # helps tests: `ui-test-hilt-manifest`
     r"|(?:ui|unit|integration|functional|acceptance|screenshot|snapshot)[_-]testing"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:s|ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
