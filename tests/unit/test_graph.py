@@ -1370,6 +1370,24 @@ def test_the_map_lists_hotspots_of_shipped_code_only(tmp_path: Path) -> None:
     assert [(one.path, one.score) for one in hotspots] == [("src/Web/Shop.cs", 1.0)]
 
 
+def test_what_is_made_for_tests_is_no_test(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[workspace]\nmembers = ["lib", "lib/testutils"]\n',
+        "lib/Cargo.toml": '[package]\nname = "shop"\n',
+        "lib/src/lib.rs": "pub mod store;\n",
+        "lib/src/store.rs": "pub struct Time;\n",
+        "lib/testutils/Cargo.toml": '[package]\nname = "testutils"\n',
+        "lib/testutils/src/lib.rs": "pub mod test_store;\n",
+        "lib/testutils/src/test_store.rs": "use shop::store::Time;\npub fn make() -> Time { Time }\n",
+        "lib/tests/test_time.rs": "use shop::store::Time;\n#[test]\nfn t() -> Time { testutils::test_store::make() }\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert engine.code.impact(ImpactRequest("lib/src/store.rs", root=str(root))).tests == (
+            "lib/tests/test_time.rs",
+        )
+
+
 def test_tests_to_run_are_tests_and_reach_implementations_and_users(tmp_path: Path) -> None:
     sources = {
         "app/crud.py": "def create():\n    pass\n",

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
-from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
+from codeinfo.languages import FOR_TESTS, is_shipped_folder, is_test_helper, is_test_name
 from codeinfo.languages.model import FileFacts, ancestors, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
@@ -216,7 +216,7 @@ class Graph(Struct, frozen=True, dict=True):
             own = test.rpartition("/")[0]
             shared = _count_shared(own, folder)
             is_nearest = shared > 0 and all(_count_shared(own, one) < shared for one in subjects if one != folder)
-            if _TEST_DATA.search(own):
+            if _TEST_DATA.search(own) or (own != folder and FOR_TESTS.search(test)):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
             is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))

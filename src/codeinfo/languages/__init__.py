@@ -185,6 +185,7 @@ _TEST_NAME = (
     r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|py)|.*\.(?:bats|phpt|t)"
 )
 _TEST_HELPER = r"(?:test|spec)[_-]?(?:helpers?|utils?|support|case)\.\w+|conftest\.py"
+FOR_TESTS = re.compile(r"(?:^|/)test(?:utils?|support|helpers?)/(?:.*/)?test_[^/]*$")  # testutils/src/test_backend.rs
 # Elixir and Ruby load what is in `lib`, whatever its name: tests are in folders beside it.
 _LOADED = re.compile(r"(?P<before>(?:.*?/)?)lib/.*(?:\.ex|(?<!_spec|_test)\.rb)")
 # May be a part of a package: `django/test` and `numpy/testing` help others to test, `piptools/scripts` has commands.
@@ -240,7 +241,7 @@ def _is_in_package(path: str) -> bool:
 
 
 def is_test_helper(path: str) -> bool:
-    return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None
+    return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None or FOR_TESTS.search(path) is not None
 
 
 # Functions that test frameworks find by their names.
