@@ -755,3 +755,24 @@ def test_a_result_is_named_without_its_namespace(tmp_path: Path) -> None:
         "Backoff": "Backoff",
         "acme net": "Retries",
     }
+
+
+def test_what_defines_a_bare_name_comes_before_what_is_called_so(tmp_path: Path) -> None:
+    files = {
+        "services/retry/retry.go": "package retry\n\n// Retry of all\nfunc NewRetry() {}\nfunc FindRetry() {}\n",
+        "services/retry/retry_list.go": "package retry\n\n// Retry by retry\nfunc ListRetry() {}\n",
+        "models/jobs/job.go": "package jobs\n\ntype Job struct{}\n\ntype Retry struct {\n\tcount int\n}\n",
+        "compat/old.go": "package compat\n\nfunc legacy_retry_count() int { return 0 }\n",
+        "web/all.js": "exports.response = require('./response');\nexports.request = require('./request');\n",
+        "web/response.js": "/** The response. */\nvar res = Object.create(base);\nres.send = (response) => {};\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        first = {
+            query: engine.search(SearchRequest(query, paths=(str(tmp_path),))).hits[0].path
+            for query in ("Retry", "legacy_retry_count", "response")
+        }
+    assert first == {
+        "Retry": "models/jobs/job.go",
+        "legacy_retry_count": "compat/old.go",
+        "response": "web/response.js",
+    }

@@ -307,7 +307,7 @@ def _is_around(folder: str) -> bool:
 
 # A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(
-    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?[Vv]?\d{3,}(?:[_-].*|\.go)"
+    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?(?:\d{3,}[_-].*|[Vv]\d+(?:[_-].*|\.go))"
     r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
 )
 _SCHEMA_DUMP = re.compile(r"(?:.*/)?db/\w*schema\.rb|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.languages import is_generated, is_migration, is_product, kind_of, language_of, telling_folders
-from codeinfo.model import FileKind, Intent, symbol_kind
+from codeinfo.model import PLAIN_KIND, FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
 from codeinfo.search.query import SYNONYMS, Query, Shape
@@ -207,6 +207,7 @@ def _is_language(name: str) -> bool:
 
 
 LATER_FRAME = 0.3  # how much the first path of a text loses relative to the last
+ASKED_VALUE = 0.11  # a constant or a field: `response` may as well be a file; a member of another owner
 ASKED_MEMBER = 2.0  # `Session.send` itself, where a type of any name is 1
 NESTED = 0.25  # how much less a set-up file counts per folder: that of the project before those of its packages
 IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
@@ -247,29 +248,32 @@ def both(one: Floats, other: Floats) -> Floats:
     return mean
 
 
-def definition_scores(query: Query, found: Iterable[StoredSymbol], files: int) -> tuple[Floats, Floats]:
+def definition_scores(query: Query, found: Iterable[StoredSymbol], paths: Sequence[str]) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
-    A type counts fully, other definitions less, a member asked for with its owner most; a name defined in many files
-    says little.
+    A type counts fully, functions less, other values hardly, a member asked for with its owner most; a name that a
+    sentence mentions says little if many files define it.
     """
-    exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
+    exact, named = np.zeros(len(paths), np.float32), np.zeros(len(paths), np.float32)
     by_name: dict[str, dict[int, float]] = {}
     alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
-    names_owner = query.names_owner
+    names_owner, wanted = query.names_owner, [name.lower() for name in query.names]
     for symbol in found:
         spelled = symbol.name, symbol.kind
         if spelled not in alike:
-            value = 1.0 if symbol_kind(symbol.kind).ranks_as_type else 0.7
+            kind = symbol_kind(symbol.kind)
+            is_value = kind is PLAIN_KIND and query.bare_name
+            value = 1.0 if kind.ranks_as_type else ASKED_VALUE if is_value else 0.7
             if symbol.name not in query.names:
                 value *= 0.5  # same letters, different case: `session` for `Session`
             alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
         places, value = alike[spelled]
         if names_owner and query.asks_for(symbol.qualified):
             value = ASKED_MEMBER
+        elif names_owner and symbol.name.lower() == wanted[0] and not is_definition_of(query, symbol, paths):
+            value *= ASKED_VALUE
         if value > places.get(symbol.file, 0.0):
             places[symbol.file] = value
-    wanted = [name.lower() for name in query.names]
     for key in sorted(by_name):  # sums must not depend on the order of discovery
         places = by_name[key]
         own, values = np.array(list(places), np.intp), np.array(list(places.values()))

@@ -229,10 +229,10 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     is_long = query.shape is Shape.REPORT and _is_spread(view, options)
     names = _telling_names(query, keyword, later) if is_long else query.names
     found = view.definitions(names) if names else []
-    exact, named = boost.definition_scores(query, found, files)
+    exact, named = boost.definition_scores(query, found, view.paths)
     evidence = Evidence(keyword, found)
     evidence.files = {
-        "exact_definition": relative(exact),
+        "exact_definition": exact / max(1.0, float(exact.max(initial=0.0))),
         "named_definition": relative(named),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
         "project_file": boost.project_files(query, view.paths),

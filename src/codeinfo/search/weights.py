@@ -20,7 +20,7 @@ class Weights(NamedTuple):
     # Added. Each signal is between 0 and 1, most of them relative to the best file of the query.
     chunks: float = 0.33
     file_bm25: float = 0.06
-    exact_definition: float = 1.1  # the query is a bare name, and the file defines it
+    exact_definition: float = 10.0  # the query is a bare name, and the file defines it: before all others
     named_definition: float = 0.25  # a sentence mentions a name that the file defines
     named_in_text: float = 0.17  # share of the query, by rarity, that are names of code found in the file
     stem_match: float = 0.45  # the query found in the file's name, and the name in the query
@@ -61,7 +61,6 @@ QUESTION = Weights()
 
 TASK = QUESTION._replace(
     chunks=0.31,
-    exact_definition=0.95,
     file_bm25=0.09,
     named_definition=0.16,
     named_in_text=0.36,
@@ -86,7 +85,6 @@ TASK = QUESTION._replace(
 
 REPORT = QUESTION._replace(
     chunks=0.42,
-    exact_definition=0.95,
     file_bm25=0.38,
     named_definition=0.2,
     named_in_text=0.2,
@@ -125,7 +123,7 @@ DOCUMENTS = Weights(
     name_field=1.0,
     chunks=1.0,
     file_bm25=1.0,
-    exact_definition=1.0,
+    exact_definition=9.0,  # a heading counts .11
     named_definition=0.4,
     stem_match=0.3,
     folder_match=0.15,
