@@ -23,6 +23,9 @@ ModelName = Annotated[str, Opt("The model to ask.", short="m", metavar="NAME")]
 ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")]
 
 
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
 class Citation(Struct, frozen=True):
     """A passage that the answer cites as `[number]`. `problem` says why the claim it supports is not verified.
 
@@ -152,6 +155,9 @@ class ChatRequest(Struct, frozen=True):
     agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
 
 
+# --- providers -------------------------------------------------------------------------------------------------------
+
+
 class Provider(Struct, frozen=True):
     """A chat endpoint. `state` is ok or the code of what went wrong; `chosen` marks the one that `ask` would use."""
 
@@ -175,6 +181,9 @@ _operation(
     "answers.providers",
     "List the chat endpoints that are configured or found on this machine, with their models.",
 )(EmptyRequest)
+
+
+# --- agents ----------------------------------------------------------------------------------------------------------
 
 
 class AgentCommand(Struct, frozen=True):
@@ -232,6 +241,9 @@ class AgentRunRequest(Struct, frozen=True):
     provider: ProviderName = ""
     model: ModelName = ""
     trace: ShowTrace = False
+
+
+# --- conversations ---------------------------------------------------------------------------------------------------
 
 
 class Conversation(Struct, frozen=True):

@@ -25,6 +25,9 @@ Root = Annotated[
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
+# --- symbols ---------------------------------------------------------------------------------------------------------
+
+
 class SymbolInfo(Struct, frozen=True):
     id: str
     name: str
@@ -74,6 +77,9 @@ class DefsRequest(Struct, frozen=True):
     limit: Limit = 20
     refresh: Refresh = True
     at: Revision = ""
+
+
+# --- references ------------------------------------------------------------------------------------------------------
 
 
 class Usage(Struct, frozen=True):
@@ -157,6 +163,9 @@ class CallsRequest(Struct, frozen=True):
     at: Revision = ""
 
 
+# --- explore ---------------------------------------------------------------------------------------------------------
+
+
 class Exploration(Struct, frozen=True):
     """One symbol or file and what surrounds it. Uses read `path:line within`, commits `hash date subject`."""
 
@@ -184,6 +193,9 @@ class ExploreRequest(Struct, frozen=True):
     target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
     path: Folder = ""
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 class ImportInfo(Struct, frozen=True):
@@ -223,6 +235,9 @@ class ImportsRequest(Struct, frozen=True):
     limit: Limit = 200
     root: Root = ""
     refresh: Refresh = True
+
+
+# --- map -------------------------------------------------------------------------------------------------------------
 
 
 class MapFile(Struct, frozen=True):
@@ -273,6 +288,9 @@ class MapRequest(Struct, frozen=True):
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
     area: Annotated[str, Opt("List the files of this area, by its name on the map.", metavar="AREA")] = ""
     refresh: Refresh = True
+
+
+# --- cycles, impact, hotspots, unused ---------------------------------------------------------------------------------
 
 
 class CycleInfo(Struct, frozen=True):

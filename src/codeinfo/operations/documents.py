@@ -23,6 +23,9 @@ ContextProject = Annotated[
 MAX_QUERIES = 10
 
 
+# --- collections -----------------------------------------------------------------------------------------------------
+
+
 class SyncPlan(Struct, frozen=True):
     """What a sync would do, by content."""
 
@@ -187,6 +190,9 @@ class DocsPackResponse(Struct, frozen=True):
     skipped: tuple[Skip, ...] = ()
 
 
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
 class DocumentHit(Struct, frozen=True):
     """One passage. `distance` is cosine (0 identical, 2 opposite), None without vectors; `score` is relative to the
     best result. `opens` is where to read it: the file, at its page, sheet, slide, heading or line."""
@@ -243,6 +249,9 @@ class DocsSearchRequest(Struct, frozen=True):
     path: ContextProject = "."
 
 
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
 @_operation("docs ask", Answer, "answers.ask", group="answers", read_only=False)
 class DocsAskRequest(Struct, frozen=True):
     """Answer a question from collections of documents, with citations that were checked.
@@ -261,6 +270,9 @@ class DocsAskRequest(Struct, frozen=True):
 
 DOCUMENTS = "docs:"  # prefix of a collection where a project may also be given; alone: all collections
 AnyQuestion = AskRequest | AgentRunRequest | DocsAskRequest
+
+
+# --- one document ----------------------------------------------------------------------------------------------------
 
 
 class OutlineEntry(Struct, frozen=True):

@@ -20,6 +20,9 @@ PATTERN_CATEGORIES = (
 OPERATIONS, _operation = registry(group="knowledge", section="The team")
 
 
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
 class Remembered(Struct, frozen=True):
     """`known`: it existed already; its date and reason were updated."""
 
@@ -121,6 +124,9 @@ class MemoryImportRequest(Struct, frozen=True):
     path: Project = "."
 
 
+# --- patterns --------------------------------------------------------------------------------------------------------
+
+
 class PatternHistory(Struct, frozen=True):
     """The lines that use a pattern today, by the month they were written in: `lines` begins with the month `since`
     ("2025-01") and ends with this one; `undated` are those whose dates are not known yet."""
@@ -198,6 +204,9 @@ class PatternsRequest(Struct, frozen=True):
     history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False
 
 
+# --- metadata and style ----------------------------------------------------------------------------------------------
+
+
 class Dependency(Struct, frozen=True):
     name: str
     version: str  # as the manifest states it, "" where it does not
@@ -264,6 +273,9 @@ class StyleRequest(Struct, frozen=True):
 
     path: ProjectFolder = "."
     query: Annotated[str, Opt("Only rules with these words.")] = ""
+
+
+# --- review ----------------------------------------------------------------------------------------------------------
 
 
 class ChangedFile(Struct, frozen=True):

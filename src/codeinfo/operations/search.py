@@ -23,6 +23,8 @@ from codeinfo.operations.base import (
 
 OPERATIONS, _operation = registry()
 
+# --- search ----------------------------------------------------------------------------------------------------------
+
 
 Languages = Annotated[tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")]
 Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! excludes them.", short="g")]
@@ -148,6 +150,9 @@ class SimilarRequest(Struct, frozen=True):
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
 
+# --- index -----------------------------------------------------------------------------------------------------------
+
+
 class IndexReport(Struct, frozen=True):
     """What one index run did to one root."""
 
@@ -179,6 +184,9 @@ class IndexRequest(Struct, frozen=True):
 
     paths: Indexed = ()
     full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
+
+
+# --- status, why, clear ----------------------------------------------------------------------------------------------
 
 
 class IndexStatus(Struct, frozen=True):
@@ -265,6 +273,9 @@ class ClearRequest(Struct, frozen=True):
     """
 
     paths: Indexed = ()
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
 
 
 class Check(Struct, frozen=True):
@@ -437,6 +448,9 @@ class EvalRequest(Struct, frozen=True):
         tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
     ] = ()
     explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
+
+
+# --- answer tests ----------------------------------------------------------------------------------------------------
 
 
 class AnswerCheck(Struct, frozen=True):
