@@ -121,8 +121,7 @@ def find_upwards(folder: Path, name: str) -> Path | None:
 
 
 def _toml_layer(name: str, path: Path) -> Layer:
-    text = read_user_file(path, MAX_FILE_BYTES)
-    if text is None:
+    if (text := read_user_file(path, MAX_FILE_BYTES)) is None:
         return Layer(name, {})
     text, origin = text.replace("\r\n", "\n"), f"{name} {path}"
     parsed = parse_toml(text, path)

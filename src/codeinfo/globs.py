@@ -83,8 +83,7 @@ class GlobSet:
 
     def matches(self, path: str) -> bool:
         folder, _, name = path.rpartition("/")
-        state = self._after.get(folder)
-        if state is None:
+        if (state := self._after.get(folder)) is None:
             state = self._after[""]
             for part in folder.split("/"):
                 state = self._step(state, part)

@@ -336,8 +336,7 @@ class FileLines(Mapping[int, str]):
         self.characters = sum(len(text) for _, text in self._pieces)
 
     def __getitem__(self, line: int) -> str:
-        found = self.get(line)
-        if found is None:
+        if (found := self.get(line)) is None:
             raise KeyError(line)
         return found
 
@@ -350,8 +349,7 @@ class FileLines(Mapping[int, str]):
         at = bisect_right(self._starts, line) - 1
         if at < 0:
             return default
-        lines = self._split.get(at)
-        if lines is None:
+        if (lines := self._split.get(at)) is None:
             lines = self._split[at] = self._pieces[at][1].split("\n")
         inside = line - self._starts[at]
         return lines[inside] if inside < len(lines) else default

@@ -123,8 +123,7 @@ class Toolbox(Struct):
 def arguments_of(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call, validated against the tool's schema; extra arguments from the model are ignored."""
     schema = SPECS[call.name].parameters
-    values = next(json_objects(call.arguments or "{}"), None)
-    if values is None:
+    if (values := next(json_objects(call.arguments or "{}"), None)) is None:
         raise UsageError(f"the arguments of {call.name} are not a JSON object")
     if wrong := problems(values, schema, call.name):
         raise UsageError("; ".join(wrong))

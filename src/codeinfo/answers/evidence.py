@@ -253,8 +253,7 @@ def spellings(word: str) -> frozenset[str]:
 
 
 def support_of(passages: Sequence[Passage], weights: Mapping[str, float]) -> Support:
-    whole = sum(weights.values())
-    if not whole:
+    if not (whole := sum(weights.values())):
         return Support(0.0, ())
     in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", weights) for passage in passages]
     in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", weights) for passage in passages]

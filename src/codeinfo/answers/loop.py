@@ -92,8 +92,7 @@ def answer(
         _research(question, history, resources, listener, found)
     except Spent as limit:
         found.limits.append(f"the search ended early: {limit}")
-    sources = _payload(found, resources)
-    if not sources:
+    if not (sources := _payload(found, resources)):
         return _build_refusal(question, found, resources)
     listener.step("write", f"{len(sources)} source{'s' * (len(sources) != 1)}")
     calls = resources.settings.tool_calls

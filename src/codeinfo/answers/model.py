@@ -168,8 +168,7 @@ def strip_think(text: str) -> str:
     An unclosed tag hides everything behind it. A closing tag that comes first hides everything before it: some chat
     templates open the tag themselves, so that the reply shows only its end.
     """
-    first = _TAG.search(text)
-    if first is None:
+    if (first := _TAG.search(text)) is None:
         return text
     if first[1]:
         text = text[first.end() :]

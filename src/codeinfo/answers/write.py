@@ -87,8 +87,7 @@ class CitationChecker:
         return tuple(cite(self._sources[number], problem) for number, problem in sorted(self._problems.items()))
 
     def _claim(self, claim: str) -> str:
-        groups = list(_NUMBERS.finditer(_mask_code(claim)))
-        if not groups:
+        if not (groups := list(_NUMBERS.finditer(_mask_code(claim)))):
             return claim
         numbers = [number for group in groups for number in _numbers(group)]
         cited = [self._sources[number] for number in numbers if number in self._sources]

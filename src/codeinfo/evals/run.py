@@ -477,8 +477,7 @@ _SUITE: Any = Annotated[tuple[Case, ...], msgspec.Meta(min_length=1)]
 def read_suite(path: Path) -> tuple[Case, ...]:
     import yaml
 
-    text = read_user_file(path, LARGEST)
-    if text is None:
+    if (text := read_user_file(path, LARGEST)) is None:
         raise NotFound(f"there is no suite {path}", "Give a YAML file")
     try:
         parsed = yaml.safe_load(text)

@@ -161,8 +161,7 @@ def language_named(name: str) -> str:
     """The language a person means, by its name or a file extension: `py` is python."""
     asked = name.strip().lower()
     asked = _OTHER_NAMES.get(asked, asked)
-    found = BY_NAME.get(asked) or _BY_EXTENSION.get(f".{asked}")
-    if found is None:
+    if (found := BY_NAME.get(asked) or _BY_EXTENSION.get(f".{asked}")) is None:
         from difflib import get_close_matches
 
         near = get_close_matches(asked, BY_NAME, n=1)

@@ -82,8 +82,7 @@ def _hide_macro(match: re.Match[str]) -> str:
 
 
 def read_include(statement: str, line: int) -> Iterator[Import]:
-    match = re.search(r'"([^"\n]+)"|(<[^>\n]+>)', statement)
-    if match:
+    if match := re.search(r'"([^"\n]+)"|(<[^>\n]+>)', statement):
         yield Import(match.group(1) or match.group(2), line)
 
 

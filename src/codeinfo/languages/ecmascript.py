@@ -32,8 +32,7 @@ _CONDITIONS = ("source", "import", "module", "default", "require", "node", "brow
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
     text = " ".join(model.COMMENT.sub("", statement).split())
-    written = _FROM.search(text) or model.QUOTED.search(text)
-    if not written:
+    if not (written := _FROM.search(text) or model.QUOTED.search(text)):
         return
     module, reexport = written.group(1), text.startswith("export")
     bound = model.SIGIL.sub("", model.QUOTED.sub("", _FRAME.sub("", text)).strip("; "))
@@ -98,8 +97,7 @@ class EcmascriptImports(Resolver):
         key = (folder, module)
         if key not in self._memo:
             self._memo[key] = self._resolve_module(folder, module)
-        path = self._memo[key]
-        if path:
+        if path := self._memo[key]:
             return model.Outcome((model.Target(path.removeprefix(self._prefix), written.names),))
         return model.UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else model.EXTERNAL
 
@@ -235,8 +233,7 @@ class EcmascriptImports(Resolver):
 
     def _find_built(self, home: str, target: str) -> str | None:
         """The file a manifest names, or the source it is built from."""
-        path = join_path(home, target)
-        if path is None:
+        if (path := join_path(home, target)) is None:
             return None
         if (exact := self._file(path)) and exact != f"{home}/package.json":
             return exact

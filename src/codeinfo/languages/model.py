@@ -320,8 +320,7 @@ def plain(statement: str) -> str:
 def dotted_import(statement: str, line: int) -> Iterator[Import]:
     """Java, Kotlin, Scala, Swift, C#: `import [static] a.b.C [as D]`, `a.b.*`, `a.b.{C, D => E}`, `using X = a.b`."""
     text = plain(statement)
-    start = _DOTTED_START.match(text)
-    if start is None:
+    if (start := _DOTTED_START.match(text)) is None:
         return
     reexport, is_static = start["word"] == "export", start["static"] is not None
     text = text[start.end() :]

@@ -227,8 +227,7 @@ class RustImports(Resolver):
     def _walk(self, file: str, segments: list[str]) -> tuple[str, list[str]]:
         """As far as the path names modules with files of their own; the rest are items inside the last one."""
         for position, segment in enumerate(segments):
-            inner = self._child(file, segment)
-            if inner is None:
+            if (inner := self._child(file, segment)) is None:
                 return file, segments[position:]
             file = inner
         return file, []

@@ -49,8 +49,7 @@ class PythonImports(Resolver):
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.lstrip(".")
-        level = len(written.module) - len(module)
-        if level:
+        if level := len(written.module) - len(module):
             folder = join_path(source.folder, "../" * (level - 1))
             base = None if folder is None else self._module(folder, module)
         else:

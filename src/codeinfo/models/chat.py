@@ -428,8 +428,7 @@ def list_providers(config: Config) -> ProviderList:
         notes.append("llm.provider is none: passages are quoted and no model is used")
     else:
         usable = (at for at, one in enumerate(listed) if one.configured or (one.state == "ok" and one.models))
-        first = next(usable, None)
-        if first is not None:
+        if (first := next(usable, None)) is not None:
             listed[first] = replace(listed[first], chosen=True)
     return ProviderList(tuple(listed), tuple(notes))
 

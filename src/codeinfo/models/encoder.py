@@ -43,8 +43,7 @@ class Vocabulary:
         return (i for name in identifiers(text) for word in split_identifier(name) for i in self._of_word(word))
 
     def _of_word(self, word: str) -> tuple[int, ...]:
-        known = self._words.get(word)
-        if known is not None:
+        if (known := self._words.get(word)) is not None:
             return (known,)
         found: list[int] = []
         start = 0

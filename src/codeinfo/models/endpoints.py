@@ -358,8 +358,7 @@ class Connection:
 
     def read(self) -> bytes:
         """The next piece of the reply; empty at its end, after which the connection can serve the next request."""
-        response = self._response
-        if response is None:
+        if (response := self._response) is None:
             raise Fault(Kind.CANCELLED)
         with self._translate_errors():
             # As it arrives; but if the length is known, Python 3.11's read1 loses count and would wait for more.

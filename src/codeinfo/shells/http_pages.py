@@ -321,8 +321,7 @@ def _document_panel(visit: Visit) -> str:
 
 
 def _add_collection(visit: Visit) -> str:
-    given = visit.given.get("source", "").strip()
-    if not given:
+    if not (given := visit.given.get("source", "").strip()):
         raise UsageError("no source was given", "Type a folder, or the address of a git repository")
     source = given if is_address(given) else str(visit.state.addable_folder(given.removeprefix("file://")))
     request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
@@ -384,8 +383,7 @@ def _dirs(visit: Visit) -> str:
 
 
 def _add(visit: Visit) -> str:
-    given = visit.given.get("path", "").strip()
-    if not given:
+    if not (given := visit.given.get("path", "").strip()):
         raise UsageError("no folder was given", "Type or choose a folder")
     visit.state.add_project(given, full=False)
     return _queue(visit)

@@ -241,8 +241,7 @@ def _pages(
         try:
             if not visit.request.state.page_token:
                 raise UsageError("this is for people in a browser", "Open the page and sign in")
-            action = actions.get(visit.given.get("action", ""))
-            if action is None:
+            if (action := actions.get(visit.given.get("action", ""))) is None:
                 raise UsageError("there is no such action", f"One of: {', '.join(actions)}")
             done = action(visit.state.engine.team, visit.given)
         except (KeyError, ValueError):

@@ -121,8 +121,7 @@ class Service:
 
     async def call_tool(self, exchange: Exchange) -> Result:
         asked, offered = exchange.message.read(ToolCall), self._offered_tools(exchange.sets)
-        tool = offered.get(asked.name)
-        if tool is None:
+        if (tool := offered.get(asked.name)) is None:
             if hidden := self._choose_tools(exchange.sets).get(asked.name):
                 error = refusal_of(hidden.operation)
                 raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code})
@@ -348,8 +347,7 @@ class SharedServer:
 
     def _welcome(self, relay: socket.socket) -> LineSession | None:
         """A session with the tools the client asks for; None if it was refused or has gone."""
-        received = receive_client(relay)
-        if received is None:
+        if (received := receive_client(relay)) is None:
             return None
         wanted, journal, source, sink = received
         try:

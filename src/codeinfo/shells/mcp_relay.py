@@ -377,8 +377,7 @@ def _connect(journal: Journal) -> socket.socket:
             server.settimeout(START_S)
             server.connect(str(place))
             socket.send_fds(server, [hello], [0, 1, journal.fileno()])
-            reply = _read_line(server)
-            if reply:
+            if reply := _read_line(server):
                 server.settimeout(None)
                 if refusal := parse_message(reply):
                     kind = UsageError if refusal["exit"] == UsageError.exit_code else CodeInfoError
@@ -423,8 +422,7 @@ def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[byt
 def _read_line(server: socket.socket) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
-        piece = server.recv(1)
-        if not piece:
+        if not (piece := server.recv(1)):
             return b""
         line += piece
     return line

@@ -432,8 +432,7 @@ _Places = dict[str, Annotated[int, msgspec.Meta(ge=0)]]  # where each field of a
 
 def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     """The part of a reply from the cursor on that fits the budget."""
-    starts = _read_cursor(cursor)
-    if starts:
+    if starts := _read_cursor(cursor):
         reply = {name: _resume_field(name, value, starts) for name, value in reply.items()}
     limit = tokens * CHARS_PER_TOKEN
     if size(reply) <= limit:
@@ -448,8 +447,7 @@ def fit_reply(reply: Reply, tokens: int, cursor: str = "") -> Reply:
 
 def write_counted(reply: Reply) -> str:
     """The reply as text, with its size filled in if it has a field for that."""
-    quality = reply.get("searchQuality")
-    if quality is not None:
+    if (quality := reply.get("searchQuality")) is not None:
         quality["tokenEstimate"] = estimate_tokens(dumps_plain(reply, compact=True))
     return dumps_plain(reply, compact=True)
 

@@ -45,8 +45,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
 
 def convert_html(data: bytes, path: str) -> Document:
-    text = decode(data)
-    if text is None:
+    if (text := decode(data)) is None:
         raise Refused("not text, by its content")
     return html_document(text.content)
 
@@ -330,8 +329,7 @@ def convert_mail(data: bytes, path: str) -> Document:
 
 
 def _body(message: EmailMessage) -> tuple[Block, ...]:
-    body = message.get_body(("plain", "html"))
-    if body is None:
+    if (body := message.get_body(("plain", "html"))) is None:
         return ()
     try:
         if lookup(body.get_content_charset("ascii")).name in _SLOW_CODECS:
@@ -399,8 +397,7 @@ _PROBE_LINES = 20
 
 
 def convert_csv(data: bytes, path: str) -> Document:
-    text = decode(data)
-    if text is None:
+    if (text := decode(data)) is None:
         raise Refused("not text, by its content")
     delimiter = "\t" if path.lower().endswith(".tsv") else _delimiter(text.content)
     rows: list[tuple[str, ...]] = []

@@ -346,8 +346,7 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) ->
         streams.register(process.stderr, selectors.EVENT_READ)
         streams.register(process.stdin, selectors.EVENT_WRITE)
         while streams.get_map():
-            ready = streams.select(max(0.0, until - time.monotonic()))
-            if not ready:
+            if not (ready := streams.select(max(0.0, until - time.monotonic()))):
                 raise GitFailed(f"git did not answer within {timeout:g} s")
             for stream, _ in ready:
                 if stream.fileobj is process.stdin:

@@ -107,8 +107,7 @@ def _expression(line: str, number: int) -> Pattern | None:
         return None
     try:
         parsed = GitIgnoreSpec.from_lines([line]).patterns[0]
-        regex = getattr(parsed, "regex", None)
-        if regex is None:
+        if (regex := getattr(parsed, "regex", None)) is None:
             return None
         matches = regex.match if line.count("*") <= _FEW_STARS else _match_linearly(regex.pattern)
     except (ValueError, re.error):
@@ -233,8 +232,7 @@ _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
 def folder_rule(name: str, parent: str = "") -> Rule | None:
-    rule = FOLDERS.get(name)
-    if rule is None:
+    if (rule := FOLDERS.get(name)) is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
     if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parent.split("/")):
         return None

@@ -465,8 +465,7 @@ def _is_base64(value: bytes) -> bool:
 def mask(text: str) -> tuple[str, int]:
     """The text with each secret replaced by `[masked:kind]`, and how many there were."""
     data = text.encode("utf-8", "surrogatepass")  # bytes are searched as fast as ASCII text whatever the text contains
-    spans = find_secrets(data)
-    if not spans:
+    if not (spans := find_secrets(data)):
         return text, 0
     pieces: list[bytes] = []
     at = 0
@@ -496,8 +495,7 @@ _ALL_BUT_LINE_ENDS = bytes(code if code == ord("\n") else 0 for code in range(25
 
 def blank_secrets(data: bytes) -> bytes:
     """The text with each secret overwritten by NULs: everything else keeps its position. Lines end with `\\n`."""
-    spans = find_secrets(data.replace(b"\r", b"\n"))
-    if not spans:
+    if not (spans := find_secrets(data.replace(b"\r", b"\n"))):
         return data
     hidden = bytearray(data)
     for start, end, _ in spans:

@@ -91,8 +91,7 @@ def read_text(contents: Files, file: SourceFile) -> Text | Skip:
     ((_, loaded),) = contents.load([file])
     if isinstance(loaded, Skip):
         return loaded
-    text = decode(loaded.data)
-    if text is None:
+    if (text := decode(loaded.data)) is None:
         return Skip(file.path, "binary", "not text, by its content")
     return skip_unless_overridden(contents, file.path, text.content) or text
 
@@ -118,8 +117,7 @@ _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # letters and quotes in Windows-125
 def decode(data: bytes, *, mask: bool = True) -> Text | None:
     """UTF-8, UTF-16 and UTF-32 by their BOM, otherwise Latin-1 or Windows-1252; None for binary. Secrets are masked,
     line ends become `\\n`; the notes say what was replaced. `mask` may be off only if the caller masks the content."""
-    decoded = _decode(data)
-    if decoded is None:
+    if (decoded := _decode(data)) is None:
         return None
     content, encoding = decoded
     notes: list[str] = []
@@ -140,8 +138,7 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
 def searchable(data: bytes) -> bytes | None:
     """The content as UTF-8 with `\\n` line ends, secrets included; None for binary. Unlike `decode` it leaves a
     carriage return within a line alone, so that lines have the numbers other tools give them."""
-    decoded = _decode(data)
-    if decoded is None:
+    if (decoded := _decode(data)) is None:
         return None
     content, encoding = decoded
     is_plain = encoding == "utf-8" and "\ufffd" not in content and not data.startswith(codecs.BOM_UTF8)

@@ -72,8 +72,7 @@ def _filter_names(listed: Listing, filters: FileFilter) -> tuple[list[str], list
     passed: list[str] = []
     skipped = {skip.path: skip for skip in listed.skipped}
     for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would not
-        skip = filters.check_name(path)
-        if skip is None:
+        if (skip := filters.check_name(path)) is None:
             passed.append(path)
         else:
             skipped[skip.path] = skip
@@ -396,8 +395,7 @@ class Listing(Struct):
 
 def candidates(root: str, *, submodules: bool) -> Listing:
     """Git's view if there is one. A root that git cannot or will not list is walked plainly, and reported."""
-    work_tree = git.work_tree_of(root)
-    if work_tree is None:
+    if (work_tree := git.work_tree_of(root)) is None:
         return list_plainly(root)
     try:
         listing = list_by_git(root, submodules=submodules)
