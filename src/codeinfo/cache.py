@@ -53,12 +53,10 @@ class Cache(Generic[Key, Content]):
 
 
 class Memo:
-    """Answers by question, each found once: for one thread, dropped as a whole.
-
-    A question that comes up while it is being answered, as in a cycle of imports or of types, is cut: its answer is
-    empty there. What was found with the help of that may be incomplete, so it is not kept before the question that was
-    cut is answered. The same holds for questions nested deeper than `deepest`.
-    """
+    """Answers by question, each found once: for one thread, dropped as a whole. A question that comes up while it is
+    being answered, as in a cycle of imports or of types, is cut: its answer is empty there. What was found with the
+    help of that may be incomplete, so it is not kept before the question that was cut is answered. The same holds for
+    questions nested deeper than `deepest`."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}

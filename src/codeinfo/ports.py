@@ -183,10 +183,8 @@ class PostingList(Struct, frozen=True, gc=False):
 
 
 class Snapshot(FileList, Protocol):
-    """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
-
-    Rows are the live chunks, those of one file contiguous; `row_file[row]` is a position in the file columns.
-    """
+    """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan. Rows are the
+    live chunks, those of one file contiguous; `row_file[row]` is a position in the file columns."""
 
     generation: int
     complete: bool  # False during a first build

@@ -79,10 +79,8 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def identifier_terms(identifier: str) -> tuple[str, ...]:
-    """Index terms of one identifier: its stemmed parts and, if it has several, all of them joined.
-
-    Joined without a separator, `ConnectionPool`, `connection_pool` and the words "connection pool" share one term.
-    """
+    """Index terms of one identifier: its stemmed parts and, if it has several, all of them joined. Joined without a
+    separator, `ConnectionPool`, `connection_pool` and the words "connection pool" share one term."""
     parts = split_identifier(identifier)
     stems = tuple(stem(part) for part in parts)
     return (*stems, "".join(parts)) if len(parts) > 1 else stems

@@ -84,9 +84,7 @@ def answer(
     found: Research | None = None,
 ) -> Answer:
     """Answer a question. Provider failures before the first word are raised; later ones are reported in the answer.
-
-    `briefing` is shown to the model as data beside the sources. `found` is filled in for the caller.
-    """
+    `briefing` is shown to the model as data beside the sources. `found` is filled in for the caller."""
     found = found or Research()
     try:
         _research(question, history, resources, listener, found)
@@ -302,10 +300,8 @@ _GRADES = object_schema(grades={"type": "array", "items": _GRADE})
 def grade(
     question: str, passages: Sequence[Passage], model: Model, weights: Mapping[str, float]
 ) -> tuple[Passage, ...]:
-    """The passages with their scores. A batch that the model could not grade keeps `grade=None`.
-
-    `weights` are the question's words by rarity: they choose the lines that are shown.
-    """
+    """The passages with their scores. A batch that the model could not grade keeps `grade=None`. `weights` are the
+    question's words by rarity: they choose the lines that are shown."""
     if len(passages) <= UNGRADED_UP_TO:
         return tuple(passages)
     finder = finder_of(weights)

@@ -163,11 +163,9 @@ _LONGEST = max(map(len, _TAGS))
 
 
 def strip_think(text: str) -> str:
-    """A complete reply without its reasoning.
-
-    An unclosed tag hides everything behind it. A closing tag that comes first hides everything before it: some chat
-    templates open the tag themselves, so that the reply shows only its end.
-    """
+    """A complete reply without its reasoning. An unclosed tag hides everything behind it. A closing tag that comes
+    first hides everything before it: some chat templates open the tag themselves, so that the reply shows only its
+    end."""
     if (first := _TAG.search(text)) is None:
         return text
     if first[1]:

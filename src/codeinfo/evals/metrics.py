@@ -40,12 +40,10 @@ Span = tuple[int, int]  # first and last line
 
 
 class Target(Struct, frozen=True):
-    """A file that answers a query: by its path, or by any of `patterns` within it and none of `unwanted`.
-
-    `start` and `end` are the lines of the answer: a result elsewhere in the file is wrong. `spans` are lines that a
-    change touched and `functions` those of the definitions around them: any result of the file is right, and whether
-    one has the function is a figure of its own.
-    """
+    """A file that answers a query: by its path, or by any of `patterns` within it and none of `unwanted`. `start` and
+    `end` are the lines of the answer: a result elsewhere in the file is wrong. `spans` are lines that a change touched
+    and `functions` those of the definitions around them: any result of the file is right, and whether one has the
+    function is a figure of its own."""
 
     path: str = ""
     start: int | None = field(default=None, name="start_line")
@@ -352,11 +350,9 @@ def compare(
 
 
 def _significance(differences: Sequence[float]) -> tuple[float, float, float]:
-    """p of a paired randomisation test and the 95 % bootstrap interval of the mean difference.
-
-    If the runs were equally good, each query's difference could as well have had the other sign: p is the share of
-    random signs that make the mean at least as large as it is.
-    """
+    """p of a paired randomisation test and the 95 % bootstrap interval of the mean difference. If the runs were equally
+    good, each query's difference could as well have had the other sign: p is the share of random signs that make the
+    mean at least as large as it is."""
     values = np.asarray(differences, dtype=np.float64)
     if not len(values) or not np.any(np.abs(values) > SAME):
         return 1.0, 0.0, 0.0

@@ -36,14 +36,11 @@ class Declared(NamedTuple):
 
 
 class Syntax(Struct, frozen=True, kw_only=True):
-    """How definitions are read from the syntax tree.
-
-    The queries are in `queries/*.scm`. The capture on a whole definition names its kind (`@class`, `@function`, …);
-    `@name` is its name, `@declarator` a C declarator that holds the name, `@scope` the type a method is attached to,
-    `@base` what it implements, `@body` a node behind it that belongs to it, `@keyword` a word that must be listed in
-    `definers`. `@comment`, `@doc`, `@string`, `@import` and `@exports` stand for themselves. A more specific pattern
-    comes before a more general one.
-    """
+    """How definitions are read from the syntax tree. The queries are in `queries/*.scm`. The capture on a whole
+    definition names its kind (`@class`, `@function`, …); `@name` is its name, `@declarator` a C declarator that holds
+    the name, `@scope` the type a method is attached to, `@base` what it implements, `@body` a node behind it that
+    belongs to it, `@keyword` a word that must be listed in `definers`. `@comment`, `@doc`, `@string`, `@import` and
+    `@exports` stand for themselves. A more specific pattern comes before a more general one."""
 
     grammar: str
     package: str = ""  # ships the grammar; `tree_sitter_<grammar>` by default
@@ -410,12 +407,9 @@ def is_config(path: str) -> bool:
 
 
 class Tree:
-    """The paths of a codebase and its configuration files.
-
-    `root` is the folder that paths are relative to, `configs_above` holds the configurations in the folders around it,
-    by their path from the root (`../package.json`). `left_out` says whether a path is third-party or generated, so that
-    no index holds it.
-    """
+    """The paths of a codebase and its configuration files. `root` is the folder that paths are relative to,
+    `configs_above` holds the configurations in the folders around it, by their path from the root (`../package.json`).
+    `left_out` says whether a path is third-party or generated, so that no index holds it."""
 
     def __init__(
         self,

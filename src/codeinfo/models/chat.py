@@ -65,11 +65,9 @@ class OpenAIChat:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> ChatStream:
-        """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised.
-
-        A schema format that the endpoint does not support fails once with LLM_REJECTED; the next call uses the next
-        format, and finally none: the caller validates the reply.
-        """
+        """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised. A
+        schema format that the endpoint does not support fails once with LLM_REJECTED; the next call uses the next
+        format, and finally none: the caller validates the reply."""
         payload = self._payload(messages, tools, max_tokens)
         if schema is not None:
             ways = (way for way in _formats(schema) if way["type"] not in self._refused)

@@ -187,12 +187,9 @@ _LARGEST_SCORES = 8_000_000  # bytes; some endpoints send the documents back
 
 
 class EndpointReranker:
-    """Safe to share between threads.
-
-    Most endpoints return relevances from 0 to 1, llama.cpp returns logits, and no field says which. A reply with a
-    score outside 0..1 can only be logits; from then on every reply of the endpoint is read as logits. The order is the
-    same either way, since the sigmoid keeps it.
-    """
+    """Safe to share between threads. Most endpoints return relevances from 0 to 1, llama.cpp returns logits, and no
+    field says which. A reply with a score outside 0..1 can only be logits; from then on every reply of the endpoint is
+    read as logits. The order is the same either way, since the sigmoid keeps it."""
 
     def __init__(self, endpoint: RerankEndpoint) -> None:
         self._endpoint = endpoint
@@ -261,11 +258,9 @@ class _Model(Struct, frozen=True):
 
 
 class LocalReranker:
-    """Calls from several threads take turns, since each uses every core. The first call loads the model.
-
-    Pairs are scored one at a time: no padding is computed, models with a fixed batch size work as well, and a call that
-    runs out of time stops at the next pair.
-    """
+    """Calls from several threads take turns, since each uses every core. The first call loads the model. Pairs are
+    scored one at a time: no padding is computed, models with a fixed batch size work as well, and a call that runs out
+    of time stops at the next pair."""
 
     def __init__(self, folder: Path, seconds: float, max_tokens: int = 512) -> None:
         """`folder` holds `model.onnx` and `tokenizer.json`. No further text is scored `seconds` after a call, loading

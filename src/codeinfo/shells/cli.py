@@ -330,9 +330,7 @@ def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
 
 def _join_words(given: dict[str, Any], root: str) -> dict[str, Any]:
     """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
-
-    Prints a note if the path may have been meant as a word.
-    """
+    Prints a note if the path may have been meant as a word."""
     field = next((name for name in ("query", "question", "pattern") if name in given and "paths" in given), "")
     if not field:
         return given
@@ -431,10 +429,8 @@ def _quiet_pipe() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A command per operation, built on demand, beside those added with `add_command`.
-
-    `prefix` is the words typed so far: "conversations list" is the command `list` of the group `conversations`.
-    """
+    """A command per operation, built on demand, beside those added with `add_command`. `prefix` is the words typed so
+    far: "conversations list" is the command `list` of the group `conversations`."""
 
     prefix = ""
 
@@ -710,11 +706,9 @@ def main() -> NoReturn:
 
 
 def prepare_streams() -> bool:
-    """Make the standard streams safe to write to; returns whether there is a standard output.
-
-    A closed descriptor would be reused for the next file that is opened, such as an index, and printed text would end
-    up in it. Characters missing from the terminal's encoding are shown as escapes.
-    """
+    """Make the standard streams safe to write to; returns whether there is a standard output. A closed descriptor would
+    be reused for the next file that is opened, such as an index, and printed text would end up in it. Characters
+    missing from the terminal's encoding are shown as escapes."""
     has_output = sys.stdout is not None
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

@@ -58,12 +58,10 @@ class Unavailable(Exception):
 
 
 class Journal:
-    """What another server must know about a client if this one is killed.
-
-    It is an unnamed file, which the waiting shell keeps open. The server appends a record for everything it reads from
-    the client, and after each reply. A kill within the microseconds in between loses what was read but not yet
-    recorded, or repeats a reply as an error with the same id, which clients ignore.
-    """
+    """What another server must know about a client if this one is killed. It is an unnamed file, which the waiting
+    shell keeps open. The server appends a record for everything it reads from the client, and after each reply. A kill
+    within the microseconds in between loses what was read but not yet recorded, or repeats a reply as an error with the
+    same id, which clients ignore."""
 
     def __init__(self, descriptor: int) -> None:
         self.settings: dict[str, Any] = {}  # of the relay

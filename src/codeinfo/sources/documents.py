@@ -29,11 +29,9 @@ class Refused(Exception):
 
 
 def open_office_file(data: bytes) -> io.BytesIO:
-    """The bytes of an Office file, after its table of contents was found harmless. Nothing is unpacked to disk.
-
-    Sizes are those the archive declares: `zipfile` never reads more than that from an entry. Office writes no document
-    type declarations, so one is a sign of an entity attack.
-    """
+    """The bytes of an Office file, after its table of contents was found harmless. Nothing is unpacked to disk. Sizes
+    are those the archive declares: `zipfile` never reads more than that from an entry. Office writes no document type
+    declarations, so one is a sign of an entity attack."""
     import zipfile
 
     if data.startswith(b"\xd0\xcf\x11\xe0"):

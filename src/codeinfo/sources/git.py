@@ -194,11 +194,9 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator
 
 
 def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
-    """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
-
-    Files whose size or mtime differs from git's record are compared by content: in a copied work tree all have another
-    mtime. Asking git to compare them would run the repository's filters.
-    """
+    """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since. Files whose
+    size or mtime differs from git's record are compared by content: in a copied work tree all have another mtime.
+    Asking git to compare them would run the repository's filters."""
     commit = commit_of(root, reference)
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
@@ -406,11 +404,9 @@ class Redirected(ProviderError):
 def fetch_files(
     url: str, ref: str, wanted: Callable[[str], bool], limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`.
-
-    `local` allows repositories on this machine. `pinned` is `host:port:address`: git then connects to this address.
-    Redirects are not followed.
-    """
+    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`. `local` allows
+    repositories on this machine. `pinned` is `host:port:address`: git then connects to this address. Redirects are not
+    followed."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:

@@ -38,11 +38,9 @@ class Match(Struct, frozen=True):
 
 
 class IgnoreFile(Struct, frozen=True):
-    """One ignore file; `folder` is relative to the root, "" or ending with a slash.
-
-    Most lines are `name`, `name/` or `*.extension`: a lookup each, which avoids compiling and trying hundreds of
-    expressions for every path. The others are expressions by pathspec, tried one by one.
-    """
+    """One ignore file; `folder` is relative to the root, "" or ending with a slash. Most lines are `name`, `name/` or
+    `*.extension`: a lookup each, which avoids compiling and trying hundreds of expressions for every path. The others
+    are expressions by pathspec, tried one by one."""
 
     folder: str
     name: str

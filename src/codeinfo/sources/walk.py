@@ -162,10 +162,8 @@ def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes |
 
 
 def rewalk(root: Path, before: Walk, changed: Mapping[str, bool], settings: WalkSettings = DEFAULTS) -> Walk | None:
-    """What `walk` would find now, from the changed files alone; None if that is not enough.
-
-    Each comes with whether it may have been created or deleted: a new file has to pass rules that only git knows.
-    """
+    """What `walk` would find now, from the changed files alone; None if that is not enough. Each comes with whether it
+    may have been created or deleted: a new file has to pass rules that only git knows."""
     files, filters = list(before.files), FileFilter(str(root), settings)
     for path, is_new in changed.items():
         if path.rpartition("/")[2] in IGNORE_FILES:
