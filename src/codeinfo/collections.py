@@ -34,7 +34,7 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from codeinfo.cache import start_timer
+from codeinfo.cache import group_by_key, start_timer
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.globs import check_globs
 from codeinfo.model import Import, NextStep, hide_user, to_run
@@ -340,9 +340,7 @@ _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html"
 def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
     """(from, to) for every link between two documents of the collection. A link is relative to its document, then to
     the collection; a wiki link names a page anywhere."""
-    by_name: dict[str, list[str]] = {}
-    for path in sorted(links):
-        by_name.setdefault(_name_key(path), []).append(path)
+    by_name = group_by_key((_name_key(path), path) for path in sorted(links))
 
     def target_of(source: str, link: Import) -> str | None:
         if link.alias == "wiki":

@@ -16,7 +16,7 @@ import re
 import stat
 import time
 from contextlib import suppress
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 from codeinfo.errors import Busy, LocksUnsupported, NotFound, RootRefused, UsageError, environment_error
@@ -35,12 +35,8 @@ _OWN_NAME = "codeinfo"  # of the default folders
 def private_folder(path: Path, base: Path | None = None) -> Path:
     """Create a folder and its missing parents. Existing ones are closed to others too, up to `base`, the folder the
     settings name: that one may be shared on purpose, unless it has CodeInfo's own name."""
-    missing = []
-    for place in (path, *path.parents):
-        if place.exists():
-            break
-        missing.append(place)
-    for place in reversed(missing):
+    missing = takewhile(lambda place: not place.exists(), (path, *path.parents))
+    for place in reversed([*missing]):
         with suppress(FileExistsError):  # created by another process meanwhile
             os.mkdir(place, FOLDER_MODE)
             os.chmod(place, FOLDER_MODE)

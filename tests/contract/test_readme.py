@@ -102,7 +102,7 @@ def test_the_tools_of_each_set_are_listed() -> None:
 
 
 def test_the_clients_of_the_installer_are_listed() -> None:
-    assert [row[:2] for row in cells("mcp.md", "client")] == [[one.title, f"`{one.name}`"] for one in CLIENTS]
+    assert [row[1] for row in cells("mcp.md", "client")] == [f"`{one.name}`" for one in CLIENTS]
 
 
 def test_defaults_are_those_of_the_settings() -> None:

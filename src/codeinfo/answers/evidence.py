@@ -205,16 +205,13 @@ class Support(Struct, frozen=True):
     value: float
     absent: tuple[str, ...]
 
-    def enough(self, quality: Quality) -> bool:
-        return self.value + quality.confidence >= LEAST_SUPPORT
-
 
 def extract(question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
     """`passages` may be shown; `weights` are the question's words by rarity."""
     query, finder = read_query(question), finder_of(weights)
     set_up = [passage for passage in passages if query.is_set_up_by(passage.path)][:PASSAGES]
     support = support_of(found.passages[:JUDGED], weights)
-    if not set_up and (not passages or not support.enough(found.quality)):
+    if not set_up and (not passages or support.value + found.quality.confidence < LEAST_SUPPORT):
         return _build_refusal(question, passages, support, found.quality)
     quoted = set_up or _put_named_first(passages, frozenset(name.lower() for name in query.names), weights)
     chosen = Evidence().show(

@@ -343,8 +343,8 @@ def evaluate(engine: Engine, request: ops.EvalRequest, progress: ProgressSink = 
         done,
         dataset=dataset.name,
         groups=groups_of(dataset, scores),
-        outcomes=outcomes_of(dataset, answers, scores),
-        comparisons=comparisons_of(dataset, scores, older),
+        outcomes=tuple(outcomes_of(dataset, answers, scores)),
+        comparisons=tuple(comparisons_of(dataset, scores, older)),
         verdicts=metrics.check_gates(named_gates or dataset.gates, summary),
         notes=notes,
     )
@@ -389,24 +389,20 @@ def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Gr
 
 def outcomes_of(
     dataset: Dataset, answers: Mapping[str, Answer], scores: Mapping[str, ops.Score]
-) -> tuple[ops.Outcome, ...]:
-    outcomes = []
+) -> Iterator[ops.Outcome]:
     for query in dataset.queries:
         first = next((one.path for one in answers[query.id].found), "") if query.id in answers else ""
         wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
-        outcomes.append(ops.Outcome(query.id, query.text, wanted, first, scores[query.id]))
-    return tuple(outcomes)
+        yield ops.Outcome(query.id, query.text, wanted, first, scores[query.id])
 
 
 def comparisons_of(
     dataset: Dataset, scores: Mapping[str, ops.Score], older: Mapping[str, Mapping[str, Answer]]
-) -> tuple[ops.Comparison, ...]:
+) -> Iterator[ops.Comparison]:
     """This run against each older one, on the queries the older one answered."""
-    found = []
     for name, answers in older.items():
         old = {query.id: metrics.score(query, answers[query.id]) for query in dataset.queries if query.id in answers}
-        found.append(metrics.compare(name, dataset.queries, old, scores))
-    return tuple(found)
+        yield metrics.compare(name, dataset.queries, old, scores)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from codeinfo import __version__
+from codeinfo.cache import group_by_key
 from codeinfo.config import Config, refuses_colour
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.model import dumps
@@ -79,7 +80,6 @@ ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths
 HELP = "An empty line, /exit or Ctrl-D ends the conversation, Ctrl-C stops an answer. Arrow keys recall questions."
 _END = frozenset({"/exit", "/quit", "exit", "quit"})
 _HELP = frozenset({"/help", "help", "?"})
-Written = ParamSpec("Written")
 
 
 class WholeNumber(click.IntRange):
@@ -125,13 +125,13 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
         out.line()
 
 
-def _after(line: ProgressLine | None, write: Callable[Written, None]) -> Callable[Written, None]:
+def _after(line: ProgressLine | None, write: Callable[..., None]) -> Callable[..., None]:
     """`write`, with the progress line removed first."""
 
-    def write_alone(*values: Written.args, **named: Written.kwargs) -> None:
+    def write_alone(*values: str) -> None:
         if line is not None:
             line.stop()
-        write(*values, **named)
+        write(*values)
 
     return write_alone
 
@@ -509,9 +509,7 @@ def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The commands under their operations' headings; those without one come last."""
     headings = {name.split()[0]: operation.section for name, operation in reversed(OPERATIONS.items())}
     headings |= {"mcp": SERVING, "serve": SERVING, "worker": TEAM, "trial": TEAM}
-    placed: dict[str, list[str]] = {}
-    for name in names:
-        placed.setdefault(headings.get(name) or OTHERS, []).append(name)
+    placed = group_by_key((headings.get(name) or OTHERS, name) for name in names)
     others = placed.pop(OTHERS, [])
     yield from placed.items()
     yield OTHERS, others

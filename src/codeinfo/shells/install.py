@@ -57,7 +57,6 @@ class Client(Struct, frozen=True):
     the first. `key` holds the servers."""
 
     name: str
-    title: str
     files: tuple[str, ...]
     programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is installed
     key: str = "mcpServers"
@@ -85,7 +84,6 @@ OPENCODE_FILES = ("dot_config/opencode/opencode.json", "dot_config/opencode/open
 CLIENTS = (
     Client(
         "claude-code",
-        "Claude Code",
         ("home/.claude.json",),
         ("claude",),
         entry=_stdio_entry,
@@ -96,7 +94,6 @@ CLIENTS = (
     ),
     Client(
         "codex",
-        "Codex",
         ("home/.codex/config.toml",),
         ("codex",),
         "mcp_servers",
@@ -104,11 +101,10 @@ CLIENTS = (
         format="toml",
         skills=".codex/skills",
     ),
-    Client("cursor", "Cursor", ("home/.cursor/mcp.json",), ("cursor",), skills=".cursor/skills"),
-    Client("vscode", "VS Code", ("config/Code/User/mcp.json",), ("code",), "servers", _stdio_entry),
+    Client("cursor", ("home/.cursor/mcp.json",), ("cursor",), skills=".cursor/skills"),
+    Client("vscode", ("config/Code/User/mcp.json",), ("code",), "servers", _stdio_entry),
     Client(
         "opencode",
-        "OpenCode",
         OPENCODE_FILES,
         ("opencode",),
         "mcp",
@@ -116,26 +112,24 @@ CLIENTS = (
     ),
     Client(
         "gemini",
-        "Gemini CLI",
         ("home/.gemini/settings.json",),
         ("gemini",),
         instructions="GEMINI.md",
         skills=".gemini/skills",
     ),
-    Client("windsurf", "Windsurf", ("home/.codeium/windsurf/mcp_config.json",), ("windsurf",)),
-    Client("zed", "Zed", ("dot_config/zed/settings.json",), ("zed", "zeditor"), "context_servers"),
-    Client("claude-desktop", "Claude Desktop", ("config/Claude/claude_desktop_config.json",)),
-    Client("qwen", "Qwen Code", ("home/.qwen/settings.json",), ("qwen",)),
+    Client("windsurf", ("home/.codeium/windsurf/mcp_config.json",), ("windsurf",)),
+    Client("zed", ("dot_config/zed/settings.json",), ("zed", "zeditor"), "context_servers"),
+    Client("claude-desktop", ("config/Claude/claude_desktop_config.json",)),
+    Client("qwen", ("home/.qwen/settings.json",), ("qwen",)),
     Client(
         "copilot",
-        "Copilot CLI",
         ("home/.copilot/mcp-config.json",),
         ("copilot",),
         entry=lambda command: {"type": "local", **_plain_entry(command), "tools": ["*"]},
         skills=".copilot/skills",
         eager={"deferTools": "never"},
     ),
-    Client("lm-studio", "LM Studio", ("home/.lmstudio/mcp.json",), ("lms",)),
+    Client("lm-studio", ("home/.lmstudio/mcp.json",), ("lms",)),
 )
 
 
