@@ -405,6 +405,65 @@ _ROOT = Input("root", "The project: its name or folder.", required=True, aliases
 _FULL = Input("full", "Rebuild everything instead of only what changed.", "bool", False)
 
 
+_RUN = Input("runId", "The run.", required=True)
+_BELOW = Input("path", "The folder; those that may be added unless named.")
+INGEST: list[Api] = []
+
+
+def _ingest(
+    method: str, path: str, summary: str, *inputs: Input, result: type | None = None
+) -> Callable[[Callable[..., Any]], None]:
+    """Makes a function the handler of a route."""
+    return lambda handler: INGEST.append(Api(method, path, summary, handler, inputs, result, tag="ingest"))
+
+
+@_ingest("POST", "/ingest/start", "Queue a folder to be indexed.", _FOLDER, _FULL, result=IngestRun)
+def _start(state: State, values: Values, call: Call) -> Any:
+    return state.add_project(values["path"], full=values["full"])
+
+
+@_ingest("POST", "/ingest/reembed", "Queue a project to be brought up to date.", _ROOT, _FULL, result=IngestRun)
+def _refresh(state: State, values: Values, call: Call) -> Any:
+    return state.refresh_project(values["root"], full=values["full"])
+
+
+@_ingest("POST", "/ingest/cancel", "Cancel a run that is queued or running.", _RUN, result=IngestRun)
+def _cancel(state: State, values: Values, call: Call) -> Any:
+    return state.ingest.cancel(values["runId"])
+
+
+@_ingest("POST", "/ingest/remove", "Delete a project's index.", _ROOT, result=ClearReport)
+def _remove(state: State, values: Values, call: Call) -> Any:
+    return state.remove_project(values["root"])
+
+
+@_ingest("GET", "/ingest/status", "The runs: running, queued and finished.", result=IngestStatus)
+def _status(state: State, values: Values, call: Call) -> Any:
+    return state.ingest.status()
+
+
+@_ingest("GET", "/ingest/status/{run_id}", "One run.", result=IngestRun)
+def _one_run(state: State, values: Values, call: Call) -> Any:
+    return state.ingest.run(values["run_id"])
+
+
+@_ingest("GET", "/ingest/roots", "The indexed projects.", result=ProjectsResult)
+def _roots(state: State, values: Values, call: Call) -> Any:
+    return ProjectsResult(state.projects.known())
+
+
+@_ingest("GET", "/ingest/models", "The embedding model that new indexes get.")
+def _embedding_models(state: State, values: Values, call: Call) -> Any:
+    embedder = state.engine.embedder()
+    return {"models": [{"id": embedder.model_id, "dimension": embedder.dimension}] if embedder else []}
+
+
+@_ingest("GET", "/ingest/dirs", "Folders below a folder, within those that may be added.", _BELOW)
+def _dirs(state: State, values: Values, call: Call) -> Any:
+    return state.folders_below(values.get("path", ""))
+
+
+@_ingest("GET", "/ingest/events", "The queue whenever it changes, as server-sent events.")
 async def _queue_events(state: State, values: Values, request: Request) -> Response:
     return EventSourceResponse(_queue_changes(state), ping=PING_SECONDS)
 
@@ -427,78 +486,6 @@ async def _queue_text(state: State) -> str:
         state.queue_read = now  # first: others show what is known until it is read
         state.queue_text = dumps(await state.dispatcher.run(lambda call: state.ingest.status()))
     return state.queue_text
-
-
-def _embedding_models(state: State, values: Values, call: Call) -> Any:
-    embedder = state.engine.embedder()
-    return {"models": [{"id": embedder.model_id, "dimension": embedder.dimension}] if embedder else []}
-
-
-_ingest = partial(Api, tag="ingest")
-INGEST = (
-    _ingest(
-        "POST",
-        "/ingest/start",
-        "Queue a folder to be indexed.",
-        lambda state, values, call: state.add_project(values["path"], full=values["full"]),
-        (_FOLDER, _FULL),
-        result=IngestRun,
-    ),
-    _ingest(
-        "POST",
-        "/ingest/reembed",
-        "Queue a project to be brought up to date.",
-        lambda state, values, call: state.refresh_project(values["root"], full=values["full"]),
-        (_ROOT, _FULL),
-        result=IngestRun,
-    ),
-    _ingest(
-        "POST",
-        "/ingest/cancel",
-        "Cancel a run that is queued or running.",
-        lambda state, values, call: state.ingest.cancel(values["runId"]),
-        (Input("runId", "The run.", required=True),),
-        result=IngestRun,
-    ),
-    _ingest(
-        "POST",
-        "/ingest/remove",
-        "Delete a project's index.",
-        lambda state, values, call: state.remove_project(values["root"]),
-        (_ROOT,),
-        result=ClearReport,
-    ),
-    _ingest(
-        "GET",
-        "/ingest/status",
-        "The runs: running, queued and finished.",
-        lambda state, values, call: state.ingest.status(),
-        result=IngestStatus,
-    ),
-    _ingest(
-        "GET",
-        "/ingest/status/{run_id}",
-        "One run.",
-        lambda state, values, call: state.ingest.run(values["run_id"]),
-        result=IngestRun,
-    ),
-    _ingest(
-        "GET",
-        "/ingest/roots",
-        "The indexed projects.",
-        lambda state, values, call: ProjectsResult(state.projects.known()),
-        result=ProjectsResult,
-    ),
-    _ingest("GET", "/ingest/models", "The embedding model that new indexes get.", _embedding_models),
-    _ingest(
-        "GET",
-        "/ingest/dirs",
-        "Folders below a folder, within those that may be added.",
-        lambda state, values, call: state.folders_below(values.get("path", "")),
-        (Input("path", "The folder; those that may be added unless named."),),
-    ),
-    _ingest("GET", "/ingest/events", "The queue whenever it changes, as server-sent events.", _queue_events),
-)
 
 
 # --- chat and agents -----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -131,8 +132,8 @@ def _step_html(step: Step, root: str) -> str:
 # --- Markdown ------------------------------------------------------------------------------------------------------
 
 
-def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
-    """Markdown as clean HTML. `link` gives the address of a citation's lines, "" for an unknown number."""
+def markdown_html(text: str, links: Mapping[int, str] = MappingProxyType({})) -> Markup:
+    """Markdown as clean HTML. `links` are the addresses of citations by their numbers."""
     tokens = _PARSER.parse(text)
     cited = ""
     for token in tokens:
@@ -140,7 +141,7 @@ def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> 
         if token.type == "fence" and not token.info and (place := _QUOTED.match(cited)):
             token.info = place[1]  # a passage is coloured like the file it is quoted from
         if token.children:
-            token.children = [part for child in token.children for part in _with_citations(child, link)]
+            token.children = [part for child in token.children for part in _with_citations(child, links)]
     return Markup(_CLEANER.clean(_PARSER.renderer.render(tokens, _PARSER.options, {})))
 
 
@@ -158,7 +159,7 @@ _PARSER = MarkdownIt("commonmark", {"html": False, "highlight": _render_fence}).
 _PARSER.disable("image").inline.ruler.at("emphasis", _emphasis)
 
 
-def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
+def _with_citations(token: Token, links: Mapping[int, str]) -> Sequence[Token]:
     """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
     if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
         token.attrs.pop("href")  # a model's links lead outside, never to our own addresses
@@ -167,7 +168,7 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
     parts: list[Token] = []
     at = 0
     for found in _CITED.finditer(token.content):
-        address = link(int(found[1]))
+        address = links.get(int(found[1]), "")
         if not address and not found[2]:
             continue
         parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
@@ -416,9 +417,8 @@ def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") 
     return f"/panel?{urlencode(query)}"
 
 
-def citation_link(citations: Sequence[Citation]) -> Callable[[int], str]:
-    known = {one.number: citation_address(one) for one in citations}
-    return lambda number: known.get(number, "")
+def citation_links(citations: Sequence[Citation]) -> dict[int, str]:
+    return {one.number: citation_address(one) for one in citations}
 
 
 def citation_address(one: Citation) -> str:
@@ -584,7 +584,7 @@ ENVIRONMENT.filters |= {
 ENVIRONMENT.globals |= {
     "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
     "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
-    "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
+    "trend_chart": trend_chart, "citation_links": citation_links, "shown_citations": shown_citations,
     "result_lines": result_lines, "match_lines": match_lines, "curve": curve, "closes_cycle": closes_cycle,
     "property_schema": property_schema, "version": __version__,
 }  # fmt: skip

@@ -502,13 +502,7 @@ IN_SETS["compat"] = (
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
     ),
-    derive_tool(
-        "ListIngestedRepositories",
-        "projects",
-        "The indexed repositories.",
-        codes=_VECTOR_CODES,
-        project=None,
-    ),
+    derive_tool("ListIngestedRepositories", "projects", "The indexed repositories.", codes=_VECTOR_CODES, project=None),
     Tool(
         name="reingest_repository",
         operation="index",
