@@ -271,10 +271,8 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
                 origins[key] = origin
             except ValueError as error:
                 if not row.lenient:
-                    raise UsageError(
-                        f"{key} = {raw!r} is refused: {error} ({origin}{_line(layer.text, key)})",
-                        f"The setting means: {row.help}",
-                    ) from None
+                    what = f"{key} = {raw!r} is refused: {error} ({origin}{_line(layer.text, key)})"
+                    raise UsageError(what, f"The setting means: {row.help}") from None
                 values.pop(key, None)
                 origins[key] = "default"
                 notes.append(f"{key} = {raw!r} from {origin} is not used ({error}); {row.default} is used instead.")
@@ -299,10 +297,8 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
     path = Path(project.origin.removeprefix("project file "))
     if not refused or _is_trusted(path.parent, layers):
         return project, []
-    note = (
-        f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
-        f"If you trust it, add its folder to projects under [trust] in your own file."
-    )
+    note = f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
+    note += "If you trust it, add its folder to projects under [trust] in your own file."
     kept = {key: value for key, value in project.values.items() if key not in refused}
     return Layer(project.origin, kept, project.text), [note]
 

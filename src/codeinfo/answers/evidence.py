@@ -147,11 +147,8 @@ class PassageFilter(Struct, frozen=True):
         do the files that set a project up in a question about it."""
         asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
         query = read_query(found.query)
-        named = [
-            one
-            for one in found.passages[:ALWAYS]
-            if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)
-        ]
+        first = found.passages[:ALWAYS]
+        named = [one for one in first if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)]
         result = apply_policy(found.passages, self.policy, named=named)
         _log.info(
             "search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance

@@ -168,19 +168,17 @@ def decide(graded: Sequence[Passage], kept: Sequence[Passage], number: int, roun
 def next_query(question: str, verdict: str, found: Research, resources: Resources) -> str:
     state = "helps, but is not enough" if verdict == "refine" else "does not help"
     wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
-    last = found.rounds[-1].items
-    reply = resources.model.json(
-        fill_prompt(
-            "query",
-            state=state,
-            wish=wish,
-            question=json.dumps(question),
-            queries=json.dumps([entry.query for entry in found.rounds]),
-            found="\n".join(f"- {one.path}:{one.start_line}-{one.end_line} ({one.score})" for one in last) or "-",
-        ),
-        object_schema(query=_QUERY, missing={"type": "string"}),
-        max_tokens=QUERY_TOKENS,
+    listed = (f"- {one.path}:{one.start_line}-{one.end_line} ({one.score})" for one in found.rounds[-1].items)
+    asked = fill_prompt(
+        "query",
+        state=state,
+        wish=wish,
+        question=json.dumps(question),
+        queries=json.dumps([entry.query for entry in found.rounds]),
+        found="\n".join(listed) or "-",
     )
+    schema = object_schema(query=_QUERY, missing={"type": "string"})
+    reply = resources.model.json(asked, schema, max_tokens=QUERY_TOKENS)
     if reply is None:
         found.notes.append("the model could not write another query: the question was searched for once more")
         return question
@@ -318,12 +316,8 @@ def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finde
         found = sorted(entry["passage"] for entry in reply["grades"])
         return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
 
-    reply = model.json(
-        fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages))),
-        _GRADES,
-        complete,
-        max_tokens=REPLY_TOKENS,
-    )
+    wish = fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages)))
+    reply = model.json(wish, _GRADES, complete, max_tokens=REPLY_TOKENS)
     if reply is None:
         return list(passages)
     scores = {entry["passage"]: float(entry["score"]) for entry in reply["grades"]}

@@ -80,11 +80,8 @@ class BuiltinEmbedder:
 
 
 def _damaged_model(path: Path, reason: object) -> ProviderError:
-    return ProviderError(
-        f"the built-in model {path} is damaged: {reason}",
-        "Install CodeInfo again: pip install --force-reinstall codeinfo",
-        code="MODEL_DAMAGED",
-    )
+    step = "Install CodeInfo again: pip install --force-reinstall codeinfo"
+    return ProviderError(f"the built-in model {path} is damaged: {reason}", step, code="MODEL_DAMAGED")
 
 
 def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:

@@ -300,10 +300,9 @@ class LocalReranker:
             import onnxruntime
             from tokenizers import Tokenizer
         except ImportError as error:
+            what = f"a local reranking model needs a package that is not installed ({error.name})"
             raise ProviderError(
-                f"a local reranking model needs a package that is not installed ({error.name})",
-                "Install it: pip install 'codeinfo[rerank]'",
-                code="RERANK_UNAVAILABLE",
+                what, "Install it: pip install 'codeinfo[rerank]'", code="RERANK_UNAVAILABLE"
             ) from error
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _ONLY_ERRORS
@@ -347,18 +346,12 @@ class LocalReranker:
         return float(numbers[-1] - (numbers[0] if len(numbers) == 2 else 0.0))
 
     def _unusable(self, why: str) -> ProviderError:
-        return ProviderError(
-            f"the model in {self._folder} {why}",
-            "Set rerank.model_path to a cross-encoder that was exported to ONNX with its tokenizer",
-            code="RERANK_BAD_MODEL",
-        )
+        step = "Set rerank.model_path to a cross-encoder that was exported to ONNX with its tokenizer"
+        return ProviderError(f"the model in {self._folder} {why}", step, code="RERANK_BAD_MODEL")
 
     def _timeout(self) -> ProviderError:
-        return ProviderError(
-            f"the model in {self._folder} did not answer within {self._seconds:g} s",
-            "Allow more in rerank.timeout_ms, or use a smaller model",
-            code="RERANK_TIMEOUT",
-        )
+        what = f"the model in {self._folder} did not answer within {self._seconds:g} s"
+        return ProviderError(what, "Allow more in rerank.timeout_ms, or use a smaller model", code="RERANK_TIMEOUT")
 
 
 def _first_line(error: Exception) -> str:

@@ -361,6 +361,16 @@ def _health(state: State, values: Values, call: Call) -> Any:
     return {"status": status, "version": __version__, "late_ms": late_ms, "checks": report.checks}
 
 
+def _version(state: State, values: Values, call: Call) -> Any:
+    return {"name": "codeinfo", "version": __version__}
+
+
+def _log_lines(state: State, values: Values, call: Call) -> Any:
+    return {"lines": state.logs.since(values["level"], values["limit"])}
+
+
+_LEVEL = Input("level", "At least this serious.", default="INFO", choices=LEVELS)
+_LINES = Input("limit", "At most this many lines.", "int", 200, minimum=1, maximum=1000)
 _contract = partial(Api, tag="contract")
 CONTRACT = (
     _renamed_route(
@@ -377,24 +387,8 @@ CONTRACT = (
     _renamed_route("POST", "/tools/ast-module-imports", "imports"),
     _renamed_route("GET", "/tools/ingested-repos", "projects", result=ProjectsResult),
     _contract("GET", "/health", "Whether the server works, and what `doctor` says.", _health, reserved=True),
-    _contract(
-        "GET",
-        "/version",
-        "The version.",
-        lambda state, values, call: {"name": "codeinfo", "version": __version__},
-        reserved=True,
-    ),
-    _contract(
-        "GET",
-        "/logs",
-        "Recent log lines, the latest first.",
-        lambda state, values, call: {"lines": state.logs.since(values["level"], values["limit"])},
-        (
-            Input("level", "At least this serious.", default="INFO", choices=LEVELS),
-            Input("limit", "At most this many lines.", "int", 200, minimum=1, maximum=1000),
-        ),
-        reserved=True,
-    ),
+    _contract("GET", "/version", "The version.", _version, reserved=True),
+    _contract("GET", "/logs", "Recent log lines, the latest first.", _log_lines, (_LEVEL, _LINES), reserved=True),
 )
 
 
@@ -576,10 +570,8 @@ def _stop(state: State, values: Values, call: Call) -> Any:
 
 def _models(state: State, values: Values, call: Call) -> Any:
     found = state.engine.answers.providers()
-    shown = [
-        {"name": one.name, "state": one.state, "models": one.models, "detail": one.detail, "chosen": one.chosen}
-        for one in found.providers
-    ]
+    fields = ("name", "state", "models", "detail", "chosen")
+    shown = [{name: getattr(one, name) for name in fields} for one in found.providers]
     return {"providers": shown, "notes": found.notes}
 
 

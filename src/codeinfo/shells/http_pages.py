@@ -531,10 +531,8 @@ def _first_path(conversation: ops.Conversation | None) -> str:
 
 def _list_conversations(state: State, which: str, agent: str) -> dict[str, Any]:
     found = state.engine.answers.conversations(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
-    return {
-        "conversations": [one for one in found.conversations if bool(one.agent_name) == bool(agent)],
-        "which": which,
-    }
+    shown = [one for one in found.conversations if bool(one.agent_name) == bool(agent)]
+    return {"conversations": shown, "which": which}
 
 
 def _list(visit: Visit) -> str:

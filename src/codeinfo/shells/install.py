@@ -168,11 +168,8 @@ HOOKS = Path(__file__).parent / "plugin" / "hooks"
 
 def plugin_files(command: Sequence[str], always_load: bool) -> dict[str, str]:
     """A Claude Code plugin: path in its folder → content."""
-    about = {
-        "name": SERVER,
-        "version": __version__,
-        "description": "Search this codebase locally, and see callers, tests and history of what was found.",
-    }
+    description = "Search this codebase locally, and see callers, tests and history of what was found."
+    about = {"name": SERVER, "version": __version__, "description": description}
     entry = _plain_entry(command) | ({"alwaysLoad": True} if always_load else {})
     return {
         ".claude-plugin/plugin.json": _json_text(about),
@@ -377,13 +374,8 @@ def _remove_folders(folder: Path, record: Record) -> None:
 
 
 def _diff(plan: Plan) -> str:
-    lines = difflib.unified_diff(
-        (plan.before or "").splitlines(keepends=True),
-        (plan.after or "").splitlines(keepends=True),
-        str(plan.path),
-        str(plan.path),
-        n=2,
-    )
+    before, after = ((text or "").splitlines(keepends=True) for text in (plan.before, plan.after))
+    lines = difflib.unified_diff(before, after, str(plan.path), str(plan.path), n=2)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
@@ -548,11 +540,8 @@ def toml_without(text: str, key: str) -> str:
 # --- the server as a client starts it, for `doctor` ------------------------------------------------------------------
 
 PATIENCE_S = 10.0  # it is ready after about one second, or several on a busy machine
-_HELLO = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "codeinfo doctor", "version": "1"},
-}
+_CLIENT = {"name": "codeinfo doctor", "version": "1"}
+_HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": _CLIENT}
 
 
 def doctor(engine: Engine, request: DoctorRequest) -> DoctorReport:
