@@ -1,5 +1,4 @@
-"""Caches and batches of a bounded size, groups, what can be reached, a memo for questions that lead back to themselves,
-and timers."""
+"""Caches and batches of a bounded size, groups, what can be reached, a memo for questions in circles, and timers."""
 
 from __future__ import annotations
 

@@ -62,10 +62,8 @@ class LocksUnsupported(UsageError):
     code = "NO_LOCKS"
 
     def __init__(self, path: str, reason: str | None) -> None:
-        super().__init__(
-            f"{path} cannot be locked: {reason}",
-            next_step="Use a file system that has locks (flock): move the project there, or set CODEINFO_HOME",
-        )
+        step = "Use a file system that has locks (flock): move the project there, or set CODEINFO_HOME"
+        super().__init__(f"{path} cannot be locked: {reason}", step)
 
 
 class NotFound(UsageError):

@@ -150,8 +150,7 @@ def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder
 
 
 def sweep_temporary(folder: int, name: str = "") -> None:
-    """Remove what killed processes left of `name`, or of any file, in an open folder; the caller holds the lock of all
-    its writers."""
+    """Remove what killed processes left of `name`, or of any file, in an open folder whose lock the caller holds."""
     for entry in os.listdir(folder):
         if re.fullmatch(rf"\.{re.escape(name) or '.+'}-\d+-[0-9a-f]{{8}}", entry):
             with suppress(OSError):

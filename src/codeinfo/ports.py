@@ -232,8 +232,7 @@ class Snapshot(FileList, Protocol):
         """Definitions that overlap the lines `first` to `last`, in file order, outer ones first."""
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
-        """Definitions whose name equals one of `names`, ignoring case, in no particular order; files are counted
-        from `first_file`."""
+        """Definitions whose name equals one of `names`, ignoring case, in any order; files count from `first_file`."""
 
     def definition_names(self) -> str:
         """The names of all definitions, lowercased, one per line: a single text, since creating as many strings

@@ -1,5 +1,4 @@
-"""A chat model as the loop uses it: prompts, replies without reasoning or as JSON, and a budget of tokens and seconds
-over all its calls."""
+"""A chat model as the loop uses it: prompts, replies without reasoning or as JSON, a budget of tokens and seconds."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ Validate = Callable[[dict[str, Any]], Sequence[str]]
 
 
 class Model:
-    """A chat model whose calls count against a budget; a call still running when time is up is cancelled. `follow`
-    passes its streams on."""
+    """A chat model with a budget; a call that runs when time is up is cancelled. `follow` passes its streams on."""
 
     def __init__(
         self, llm: Llm, budget: Budget, follow: Callable[[Iterator[Delta]], Iterator[Delta]] = lambda stream: stream
@@ -163,9 +161,8 @@ _LONGEST = max(map(len, _TAGS))
 
 
 def strip_think(text: str) -> str:
-    """A complete reply without its reasoning. An unclosed tag hides everything behind it. A closing tag that comes
-    first hides everything before it: some chat templates open the tag themselves, so that the reply shows only its
-    end."""
+    """A complete reply without its reasoning. An unclosed tag hides everything behind it, a closing tag that comes
+    first everything before it: some chat templates open the tag themselves."""
     if (first := _TAG.search(text)) is None:
         return text
     if first[1]:

@@ -115,8 +115,7 @@ class CitationChecker:
 
 
 def claims(line: str) -> Iterator[str]:
-    """The sentences of a line. A citation after the full stop belongs to the sentence it closes. Joined, they are the
-    line."""
+    """The sentences that a line is made of. A citation after the full stop belongs to the sentence it closes."""
     masked = _mask_code(line)
     start = 0
     for end in _END.finditer(masked):
@@ -164,8 +163,7 @@ def _content(text: str) -> frozenset[str]:
 
 
 def problem_with(facts: Facts, source: Passage, cited: Sequence[Passage], sources: Mapping[int, Passage]) -> str:
-    """Why this source does not support the claim, or "". With several sources, any one may contain what the claim
-    names."""
+    """Why this source does not support the claim, or "". Any of several sources may contain what the claim names."""
     for path, first, last in facts.files:
         if not any(_same_file(path, one.path) for one in cited):
             return f"it names {path}, the source is {source.path}"
@@ -210,8 +208,7 @@ def _within(first: int, last: int, source: Passage) -> bool:
 
 
 def _contains(source: Passage, words: str) -> bool:
-    """Whether the words occur, ignoring spacing; a dotted name matches by its parts, since code rarely spells it
-    all."""
+    """Whether the words occur, ignoring spacing; a dotted name matches by its parts: code rarely spells it all."""
     text = f"{source.path}\n{source.symbol}\n{source.text}"
     wanted = words.strip().removesuffix("()").strip()
     if _squeeze(wanted) in _squeeze(text):

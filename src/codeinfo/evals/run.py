@@ -134,8 +134,7 @@ def read_results(path: Path) -> dict[str, Answer]:
 def evaluate_history(
     engine: Engine, path: Path, count: int, *, whole: bool, progress: ProgressSink
 ) -> tuple[Dataset, Run, History]:
-    """Ask about `count` commits of the repository at `path`, each on the index of its parent. Unless `whole`, only code
-    is searched."""
+    """Ask about `count` commits of a repository, each on the index of its parent; unless `whole`, only about code."""
     history = read_history(path, count)
     name = _project(path)
     queries = [_query(commit, name) for commit in history.commits]

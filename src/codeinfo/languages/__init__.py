@@ -253,8 +253,7 @@ def may_be_test(language: str, qualified: str) -> bool:
 
 
 def kind_of(path: str, language: Language | None) -> FileKind:
-    """The purpose of the file. Text of an unknown type is configuration if it is a dot file, otherwise
-    documentation."""
+    """The purpose of the file. Text of an unknown type is configuration in a dot file, otherwise documentation."""
     folder, _, name = path.rpartition("/")
     unknown = FileKind.CONFIG if name.startswith(".") else FileKind.DOCS
     kind = language.kind if language else unknown

@@ -1,6 +1,5 @@
-"""The interface of a language to the rest of CodeInfo: values that the families fill in, and the values used to
-resolve imports: the paths of a codebase and its configuration files, arranged for lookup. Each family is a module
-beside this one."""
+"""The interface of a language to the rest of CodeInfo: values that the families, the modules beside this one, fill in,
+and the paths and configuration files of a codebase, arranged to look imports up."""
 
 from __future__ import annotations
 
@@ -226,8 +225,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
 
 
 class Language(Struct, frozen=True):
-    """One language; without syntax its files are chunked as text. Spaces separate extensions, file names and
-    interpreters."""
+    """Without syntax, files are chunked as text. Spaces separate extensions, file names and interpreters."""
 
     name: str
     extensions: str = ""  # lowercase, with the dot

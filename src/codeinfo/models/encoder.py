@@ -58,8 +58,7 @@ class Vocabulary:
 
 
 class Encoder:
-    """The table and the arithmetic, independent of files, indexes and cutoffs. Tensors that do not fit together raise
-    ValueError."""
+    """The table and the arithmetic, without files or indexes. Tensors that do not fit together raise ValueError."""
 
     def __init__(self, tensors: dict[str, NDArray[Any]]) -> None:
         words = tensors["vocabulary"].tobytes().decode().split("\n")
@@ -122,8 +121,7 @@ class Encoder:
         return out
 
     def _nothing(self) -> Floats:
-        """The vector of a text without words: the last axis, which words use least, since every row must have unit
-        length."""
+        """The vector of a text without words, of unit length as every row: the last axis, which words use least."""
         row = np.zeros(self.dimension, np.float32)
         row[-1] = 1.0
         return row
@@ -145,8 +143,7 @@ class Encoder:
         return out
 
     def _table(self, ids: Ints) -> tuple[Floats, Ints]:
-        """Words as floats, and the positions of `ids` among them: only these at first, all of them once that pays
-        off."""
+        """Words as floats, and the positions of `ids` among them: at first only these, all once that pays off."""
         self._looked_up += len(ids)
         if self._floats is None and self._looked_up < len(self._vectors):
             return self._vectors[ids].astype(np.float32) * self._scales[ids][:, None], np.arange(len(ids))

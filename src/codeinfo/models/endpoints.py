@@ -240,13 +240,8 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 
-_BY_STATUS = {
-    401: Kind.UNAUTHORIZED,
-    403: Kind.UNAUTHORIZED,
-    404: Kind.MISSING,
-    408: Kind.SERVER,
-    429: Kind.RATE_LIMITED,
-}
+_BY_STATUS = dict.fromkeys((401, 403), Kind.UNAUTHORIZED)
+_BY_STATUS |= {404: Kind.MISSING, 408: Kind.SERVER, 429: Kind.RATE_LIMITED}
 
 
 def status_kind(status: int, words: str = "") -> Kind:

@@ -152,8 +152,7 @@ def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
 
 
 class ScriptedEmbedder:
-    """Hashed bag of stemmed words: texts that share words are close. Deterministic, for tests and for trying things out
-    without a model."""
+    """Hashed bag of stemmed words: texts that share words are close. For tests, and to try things without a model."""
 
     def __init__(self, dimension: int = 256) -> None:
         self.dimension = dimension

@@ -375,8 +375,7 @@ def _project_folder(request: Any) -> Path:
 
 
 def _project_of(engine: Engine, request: Any) -> str:
-    """The root that paths in a result are relative to; "" for a team's project, which has no files on this
-    machine."""
+    """The root that paths in a result are relative to; "" for a team's project, which has no files here."""
     from codeinfo.sources.git import names_repository
 
     place = os.path.join(getattr(request, "root", ""), request.path)

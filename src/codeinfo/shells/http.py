@@ -92,8 +92,7 @@ def count_connections() -> int:
 
 
 def bounded_protocol(most: int) -> type[asyncio.Protocol]:
-    """HTTP whose connections must send a request in time. If `most` are open, the one idle longest is closed for a
-    new one."""
+    """HTTP whose connections must send a request in time. Of more than `most`, the one idle longest is closed."""
 
     return type("Bounded", (_BoundedProtocol,), {"most_connections": most})
 
@@ -303,8 +302,7 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 async def watch_loop(state: State) -> None:
-    """Measure the delay of the event loop. Work runs in threads, so it is late only if one of them holds the
-    interpreter."""
+    """Measure the delay of the event loop: work runs in threads, but one of them may hold the interpreter."""
     loop = asyncio.get_running_loop()
     try:
         while True:
@@ -367,8 +365,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
 def make_state(
     config: Config, allowed: tuple[Path, ...] = (), observe: dispatch.Observe = dispatch.observe_nothing
 ) -> State:
-    """What all routes share. `allowed` are the folders below which projects may be added; `observe` is entered for
-    each operation."""
+    """What all routes share. Projects may be added below the `allowed` folders; each operation enters `observe`."""
     engine = server_engine(config)
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
     lease = dispatch.EngineLease(lambda: engine, idle_s=None)

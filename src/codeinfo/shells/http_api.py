@@ -147,22 +147,17 @@ def check_text(value: object) -> None:
 # --- errors --------------------------------------------------------------------------------------------------------
 
 STATUS_OF_CODE = {  # where the code decides, not the error class
-    "BODY_TOO_LARGE": 413,
-    "TIMEOUT": 408,
-    "MEDIA_TYPE": 415,
-    "FOLDER_REFUSED": 403,
-    "ADDRESS_REFUSED": 403,
+    **dict.fromkeys(("FOLDER_REFUSED", "ADDRESS_REFUSED"), 403),
     "REPO_NOT_FOUND": 404,
-    "NOT_INGESTED": 409,
-    "DIMENSION_MISMATCH": 409,
-    "RUN_IN_PROGRESS": 409,
+    "TIMEOUT": 408,
+    **dict.fromkeys(("NOT_INGESTED", "DIMENSION_MISMATCH", "RUN_IN_PROGRESS"), 409),
     "CONVERSATION_ARCHIVED": 410,
-    "EMBEDDING_MODEL_MISSING": 503,
-    "EMBEDDING_UNAVAILABLE": 503,
-    "CODE_INFO_LLM_UNAVAILABLE": 503,
-    "OVERLOADED": 503,
-    "TOOK_TOO_LONG": 504,
+    "BODY_TOO_LARGE": 413,
+    "MEDIA_TYPE": 415,
     "CANCELLED": 499,
+    **dict.fromkeys(("EMBEDDING_MODEL_MISSING", "EMBEDDING_UNAVAILABLE"), 503),
+    **dict.fromkeys(("CODE_INFO_LLM_UNAVAILABLE", "OVERLOADED"), 503),
+    "TOOK_TOO_LONG": 504,
 }
 _CODE_OF_STATUS = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 

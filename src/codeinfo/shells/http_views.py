@@ -1,5 +1,4 @@
-"""Building blocks of pages: text as safe HTML, plain values for the templates, and a visit to a page, whose failures
-are shown to people."""
+"""Building blocks of pages: text as safe HTML, values for the templates, and a visit, whose failures people see."""
 
 from __future__ import annotations
 
@@ -196,13 +195,8 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
 
 FACET_VALUES = 7  # shown of each facet
 CLIPPED_LINES = 5  # of a result, until it is expanded
-_EDITORS = {
-    "vscode": "vscode://file{path}:{line}",
-    "cursor": "cursor://file{path}:{line}",
-    "zed": "zed://file{path}:{line}",
-    "idea": "idea://open?file={path}&line={line}",
-    "none": "",
-}
+_EDITORS = {name: name + "://file{path}:{line}" for name in ("vscode", "cursor", "zed")}
+_EDITORS |= {"idea": "idea://open?file={path}&line={line}", "none": ""}
 _SCHEME = re.compile(r"(?!javascript:|data:|vbscript:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 

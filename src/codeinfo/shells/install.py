@@ -477,8 +477,7 @@ def _skip(strict: str, at: int) -> int:
 
 
 def json_insertion(text: str, key: str, entry: Mapping[str, Any]) -> tuple[int, str]:
-    """Where and what to insert as our server, of which there is none yet. Comments above the first member and after
-    the brace keep their position."""
+    """Where and what to insert as our server, of which there is none yet. Comments keep their position."""
     strict, step, newline = _strict(text), _indent(text), _newline(text)
     if not strict.strip():
         content = json.dumps({key: {SERVER: entry}}, indent=step, ensure_ascii=False) + "\n"

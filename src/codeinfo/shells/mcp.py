@@ -366,8 +366,7 @@ class SharedServer:
 
 
 def serve_shared() -> None:
-    """The process of a shared server; standard input carries the path of its socket. It ends if another one is
-    serving."""
+    """The process of a shared server, whose socket standard input names. It ends if another one is serving."""
     given = json.loads(sys.stdin.buffer.read())
     place, flags = Path(given["place"]), given["flags"]
     lock = open_private(f"{place}.lock", os.O_RDWR)

@@ -37,8 +37,11 @@ _SHOW, _HIDE = "\x1b[?1049h\x1b[?25h", "\x1b[?1049l"
 _KEYS = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
 _UP, _DOWN = ("\x1b[A", "\x1bOA", "\x10"), ("\x1b[B", "\x1bOB", "\x0e")
 _MOVES = {**dict.fromkeys(_UP, -1), **dict.fromkeys(_DOWN, 1), "\x1b[5~": -LISTED, "\x1b[6~": LISTED}
-_GOTO = {"code", "code-insiders", "codium", "cursor", "windsurf"}  # take --goto FILE:LINE
-_PLACE = {"subl", "zed", "hx", "helix"}  # take FILE:LINE
+_AT_LINE = {  # how editors are told to open a file at a line; the others, by +LINE
+    **dict.fromkeys(("code", "code-insiders", "codium", "cursor", "windsurf"), ("--goto", "{path}:{line}")),
+    **dict.fromkeys(("subl", "zed", "hx", "helix"), ("{path}:{line}",)),
+    **dict.fromkeys(("idea", "pycharm", "goland", "webstorm", "clion", "rider"), ("--line", "{line}", "{path}")),
+}
 
 
 def pick(engine: Engine, request: SearchRequest) -> int:
@@ -62,14 +65,8 @@ def pick(engine: Engine, request: SearchRequest) -> int:
 
 def editor_command_for(command: str, path: str, line: int) -> list[str]:
     program = shlex.split(command)
-    name = os.path.basename(program[0])
-    if name in _GOTO:
-        return [*program, "--goto", f"{path}:{line}"]
-    if name in _PLACE:
-        return [*program, f"{path}:{line}"]
-    if name in ("idea", "pycharm", "goland", "webstorm", "clion", "rider"):
-        return [*program, "--line", str(line), path]
-    return [*program, f"+{line}", path]
+    arguments = _AT_LINE.get(os.path.basename(program[0]), ("+{line}", "{path}"))
+    return [*program, *(argument.format(path=path, line=line) for argument in arguments)]
 
 
 class Picker:

@@ -1,5 +1,4 @@
-"""One function per format. HTML is read as events, without a tree: depth costs nothing, and there is nothing to
-recurse into."""
+"""One function per format. HTML is read without a tree: depth costs nothing, and there is nothing to recurse into."""
 
 from __future__ import annotations
 

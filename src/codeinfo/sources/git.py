@@ -98,8 +98,7 @@ def run(
     accept: Sequence[int] = (0,),
     timeout: float = TIMEOUT_S,
 ) -> bytes:
-    """The output of `git arguments` in `root`; `settings` are more `name=value` pairs, `accept` the accepted exit
-    statuses."""
+    """The output of `git arguments` in `root`, with more `name=value` settings; `accept` are the accepted statuses."""
     command = arguments[0]
     reads_work_tree = (command == "diff-index" and "--cached" not in arguments) or (
         command == "blame" and (list(arguments[-2:-1]) != ["--"] or arguments[-3].startswith("-"))
@@ -242,8 +241,7 @@ def is_address(name: str) -> bool:
 
 
 def names_repository(name: str) -> bool:
-    """Whether it can only name a repository on a server, by its address or as in github.com/owner/name, since
-    nothing local has that name."""
+    """Whether it names a repository on a server, by address or as in github.com/owner/name, and nothing local."""
     return is_address(name) or (_IDENTITY.match(name) is not None and not os.path.lexists(name))
 
 
@@ -374,8 +372,7 @@ def log_format(*fields: str) -> str:
 
 
 def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
-    """The fields of each commit, and its listed files. A message may contain any character: a commit with field
-    separators in it is left out."""
+    """The fields of each commit, and its listed files. A commit whose message has field separators is left out."""
     for record in log.split("\x02")[1:]:
         *found, names = record.split("\x1f")
         if len(found) == fields:
@@ -405,8 +402,7 @@ def fetch_files(
     url: str, ref: str, wanted: Callable[[str], bool], limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
     """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`. `local` allows
-    repositories on this machine. `pinned` is `host:port:address`: git then connects to this address. Redirects are not
-    followed."""
+    repositories on this machine. Git connects to `pinned`, `host:port:address`, and follows no redirects."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:

@@ -149,8 +149,7 @@ def decide(files: Sequence[IgnoreFile], path: str) -> Match | None:
 
 
 class Overrides:
-    """The `.codeinfoignore` files of a root. A file is matched by its whole path, so that `!vendor/ours/` works even
-    if a folder above is excluded."""
+    """The `.codeinfoignore` files of a root. Whole paths are matched, so that `!vendor/ours/` works below `vendor/`."""
 
     def __init__(self, files: Iterable[IgnoreFile]) -> None:
         self.files = sorted(files, key=lambda file: file.folder.count("/"))
@@ -168,8 +167,7 @@ NO_OVERRIDES = Overrides(())
 
 
 def overrides_above(root: str, path: str, read: dict[str, IgnoreFile | None]) -> Overrides:
-    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it. `read` caches
-    those of folders seen before."""
+    """The `.codeinfoignore` files that apply to `path`, from the root down to it. `read` caches those of folders."""
     parts = path.split("/")[:-1]
     folders = ["".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1)]
     for folder in folders:
