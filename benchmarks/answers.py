@@ -24,9 +24,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo import Config, Engine
-from codeinfo.answers.evidence import estimate_tokens
 from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.search.query import STOP_WORDS
+from codeinfo.tokens import estimate_tokens
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from model_server import ScriptedServer
@@ -116,7 +116,7 @@ def engine_for(home: str, **settings: str) -> Engine:
 
 def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None:
     """A model that grades everything as good shows what a plain question sends; its reply is cut to nothing."""
-    rows = []
+    rows: list[tuple[str, tuple[float, ...]]] = []
     listener = Listener()
     with ScriptedServer(listener) as server, engine_for(home, **{"llm.base_url": server.url}) as engine:
         for question in questions:
@@ -128,18 +128,17 @@ def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None
             files = grepped(root, question.text)
             read, hit = files_read(root, files, question.targets)
             oracle = sum(estimate_tokens(text_of(root / path)) for path in question.targets)
-            rows.append((question.tree, listener.sources, found, read, hit, oracle, listener.graded))
+            rows.append((question.tree, (listener.sources, found, read, hit, oracle, listener.graded)))
     heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share, "
     heads += "graded tokens, share with them"
     print("| " + heads.replace(", ", " | ") + " |\n" + "|---" * 11 + "|")
     trees = list(dict.fromkeys(row[0] for row in rows))
     for name in [*trees, "all"]:
-        own = [row for row in rows if name in (row[0], "all")]
-        ours, theirs, oracle, graded = (statistics.mean(row[at] for row in own) for at in (1, 3, 5, 6))
-        recall, hit = (statistics.mean(row[at] for row in own) for at in (2, 4))
+        own = [figures for tree, figures in rows if name in (tree, "all")]
+        ours, recall, theirs, reached, least, graded = map(statistics.mean, zip(*own, strict=True))
         print(
-            f"| {name} | {len(own)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {hit:.2f} | {ours / theirs:.0%} "
-            f"| {oracle:,.0f} | {ours / oracle:.0%} | {graded:,.0f} | {(ours + graded) / oracle:.0%} |"
+            f"| {name} | {len(own)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {reached:.2f} | {ours / theirs:.0%} "
+            f"| {least:,.0f} | {ours / least:.0%} | {graded:,.0f} | {(ours + graded) / least:.0%} |"
         )
 
 

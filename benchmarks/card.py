@@ -119,7 +119,7 @@ def other_fixture(file: Path, clones: Path, trees: Path) -> None:
     )
 
 
-def later_commits(clone: Path, base: str) -> list[Mapping[str, Any]]:
+def later_commits(clone: Path, base: str) -> Sequence[Mapping[str, Any]]:
     """What was done to a few files of code after a commit, as tasks."""
     there = set(git.run(clone, ["ls-tree", "-r", "--name-only", base]).decode().split("\n"))
     return [

@@ -45,7 +45,12 @@ SEED = 11
 
 def measure_all(trees: Path, projects: Sequence[str] = ()) -> None:
     print("speed: milliseconds")
-    chosen = [(project,) for project in projects] or [("exposed",), ("laravel-framework",), ("vitest",), MIXED]
+    chosen: list[tuple[str, ...]] = [(project,) for project in projects] or [
+        ("exposed",),
+        ("laravel-framework",),
+        ("vitest",),
+        MIXED,
+    ]
     for together in chosen:
         with tempfile.TemporaryDirectory() as scratch:
             measure(trees, together, Path(scratch))

@@ -240,8 +240,8 @@ def time_patterns(engine: Engine, root: Path, count: int, commands: int, seed: i
     print(f"{root.name}: {len(corpus.paths):,} files, {count} patterns, milliseconds: wall p50 / p95, CPU p50 / p95")
     for name, figures in (("codeinfo, warm call", ours), ("ripgrep", theirs), ("codeinfo, command", typed)):
         if figures:
-            wall, cpu = (sorted(1000 * one for one in column) for column in zip(*figures, strict=True))
-            print(f"  {name:<20} {row(wall)}   {row(cpu)}")
+            walls, cpus = (sorted(1000 * one for one in column) for column in zip(*figures, strict=True))
+            print(f"  {name:<20} {row(walls)}   {row(cpus)}")
     for name, at in (("wall", 0), ("CPU", 1)):
         ratio = statistics.median(one[at] for one in ours) / statistics.median(one[at] for one in theirs)
         print(f"  p50 of the warm call is {ratio:.2f} of ripgrep's, {name}")

@@ -139,7 +139,8 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
         store, embedder, commits = keeper.live_store(), keeper.embedder, keeper.commits()
         assert store is not None, "it was just made"
         assert embedder is not None, "the index must have vectors"
-        assert is_word_embedder(embedder), "the weights are those of the built-in model"
+        words = embedder
+        assert is_word_embedder(words), "the weights are those of the built-in model"
         prefix = f"{folder}/" if folder else ""
         with store.snapshot() as view:
             options = SearchOptions(
@@ -153,7 +154,7 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
                 weights = weights_for(read, embedder)
                 evidence = gather(read, view, embedder, weights, options)
                 ranked = rank_files(read, apply_filter(fuse(evidence, weights), options), view, weights, options)
-                ranked = read_paths(ranked, evidence, view, embedder, weights)
+                ranked = read_paths(ranked, evidence, view, words, weights)
                 if not ranked:
                     continue
                 layout = layout_of(view, options.roots)

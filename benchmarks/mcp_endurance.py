@@ -54,7 +54,7 @@ def calls(folder: Path, count: int) -> bool:
         seen += server.stdout.read().splitlines()
         server.wait(10)
         log.seek(0, os.SEEK_END)
-        good = sum(json.loads(one).get("jsonrpc") == "2.0" for one in seen)
+        good = sum(bool(json.loads(one).get("jsonrpc") == "2.0") for one in seen)
         print(f"{count} calls under debug logging: {len(seen)} lines on stdout, {good} of them JSON-RPC;", end=" ")
         print(f"{log.tell():,} bytes on stderr")
         return good == len(seen) == count + 1

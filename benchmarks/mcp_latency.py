@@ -211,9 +211,12 @@ def serve(folder: Path) -> None:
         done: bool = True
 
     empty = Tool(
-        "nothing", "status", (), "Does nothing.", (), lambda values, project: EmptyRequest(), Nothing,
+        "nothing",
+        "status",
+        "Does nothing.",
+        request=lambda values, project: EmptyRequest(),
         perform=lambda engine, request, call: Nothing(),
-    )  # fmt: skip
+    )
     os.chdir(folder)
     service = make_service(Config.load(), [*choose_tools(["search"]), empty])
     app = Starlette(routes=[Route(MCP_PATH, endpoint=HttpEndpoint(service.methods, MCP_PATH))])

@@ -186,7 +186,8 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
         if unit is None or language_family(unit.facts.language) != spoken:
             continue
         lines = index.lines(unit.facts.file_id)
-        skipped = get_language(unit.facts.language).syntax.keywords
+        syntax = get_language(unit.facts.language).syntax
+        skipped = syntax.keywords if syntax else frozenset()
         found, possible = _found(index, path)
         defining = {(d.start_line, d.name) for d in unit.definitions}
         for place in {*places, *found}:

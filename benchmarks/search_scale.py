@@ -32,6 +32,7 @@ from synthetic import copy_index
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.model import Hit
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search import line
 
@@ -79,7 +80,7 @@ def ask(engine: Engine, questions: Sequence[Question], paths: tuple[str, ...]) -
     return asked
 
 
-def search(engine: Engine, text: str, paths: tuple[str, ...]) -> Sequence[line.Hit]:
+def search(engine: Engine, text: str, paths: tuple[str, ...]) -> Sequence[Hit]:
     return engine.search(SearchRequest(text, paths, all_projects=not paths, limit=LIMIT, refresh=False)).hits
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from index_speed import NAMES, Contestant, folders_of
 
@@ -55,7 +56,7 @@ def serve_semble(model: str) -> None:
     from semble import SembleIndex  # type: ignore[import-not-found, unused-ignore]
 
     print("ready", flush=True)
-    index = None
+    index: Any = None
     for line in sys.stdin:
         if line.startswith("/"):
             index = SembleIndex.from_path(line.strip(), model_path=model)

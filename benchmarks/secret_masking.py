@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from codeinfo.model import Skip
 from codeinfo.sources.masking import mask
-from codeinfo.sources.read import decode, load, skip_unless_overridden
+from codeinfo.sources.read import FolderFiles, decode, skip_unless_overridden
 from codeinfo.sources.walk import walk
 
 MOST_IN_10_000_LINES = 1.0
@@ -50,12 +50,12 @@ class Tree(NamedTuple):
 
 
 def texts(root: Path) -> Iterator[tuple[str, str]]:
-    for file in walk(root).files:
-        loaded = load(root, file)
+    contents = FolderFiles(root)
+    for file, loaded in contents.load(walk(root).files):
         if isinstance(loaded, Skip):
             continue
         text = decode(loaded.data, mask=False)
-        if text is not None and skip_unless_overridden(root, file.path, text.content) is None:
+        if text is not None and skip_unless_overridden(contents, file.path, text.content) is None:
             yield file.path, text.content
 
 

@@ -34,8 +34,9 @@ class Client:
         self._last += 1
         self._send({"id": self._last, "method": method, "params": params})
         assert self._process.stdout is not None
-        while (reply := json.loads(self._process.stdout.readline())).get("id") != self._last:
-            pass
+        reply: dict[str, Any] = {}
+        while reply.get("id") != self._last:
+            reply = json.loads(self._process.stdout.readline())
         assert "result" in reply, reply
         return reply
 

@@ -95,17 +95,16 @@ class Bench:
 
 def answers(cache: Path, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
-    where = {"at": at} if at else {}
     with Engine(Config.load({"paths.cache_dir": str(cache)}, root)) as engine:
         names: dict[str, None] = {}
         for question in questions:
-            result = engine.search(SearchRequest(question, (str(root),), explain=True, refresh=not found, **where))
+            result = engine.search(SearchRequest(question, (str(root),), explain=True, refresh=not found, at=at))
             found[f"search {question}"] = plain(result)
             names.update({hit.symbol.rpartition(".")[2]: None for hit in result.hits[:2] if hit.symbol})
         paths = [hit["path"] for question in questions for hit in found[f"search {question}"]["hits"][:1]]
         for name in list(names)[:NAMES_PER_TREE]:
-            found[f"defs {name}"] = plain(engine.code.definitions(DefsRequest(name, str(root), **where)))
-            found[f"refs {name}"] = plain(engine.code.references(RefsRequest(name, str(root), **where)))
+            found[f"defs {name}"] = plain(engine.code.definitions(DefsRequest(name, str(root), at=at)))
+            found[f"refs {name}"] = plain(engine.code.references(RefsRequest(name, str(root), at=at)))
         for path in list(dict.fromkeys(paths))[:NAMES_PER_TREE]:
             if not at:  # a path is one of the work tree
                 found[f"symbols {path}"] = plain(engine.code.symbols(SymbolsRequest(path, root=str(root))))

@@ -116,7 +116,7 @@ def followed(ask: Callable[[], object]) -> str:
         ask()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)  # type: ignore[arg-type, unused-ignore]
     return f"{len(ran)} files, {len(set(way))} of them on the way: {' ← '.join(dict.fromkeys(way))}"
 
 

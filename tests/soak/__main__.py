@@ -88,7 +88,7 @@ def _run(parts: Sequence[str], folder: Path, tally: Tally, size: float) -> None:
 
         send_hostile(make_sandbox("hostile"), tally, round(10_000 * size), make_rng("hostile"))
     if "secrets" in parts:
-        from secret_masking import check_secrets
+        from masked_secrets import check_secrets
 
         check_secrets(make_sandbox("secrets"), tally, tally.seed, max(1, round(4 * size)))
     if "team" in parts:
