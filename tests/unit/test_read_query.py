@@ -428,3 +428,11 @@ def test_ascii_is_split_as_any_text_is(text: str) -> None:
     found = [name for name in tokens._IDENTIFIER.findall(text) if len(name) <= tokens.MAX_TOKEN]
     assert tokens.identifiers(text) == found
     assert tokens.terms(text) == [term for name in found for term in tokens.identifier_terms(name)]
+
+
+def test_a_question_asks_for_the_verb_of_an_irregular_form() -> None:
+    weights = read_query("where is the mail sent").terms
+    assert weights["send"] == weights["sent"]
+    assert "find" not in read_query("where are peers found").terms
+    assert "send" not in read_query("Fix mails that are sent twice").terms, "a task describes what happens"
+    assert "bind" in read_query("arrows Bound to shapes").terms

@@ -570,14 +570,17 @@ def _pieces(token: str) -> tuple[str, ...]:
 
 
 def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
-    """Earlier words weigh more. The verb of a task weighs little, and its position goes to the next word."""
+    """Earlier words weigh more. The verb of a task weighs little, and its position goes to the next word. A question
+    also asks for the verb of an irregular form: `send` for "sent"."""
     is_task = shape is Shape.TASK
     verbs = _leading_verbs(content, _OPENINGS) if is_task else 0
     decay = TASK_POSITION_DECAY if is_task else POSITION_DECAY
-    return [
+    weighted = [
         (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + decay * (position - verbs)))
         for position, token in enumerate(content)
     ]
+    forms = {} if is_task else _IRREGULAR
+    return weighted + [(forms[token.lower()], weight) for token, weight in weighted if token.lower() in forms]
 
 
 def _leading_verbs(content: Sequence[str], openings: frozenset[str]) -> int:
@@ -755,3 +758,28 @@ EXPANSIONS: dict[str, tuple[str, ...]] = {}
 for _word, _other in _SYNONYMS:
     EXPANSIONS[_word] = (*EXPANSIONS.get(_word, ()), _other)
 SYNONYMS = {stem(word): frozenset(map(stem, others)) for word, others in EXPANSIONS.items()}  # as index terms
+
+# Forms that no stemmer knows: a question asks where a mail is sent, and code says `send`.
+_IRREGULAR = {
+    "bought": "buy",
+    "bound": "bind",
+    "broken": "break",
+    "brought": "bring",
+    "caught": "catch",
+    "chosen": "choose",
+    "drawn": "draw",
+    "driven": "drive",
+    "frozen": "freeze",
+    "held": "hold",
+    "hidden": "hide",
+    "kept": "keep",
+    "lost": "lose",
+    "paid": "pay",
+    "ran": "run",
+    "sent": "send",
+    "sold": "sell",
+    "spent": "spend",
+    "taken": "take",
+    "thrown": "throw",
+    "written": "write",
+}
