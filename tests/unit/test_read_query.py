@@ -436,3 +436,4 @@ def test_a_question_asks_for_the_verb_of_an_irregular_form() -> None:
     assert "find" not in read_query("where are peers found").terms
     assert "send" not in read_query("Fix mails that are sent twice").terms, "a task describes what happens"
     assert "bind" in read_query("arrows Bound to shapes").terms
+    assert "send" not in read_query("server-sent events parser").terms

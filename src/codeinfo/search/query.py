@@ -183,7 +183,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
     asks_usage = project_files not in ("", _ENTRY_POINTS) or _USAGE.match(opening) is not None
-    weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
+    weights = (
+        _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape, prose)
+    )
     return Query(
         text=prose,
         shape=shape,
@@ -569,7 +571,7 @@ def _pieces(token: str) -> tuple[str, ...]:
     return tuple(_QUALIFIER.split(token))
 
 
-def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
+def _question_weights(content: Sequence[str], shape: Shape, text: str) -> list[tuple[str, float]]:
     """Earlier words weigh more. The verb of a task weighs little, and its position goes to the next word. A question
     also asks for the verb of an irregular form: `send` for "sent"."""
     is_task = shape is Shape.TASK
@@ -579,8 +581,8 @@ def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, f
         (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + decay * (position - verbs)))
         for position, token in enumerate(content)
     ]
-    forms = {} if is_task else _IRREGULAR
-    return weighted + [(forms[token.lower()], weight) for token, weight in weighted if token.lower() in forms]
+    forms = set() if is_task else {form.lower() for form in _IRREGULAR_FORM.findall(text)}
+    return weighted + [(_IRREGULAR[token.lower()], weight) for token, weight in weighted if token.lower() in forms]
 
 
 def _leading_verbs(content: Sequence[str], openings: frozenset[str]) -> int:
@@ -783,3 +785,4 @@ _IRREGULAR = {
     "thrown": "throw",
     "written": "write",
 }
+_IRREGULAR_FORM = re.compile(rf"(?<![\w-])(?:{'|'.join(_IRREGULAR)})(?![\w-])", re.IGNORECASE)  # not "server-sent"
