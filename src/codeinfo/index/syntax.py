@@ -222,13 +222,24 @@ def _outside_code(text: str, span: tuple[int, int], language: str) -> Iterator[t
 # --- what names are bound to ----------------------------------------------------------------------------------------
 
 _BOUND_ROLES = {
-    "bind.type": ":", "bind.value": "=", "bind.each": "@", "bind.part": "=", "bind.with": "^", "bind.call": "~",
-}  # fmt: skip
+    "bind.type": ":",
+    "bind.value": "=",
+    "bind.each": "@",
+    "bind.part": "=",
+    "bind.with": "^",
+    "bind.call": "~",
+}
 # Roles that stand for themselves → (name, mark) of the row they make.
 _SPECIAL = {
-    "returns": ("()", ":"), "returned": ("()", "="), "embeds": ("*", ":"), "underlying": ("=", ":"),
-    "decorator": ("@", "="), "global": ("", "!"), "bind.field": ("", ":"), "quoted": ("", ""),
-}  # fmt: skip
+    "returns": ("()", ":"),
+    "returned": ("()", "="),
+    "embeds": ("*", ":"),
+    "underlying": ("=", ":"),
+    "decorator": ("@", "="),
+    "global": ("", "!"),
+    "bind.field": ("", ":"),
+    "quoted": ("", ""),
+}
 _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
 _MAX_TEXT = 160  # characters of a type or a value: arguments follow

@@ -13,9 +13,17 @@ ProjectFolder = Annotated[str, Arg("The project's folder; the current one by def
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
 _MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 PATTERN_CATEGORIES = (
-    "dependency injection", "state management", "error handling", "async style", "testing", "data access", "validation",
-    "logging", "configuration", "component style",
-)  # fmt: skip
+    "dependency injection",
+    "state management",
+    "error handling",
+    "async style",
+    "testing",
+    "data access",
+    "validation",
+    "logging",
+    "configuration",
+    "component style",
+)
 
 OPERATIONS, _operation = registry(group="knowledge", section="The team")
 

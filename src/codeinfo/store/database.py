@@ -34,9 +34,16 @@ class VectorsGone(Damage):
 # The errors that reading damaged rows may raise, besides what SQLite itself detects: another type, another length,
 # invalid UTF-8, or data that cannot be decompressed.
 ODD: tuple[type[Exception], ...] = (
-    ValueError, TypeError, LookupError, ArithmeticError, AttributeError, MemoryError, apsw.SQLError, apsw.TooBigError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    apsw.SQLError,
+    apsw.TooBigError,
     zlib.error,
-)  # fmt: skip
+)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _MARK = "damaged"  # in a build that some process found damaged: the next to open it need not find out again

@@ -65,9 +65,13 @@ _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release ma
 
 # Errors that end with the connection, or mean that this server no longer takes writes: another try may succeed.
 _LOST = (
-    psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, errors.AdminShutdown,
-    errors.CannotConnectNow, PoolTimeout,
-)  # fmt: skip
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.ReadOnlySqlTransaction,
+    errors.AdminShutdown,
+    errors.CannotConnectNow,
+    PoolTimeout,
+)
 _FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
 
 
