@@ -10,7 +10,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
-from codeinfo.serve.auth import Access, hosts_for
+from codeinfo.serve.auth import Access, hosts_for, public_origin
 from codeinfo.serve.team import TeamGuard
 from codeinfo.shells.http import make_app, make_state
 from codeinfo.team import access
@@ -20,10 +20,12 @@ PORT = 5011
 ADDRESS = f"http://127.0.0.1:{PORT}"
 
 
-def team_app(url: str, folder: Path, **settings: str) -> TeamGuard:
+def team_app(url: str, folder: Path, *, public: str = "", **settings: str) -> TeamGuard:
+    """`public` is the address of a proxy in front."""
     flags = {"store.url": url, "llm.discover": "false", "llm.provider": "none"}
     flags |= {key.replace("__", "."): value for key, value in settings.items()}
-    app = make_app(make_state(Config.load(flags, folder)), Access(hosts_for("127.0.0.1", PORT), "unused"))
+    hosts = hosts_for("127.0.0.1", PORT) | public_origin(public)[1]
+    app = make_app(make_state(Config.load(flags, folder)), Access(hosts, "unused", public=public))
     assert isinstance(app, TeamGuard)
     return app
 

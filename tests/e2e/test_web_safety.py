@@ -19,6 +19,7 @@ from web_tools import HOST, PORT, TOKEN, client, index, served, token
 from codeinfo.errors import UsageError
 from codeinfo.operations import OPERATIONS, inputs_of
 from codeinfo.serve.auth import (
+    COOKIE,
     CSP,
     MAX_BODY_BYTES,
     SESSION_SECONDS,
@@ -26,7 +27,6 @@ from codeinfo.serve.auth import (
     hosts_for,
     own_token,
     read_token_file,
-    set_cookie,
 )
 from codeinfo.shells.http_api import path_of
 from codeinfo.shells.http_views import code_lines, markdown_html
@@ -192,7 +192,7 @@ def test_a_link_works_once_and_says_so(project: Path) -> None:
     assert sessions.enter("wrong") is None
     cookie = sessions.enter(first)
     assert cookie is not None
-    assert sessions.page_token(set_cookie(cookie))
+    assert sessions.page_token(sessions.set_cookie(cookie))
     assert sessions.enter(first) is None
     assert announced == [sessions.code]
     with client(project, entered=False) as web:
@@ -203,11 +203,22 @@ def test_a_link_works_once_and_says_so(project: Path) -> None:
         assert 'name="viewport"' in used.text
 
 
+def test_behind_https_only_this_host_can_set_a_session(project: Path) -> None:
+    """Another host of the same domain, or one without https, could put its visitors into its own session."""
+    sessions = Sessions(TOKEN, secure=True)
+    value = sessions.begin()
+    cookie = sessions.set_cookie(value)
+    assert cookie.startswith(f"__Host-{COOKIE}=")
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=Strict"} <= set(cookie.split("; "))
+    assert sessions.page_token(cookie)
+    assert not sessions.page_token(f"{COOKIE}={value}")
+
+
 def test_sessions_end_and_cannot_be_made_up() -> None:
     sessions = Sessions(TOKEN)
     cookie = sessions.begin()
-    assert Sessions(TOKEN).page_token(set_cookie(cookie))  # of a server that was started again
-    assert not Sessions("other" * 8).page_token(set_cookie(cookie))
+    assert Sessions(TOKEN).page_token(sessions.set_cookie(cookie))  # of a server that was started again
+    assert not Sessions("other" * 8).page_token(sessions.set_cookie(cookie))
     began, name, signature = cookie.split(".")
     for forged in (
         f"{began}.{name}.{signature[:-1]}",
@@ -217,10 +228,10 @@ def test_sessions_end_and_cannot_be_made_up() -> None:
         "x.y.z",
         "é.a.b",
     ):
-        assert sessions.page_token(set_cookie(forged)) == ""
+        assert sessions.page_token(sessions.set_cookie(forged)) == ""
     for seconds in (-SESSION_SECONDS - 1, SESSION_SECONDS + 60):  # long ago, or while the clock was wrong
         other = f"{int(began) + seconds}.{name}"
-        assert sessions.page_token(set_cookie(sessions.sign(other))) == ""
+        assert sessions.page_token(sessions.set_cookie(sessions.sign(other))) == ""
 
 
 def test_the_link_is_printed_and_no_command_line_holds_it(project: Path, tmp_path: Path) -> None:

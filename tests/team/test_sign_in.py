@@ -154,6 +154,35 @@ WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+def test_an_issuer_that_ends_with_a_slash_is_compared_as_the_service_writes_it(
+    database: TeamDatabase, service: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Auth0 names itself so; get_well_known_url needs it without."""
+    monkeypatch.setattr(service, "metadata", lambda: Provider.metadata(service) | {"issuer": f"{service.issuer}/"})
+    settings = AuthSettings(issuer=f"{service.issuer}/", client_id=CLIENT)
+    signing = SignInService(database, settings, SECRET, redirect="", audience="us")
+    with database.transaction() as db:
+        access.add_subject(db, f"{service.issuer} 1", "ann", "")
+    found = signing.by_access_token(service.access_token("us", iss=f"{service.issuer}/"))
+    assert found is not None
+    assert found.name == "ann"
+    assert signing.by_access_token(service.access_token("us")) is None
+
+
+def test_a_service_names_no_files_of_this_machine(
+    database: TeamDatabase, service: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [service.key.as_dict(private=False)]}))
+    metadata = Provider.metadata(service) | {"jwks_uri": f"file://localhost{keys}"}
+    monkeypatch.setattr(service, "metadata", lambda: metadata)
+    signing = SignInService(
+        database, AuthSettings(issuer=service.issuer, client_id=CLIENT), SECRET, redirect="", audience="us"
+    )
+    with pytest.raises(ProviderError, match="not secure"):
+        signing.by_access_token(service.access_token("us"))
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_an_id_token_that_is_not_for_this_sign_in_is_refused(
     web: TestClient, database: TeamDatabase, service: Provider, what: str
@@ -235,6 +264,35 @@ def test_a_sign_in_is_finished_once_and_by_the_browser_that_began_it(
     assert web.get(late).status_code == 403
 
 
+def test_behind_https_no_other_host_can_set_what_a_sign_in_goes_by(
+    database: TeamDatabase, postgres: str, project: Path, service: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or an attacker's page on a host of the same domain would sign its visitors in as the attacker."""
+    public = "https://code.example"
+    monkeypatch.setenv("THE_SECRET", SECRET)
+    settings = {"auth__issuer": service.issuer, "auth__client_id": CLIENT, "auth__client_secret_env": "THE_SECRET"}
+    app = team_app(postgres, project, public=public, **settings)
+    with TestClient(app, base_url=public, raise_server_exceptions=False) as web:
+        started = web.get("/auth/start", follow_redirects=False)
+        cookie = started.headers["set-cookie"].split("; ")
+        assert cookie[0].startswith(f"__Host-{BROWSER}=")
+        assert {"Secure", "HttpOnly", "Path=/"} <= set(cookie)
+        back = sent_back(started.headers["location"]).removeprefix(public)
+        web.cookies.clear()
+        planted = {"Cookie": cookie[0].removeprefix("__Host-")}
+        assert web.get(back, headers=planted).status_code == 403
+        started = web.get("/auth/start", follow_redirects=False)
+        reply = web.get(sent_back(started.headers["location"]).removeprefix(public))
+        assert reply.status_code == 200
+        session, *flags = reply.headers["set-cookie"].split("; ")
+        assert session.startswith(f"__Host-{COOKIE}=")
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Strict"} <= set(flags)
+        assert web.get("/openapi.json", headers={"Cookie": session}).status_code == 200
+        web.cookies.clear()
+        planted = {"Cookie": session.removeprefix("__Host-")}
+        assert web.get("/openapi.json", headers=planted).status_code == 401
+
+
 def test_a_service_that_refuses_or_is_gone_is_said_so(web: TestClient, service: Provider) -> None:
     state = dict(part.split("=") for part in begin(web).partition("?")[2].split("&"))["state"]
     reply = web.get(f"/auth/callback?error=access_denied%3Cscript%3E&state={state}")
@@ -288,6 +346,8 @@ def test_an_access_token_of_the_service_is_taken_if_it_is_for_this_server(
         service.sign({"aud": resource, "iss": service.issuer, "sub": "1", "exp": 9e9}, {"alg": "RS256"}, other),
         asked[:-4] + "AAAA",
         "a.b.c",
+        ".".join(_base64(part) for part in (b'{"alg": "RS256", "crit": [[]]}', b"{}", b"x")),
+        ".".join(_base64(part) for part in (b"[" * 9000, b"{}", b"x")),
     ):
         assert web.get("/openapi.json", headers=bearer(wrong)).status_code == 401
     access.set_disabled(database, "ann", True)

@@ -90,6 +90,10 @@ class Access(Struct, frozen=True):
     def origins(self) -> frozenset[str]:
         return frozenset(f"http://{host}" for host in self.hosts) | ({self.public} if self.public else set())
 
+    @property
+    def secure(self) -> bool:
+        return self.public.startswith("https:")
+
 
 def hosts_for(address: str, port: int) -> frozenset[str]:
     names = LOOPBACK if address in LOOPBACK else (address,)
@@ -136,7 +140,7 @@ class Guard:
     def __init__(self, app: App, access: Access) -> None:
         self._app = app
         self._access = access
-        self._sessions = access.sessions or Sessions(access.token)
+        self._sessions = access.sessions or Sessions(access.token, secure=access.secure)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -158,7 +162,9 @@ class Guard:
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._open_session(asked):
-            await send_page(send, 200, continue_page("/"), [(b"set-cookie", set_cookie(session).encode())])
+            await send_page(
+                send, 200, continue_page("/"), [(b"set-cookie", self._sessions.set_cookie(session).encode())]
+            )
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
         if refusal := self._check_credentials(scope, headers, page_token):
@@ -333,11 +339,14 @@ LINK_FILE = "open-pages.html"
 
 
 class Sessions:
-    """`announce` receives each new code: at most one link is open at a time."""
+    """`announce` receives each new code: at most one link is open at a time; `secure`: browsers use https."""
 
-    def __init__(self, token: str, announce: Callable[[str], None] = lambda code: None) -> None:
+    def __init__(
+        self, token: str, announce: Callable[[str], None] = lambda code: None, *, secure: bool = False
+    ) -> None:
         self._token = token.encode()
         self._announce = announce
+        self._secure = secure
         self.code = secrets.token_urlsafe(24)
 
     def enter(self, code: str) -> str | None:
@@ -359,11 +368,14 @@ class Sessions:
     def name_of(self, cookie_header: str) -> str:
         """The name of the session that a browser sends; "" if none, or one not signed here."""
         try:
-            found = SimpleCookie(cookie_header).get(COOKIE)
+            found = SimpleCookie(cookie_header).get(cookie_name(COOKIE, self._secure))
         except CookieError:
             return ""
         name, _, signature = found.value.rpartition(".") if found else ("", "", "")
         return name if hmac.compare_digest(signature.encode(), self._sign("session", name).encode()) else ""
+
+    def set_cookie(self, value: str, more: str = "") -> str:
+        return set_cookie(COOKIE, value, f"SameSite=Strict{more}", secure=self._secure)
 
     def token_of(self, name: str) -> str:
         """The token that this session's pages send with a change."""
@@ -382,8 +394,13 @@ class Sessions:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def set_cookie(value: str, *, secure: bool = False) -> str:
-    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{'; Secure' if secure else ''}"
+def cookie_name(name: str, secure: bool) -> str:
+    """Browsers take a `__Host-` cookie from this very host by https; others are set by any host of its domain."""
+    return f"__Host-{name}" if secure else name
+
+
+def set_cookie(name: str, value: str, more: str, *, secure: bool) -> str:
+    return f"{cookie_name(name, secure)}={value}; HttpOnly; Path=/; {more}{'; Secure' if secure else ''}"
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

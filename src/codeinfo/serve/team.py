@@ -138,6 +138,7 @@ def team_file(given: str) -> str:
 class Authenticator(Struct):
     database: TeamDatabase
     keeps_queries: bool = False
+    secure: bool = False  # browsers use https
     service: SignInService | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sessions: auth.Sessions | None = None
@@ -148,7 +149,7 @@ class Authenticator(Struct):
         """Signed with the team's key, so that any of its servers can answer a browser."""
         with self._lock:
             if self._sessions is None:
-                self._sessions = auth.Sessions(team.session_key(self.database).hex())
+                self._sessions = auth.Sessions(team.session_key(self.database).hex(), secure=self.secure)
             return self._sessions
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
@@ -173,7 +174,8 @@ class Authenticator(Struct):
 
     def begin_session(self, caller: Caller) -> str:
         """The cookie of a new session; one opened with a token ends with it."""
-        return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
+        name = team.new_session(self.database, caller.user_id, caller.token_id)
+        return self.sessions.set_cookie(self.sessions.sign(name))
 
 
 def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
@@ -201,7 +203,8 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
             redirect=f"{origin}/auth/callback",
             audience=config.auth.audience or f"{origin}/mcp",
         )
-    return Authenticator(engine.team.store, keeps_queries=config.auth.audit_queries, service=service)
+    secure = origin.startswith("https:")
+    return Authenticator(engine.team.store, config.auth.audit_queries, secure, service)
 
 
 class TeamGuard(auth.Guard):

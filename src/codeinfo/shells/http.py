@@ -418,10 +418,12 @@ def serve(
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
     real_port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
-    link = f"{address}?{auth.CODE_PARAMETER}="
-    sessions = auth.Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
+    link = f"{public or address.rstrip('/')}/?{auth.CODE_PARAMETER}="
     hosts = auth.hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
-    access = auth.Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
+    access = auth.Access(hosts, token, private=bool(token_file), public=public)
+    sessions = auth.Sessions(
+        token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True), secure=access.secure
+    )
     if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
@@ -429,7 +431,7 @@ def serve(
         processes.log_as_json()
     if workers > 1:
         return processes.serve_with_workers(config, workers, opened)
-    server = _server(config, access, allowed, is_child=is_child)
+    server = _server(config, replace(access, sessions=sessions), allowed, is_child=is_child)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
     else:

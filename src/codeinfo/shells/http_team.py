@@ -17,7 +17,18 @@ from starlette.routing import BaseRoute, Match, Route
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
-from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, continue_page, plain_page, set_cookie
+from codeinfo.serve.auth import (
+    HOOKS,
+    UPLOADS,
+    Access,
+    App,
+    Guard,
+    Scope,
+    continue_page,
+    cookie_name,
+    plain_page,
+    set_cookie,
+)
 from codeinfo.serve.team import (
     ADMIN,
     NOT_OFFERED,
@@ -93,7 +104,7 @@ def receiving_routes() -> list[Route]:
 
 
 def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
-    secure, origin = access.public.startswith("https:"), origin_of(access)
+    origin = origin_of(access)
 
     async def sign_in(request: Request) -> Response:
         return _sign_in(gate, local_address(request.query_params.get("back", "/")))
@@ -106,33 +117,33 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
         caller = await to_thread(gate.by_token, token, personal=True)
         if caller is None:
             return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
-        return session_response(back, await to_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await to_thread(gate.begin_session, caller))
 
     async def start(request: Request) -> Response:
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
         back = local_address(request.query_params.get("back", "/"))
         address, browser = await to_thread(gate.service.begin, back)
-        cookie = f"{BROWSER}={browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
-        headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": address}
-        return Response(status_code=303, headers=headers)
+        cookie = set_cookie(BROWSER, browser, "SameSite=Lax; Max-Age=600", secure=access.secure)
+        return Response(status_code=303, headers={"set-cookie": cookie, "location": address})
 
     async def callback(request: Request) -> Response:
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
-        browser = request.cookies.get(BROWSER, "")
+        browser = request.cookies.get(cookie_name(BROWSER, access.secure), "")
         try:
             caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
         except CodeInfoError as error:
             log.warning("a sign-in failed: %s", error)
             return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
-        return session_response(back, await to_thread(gate.begin_session, caller), secure=secure)
+        return session_response(back, await to_thread(gate.begin_session, caller))
 
     async def sign_out(request: Request) -> Response:
         caller = current_user.get()
         assert caller is not None  # the guard lets nobody else through
         await to_thread(end_sessions, gate.database, caller)
-        return Response(status_code=204, headers={"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0", "hx-redirect": "/"})
+        ended = gate.sessions.set_cookie("", "; Max-Age=0")
+        return Response(status_code=204, headers={"set-cookie": ended, "hx-redirect": "/"})
 
     async def resource(request: Request) -> Response:
         """Tells MCP clients who issues tokens for this server."""
@@ -151,8 +162,8 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
     ]
 
 
-def session_response(back: str, cookie: str, *, secure: bool) -> Response:
-    return HTMLResponse(continue_page(back), headers={"set-cookie": set_cookie(cookie, secure=secure)})
+def session_response(back: str, cookie: str) -> Response:
+    return HTMLResponse(continue_page(back), headers={"set-cookie": cookie})
 
 
 def local_address(given: str) -> str:

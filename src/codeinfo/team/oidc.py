@@ -114,7 +114,7 @@ class SignInService:
         claims = CodeIDToken(
             found.claims,
             found.header,
-            {"iss": {"value": self.issuer}, "aud": {"value": self._settings.client_id}},
+            {"iss": {"value": self._describe_service("issuer")}, "aud": {"value": self._settings.client_id}},
             {"nonce": nonce, "client_id": self._settings.client_id, "access_token": tokens.get("access_token")},
         )
         try:
@@ -129,7 +129,7 @@ class SignInService:
             found = self._decode(token)
             claims = jwt.JWTClaimsRegistry(
                 leeway=LEEWAY_S,
-                iss={"essential": True, "value": self.issuer},
+                iss={"essential": True, "value": self._describe_service("issuer")},
                 aud={"essential": True, "value": self._audience},
                 sub={"essential": True},
                 exp={"essential": True},
@@ -182,7 +182,7 @@ class SignInService:
         for at_most in (_KNOWN_S, _KEYS_S):
             try:
                 return jwt.decode(token, self._key_set(at_most), algorithms=list(ALGORITHMS))
-            except (JoseError, ValueError) as error:
+            except (JoseError, ValueError, TypeError, RecursionError) as error:  # a header may hold anything
                 failed = error
         raise _refusal(f"the sign-in service's signature is not valid: {_plain(failed)}") from failed
 
@@ -214,7 +214,8 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """A JSON object of the sign-in service."""
-    if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in LOOPBACK:
+    parts = urlsplit(address)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOOPBACK):
         raise ProviderError(f"{address} is not secure", "The sign-in service has to use https")
     asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     try:
