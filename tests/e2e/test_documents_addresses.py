@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from document_tools import add, ask
-from git_server import serving
+from git_server import delta_bomb, serving, serving_pack
 from msgspec import Struct
 
 from codeinfo import collections
@@ -106,9 +106,9 @@ def sync(facade: Engine, project: Path) -> tuple[str, ...]:
     return report.plan.added
 
 
-def commit(folder: Path) -> Path:
+def commit(folder: Path, content: str = "The password is swordfish.") -> Path:
     folder.mkdir()
-    (folder / "secret.md").write_text("# Secret\n\nThe password is swordfish.\n")
+    (folder / "secret.md").write_text(f"# Secret\n\n{content}\n")
     identity = ("-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "first")):
         subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
@@ -346,6 +346,10 @@ def test_a_long_list_of_files_is_given_up_at_the_limit_of_a_collection(
     with engine() as facade, pytest.raises(UsageError, match="more than 2,500 bytes"):
         add(facade, web.url("m.json"))
     assert len(web.asked()) == 1 + 3
+    monkeypatch.setattr("codeinfo.engine.collections.MAX_FETCH_S", -1.0)
+    with engine() as facade, pytest.raises(ProviderError, match="took more than"):
+        add(facade, web.url("m.json"))
+    assert len(web.asked()) == 1 + 3 + 1
 
 
 @pytest.mark.parametrize(("host", "is_followed"), [("127.0.0.1", True), ("localhost", False)])
@@ -381,7 +385,7 @@ def test_ssh_is_led_to_the_address_that_was_checked(tmp_path: Path, monkeypatch:
     with (
         pytest.raises(ProviderError, match="cannot be fetched"),
         fetch_files(
-            "ssh://git@docs.example/a.git", "", lambda _: True, 1, local=False, pinned="docs.example:22:192.0.2.7"
+            "ssh://git@docs.example/a.git", "", lambda _: True, 1, 9999, local=False, pinned="docs.example:22:192.0.2.7"
         ),
     ):
         pass
@@ -405,7 +409,7 @@ def test_a_repository_at_an_ipv6_address_is_checked_and_needs_no_pin(tmp_path: P
     with serving(tmp_path, host="::1") as server:
         url = server.url("repository/.git")
         pinned = HostPolicy(frozenset({"::1"})).pin(url)
-        with fetch_files(url, "", lambda _: True, 1000, local=False, pinned=pinned) as (_, files):
+        with fetch_files(url, "", lambda _: True, 1000, 10**6, local=False, pinned=pinned) as (_, files):
             assert [path for path, _ in files] == ["secret.md"]
 
 
@@ -416,6 +420,32 @@ def test_a_silent_git_host_is_asked_by_git_alone(tmp_path: Path, monkeypatch: py
         with pytest.raises(ProviderError, match="too slow"):
             add(facade, f"git+http://127.0.0.1:{silent.getsockname()[1]}/a.git", name="silent")
         assert time.monotonic() - started < 15
+
+
+def test_a_repository_of_more_than_a_collection_may_have_is_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(tmp_path / "repository", content=os.urandom(1_000_000).hex())
+    with serving(tmp_path) as server, engine() as facade:
+        address = f"git+{server.url('repository/.git')}"
+        monkeypatch.setattr("codeinfo.engine.collections.MAX_FETCHED_BYTES", 500_000)
+        with pytest.raises(ProviderError, match="more than 500,000 bytes"):
+            add(facade, address, name="big")
+        monkeypatch.setattr("codeinfo.engine.collections.MAX_FETCHED_BYTES", 5_000_000)
+        assert add(facade, address, name="big").plan.added == ("secret.md",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_a_small_pack_that_unpacks_to_more_than_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.sources.git.FETCH_MEMORY_BYTES", 300_000_000)
+    message = "takes more than 300,000,000 to unpack"
+    with serving_pack(*delta_bomb(20)) as url, engine() as facade, pytest.raises(ProviderError, match=message):
+        add(facade, f"git+{url}", name="bomb")
+    with (
+        serving_pack(*delta_bomb(2)) as url,
+        fetch_files(url, "", lambda _: True, 50_000_000, 10**6, local=True) as (_, files),
+    ):
+        assert [(path, len(content)) for path, content in files] == [("big.md", 2 * 0xFFFFFF)]
 
 
 def test_a_host_that_is_not_found_is_a_failed_download() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Colle
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source
-from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.files import (
     open_private,
     private_folder,
@@ -50,6 +51,7 @@ from codeinfo.store.sqlite import SqliteStore
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
+MAX_FETCH_S = 3600.0  # of all files of a list: each has its own limit, but a list may have 50,000
 CONVERTERS_VERSION = 2  # raise when a converter's output changes: indexes are then rebuilt
 _MAX_LIST_BYTES = 5_000_000
 _NOT_FETCHED = "a package in a folder does not fetch addresses: add the address of its manifest"
@@ -338,7 +340,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
 
 def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *, own: bool) -> Path:
     def store(url: str, pinned: str) -> Path:
-        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES, MAX_FETCHED_BYTES)
         with fetch_files(url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
             return _store(home, revision, files)
 
@@ -368,8 +370,10 @@ def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, b
 
 
 def _download_all(addresses: Mapping[str, str], get: Download) -> dict[str, bytes]:
-    found, total = dict[str, bytes](), 0
+    found, total, until = dict[str, bytes](), 0, time.monotonic() + MAX_FETCH_S
     for path, address in addresses.items():
+        if time.monotonic() > until:
+            raise ProviderError(f"the files of the list took more than {MAX_FETCH_S:g} s", "Add fewer of them")
         found[path] = get(address, MAX_DOCUMENT_BYTES)
         total += len(found[path])
         if total > MAX_FETCHED_BYTES:

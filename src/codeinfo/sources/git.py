@@ -321,8 +321,8 @@ def _execute(
             process.kill()
             raise
     if process.returncode not in accept:
-        message = errors.decode("utf-8", "replace").strip().splitlines()
-        said = message[0].removeprefix("fatal: ") if message else f"git ended with status {process.returncode}"
+        message = errors.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {process.returncode}"]
+        said = next((line for line in message if line.startswith("fatal: ")), message[0]).removeprefix("fatal: ")
         raise GitFailed(NO_COMMITS if _UNBORN.search(said) else said)
     return output
 
@@ -382,6 +382,7 @@ def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
 # --- fetching --------------------------------------------------------------------------------------------------------
 
 FETCH_TIMEOUT_S = 600.0
+FETCH_MEMORY_BYTES = 4_000_000_000  # a pack of kilobytes can unpack to any size
 SILENCE_S = 60  # without a byte from a web host; one that prepares a large pack sends some every 5 s
 _REMOTE_TRANSPORTS = "https:http:ssh"
 REGULAR = ("100644", "100755")
@@ -391,6 +392,7 @@ _CLONE_PREFIX = "codeinfo-git-"
 _JUST_MADE_S = 2.0
 
 _REDIRECT = re.compile(r"returned error: 3\d\d")
+_LIMITED = re.compile(r"out of memory|invalid index-pack output", re.IGNORECASE)
 
 
 class Redirected(ProviderError):
@@ -399,25 +401,32 @@ class Redirected(ProviderError):
 
 @contextmanager
 def fetch_files(
-    url: str, ref: str, wanted: Callable[[str], bool], limit: int, *, local: bool, pinned: str = ""
+    url: str, ref: str, wanted: Callable[[str], bool], limit: int, whole_limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`. `local` allows
-    repositories on this machine. Git connects to `pinned`, `host:port:address`, and follows no redirects."""
+    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`, out of at most
+    `whole_limit`. `local` allows repositories on this machine. Git connects to `pinned`, `host:port:address`, and
+    follows no redirects."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:
         try:
-            settings = ("http.followRedirects=false", *((f"http.curloptResolve={pinned}",) if pinned else ()))
+            # One pack: the limit is that of a file.
+            settings = ["fetch.unpackLimit=1", "http.followRedirects=false"]
+            settings += [f"http.curloptResolve={pinned}"] if pinned else []
             transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
             variables = None if local else Remote(url, pinned).variables  # ssh would resolve the host again
-            git = partial(_git, folder, transports, settings, variables=variables)
+            git = partial(_git, folder, transports, settings, variables=variables, most_bytes=whole_limit)
             git("init", "--bare", "--quiet", "--template=", ".")
             git(*_FETCH, "--", url, ref or "HEAD")
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
             kind = Redirected if _REDIRECT.search(error.what) else ProviderError
             step = "Check the address, the branch or tag, and that git may read it"
-            raise kind(f"{hide_user(url)} cannot be fetched: {error.what}", step, code=GitFailed.code) from error
+            why = error.what
+            if _LIMITED.search(why):
+                limits = f"more than {whole_limit:,} bytes, takes more than {FETCH_MEMORY_BYTES:,} to unpack"
+                why = f"it has {limits}, or is damaged"
+            raise kind(f"{hide_user(url)} cannot be fetched: {why}", step, code=GitFailed.code) from error
         yield commit, _blobs(folder, commit, wanted, limit)
 
 
@@ -457,14 +466,18 @@ def remove_abandoned_clones() -> None:
 def _git(
     folder: Path,
     transports: str,
-    settings: tuple[str, ...],
+    settings: Sequence[str],
     *arguments: str,
     variables: dict[str, str] | None = None,
     keep_open: Sequence[int] = (),
+    most_bytes: int = 1 << 62,
 ) -> bytes:
     fixed = ("fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper=")
     silence = ("http.lowSpeedLimit=1", f"http.lowSpeedTime={SILENCE_S}")
-    line = [_program(), "--no-pager", *_configure((*fixed, *silence, *settings))]
+    # In units of 1,024 and 512 bytes. One that cannot be set is lower already, or not known to this system.
+    limits = f'for limit in "-d {FETCH_MEMORY_BYTES >> 10}" "-f {most_bytes >> 9}"; do'
+    limits += ' (ulimit $limit) 2>/dev/null && ulimit $limit; done; exec "$@"'
+    line = ["/bin/sh", "-c", limits, "sh", _program(), "--no-pager", *_configure((*fixed, *silence, *settings))]
     environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports} | (variables or {})
     return _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S, keep_open)
 
