@@ -49,6 +49,7 @@ GOOD = Evidence(
     patterns=PatternReport((pattern("logging module", 90, "use"), pattern("print", 30, "")), (), ()),
     used={("python", QUESTION, "logging module"), ("python", QUESTION, "print")},
     memories=[memory(1.0)],
+    targets=[hit("a.py", symbol="Store.save"), hit("b.py"), hit("c.py")],
     callers={("a.py", "Store.save"): [("b.py", 3), ("x.py", 4), ("y.py", 5)]},
 )
 CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "print"), (60, 40))
@@ -171,7 +172,7 @@ def test_callers_are_those_of_the_definitions_that_a_task_names(query: str, cove
         hit("c.py", symbol="drop_order"),
     ]
     callers = {("a.py", "Store.save_order"): [("x.py", 4)], ("b.py", "Cart.save_order"): [("c.py", 1), ("y.py", 5)]}
-    impact = decide(replace(GOOD, query=query, hits=hits, callers=callers)).impact
+    impact = decide(replace(GOOD, query=query, hits=hits, targets=hits, callers=callers)).impact
     assert (impact and impact.coverage.partition(" ")[0]) == coverage
 
 
@@ -223,9 +224,8 @@ def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: 
 def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:
     callers = {("a.py", "save"): [("examples/x.py", 1), ("lib/y.py", 2)]}
     hits = [hit("a.py", "def save order", symbol="save"), hit("b.py", "def save order")]
-    card = decide(
-        replace(GOOD, hits=hits, callers=callers, files={"a.py": 9, "b.py": 9, "lib/y.py": LONGEST_EXAMPLE + 1})
-    )
+    files = {"a.py": 9, "b.py": 9, "lib/y.py": LONGEST_EXAMPLE + 1}
+    card = decide(replace(GOOD, hits=hits, targets=hits, callers=callers, files=files))
     assert card.impact is not None
     assert card.impact.files == ("lib/y.py:2", "examples/x.py:1")
 
@@ -276,6 +276,34 @@ def test_a_team_that_is_divided_is_a_doubt_where_the_task_is_about_it(tmp_path: 
     assert "pattern conflict" in [point.name for point in divided.reckoning]
     assert any("codeinfo patterns --category 'component style'" in step for step in divided.what_would_help)
     assert "pattern conflict" not in [point.name for point in other.reckoning]
+
+
+@pytest.mark.parametrize(
+    "query", ["rename to_html in Markdowner", "rename Markdowner.to_html", "remove parse of Markdowner"]
+)
+def test_callers_of_what_a_task_names_count_whichever_part_of_its_file_is_shown(tmp_path: Path, query: str) -> None:
+    (tmp_path / "markdowner.rb").write_text(
+        "class Markdowner\n  # Markdowner to html\n  def self.to_html(text)\n    text\n  end\n\n"
+        "  def self.parse(text)\n    text\n  end\nend\n"
+    )
+    for name in ("comment", "story"):
+        calls = f"class {name.title()}\n  def show\n    Markdowner.to_html(Markdowner.parse(text))\n  end\nend\n"
+        (tmp_path / f"{name}.rb").write_text(calls)
+    with engine_of(tmp_path) as engine:
+        card = engine.search(SearchRequest(query, paths=(str(tmp_path),), purpose="refactor")).preflight
+    assert card is not None
+    assert card.impact is not None
+    assert card.impact.coverage == "2/2 callers in results"
+
+
+def test_the_card_is_the_same_without_snippets(tmp_path: Path) -> None:
+    for name in ("store", "queue"):
+        (tmp_path / f"{name}.py").write_text(f"def {name}_1(job):\n    return job.retry(connection, status=400)\n")
+    request = SearchRequest("retry jobs with status 400 on a new connection", paths=(str(tmp_path),), purpose="edit")
+    with engine_of(tmp_path) as engine:
+        shown, hidden = engine.search(request), engine.search(replace(request, snippets=False))
+    assert hidden.preflight == shown.preflight
+    assert {hit.text for hit in hidden.hits} == {""}
 
 
 def test_without_a_purpose_there_is_no_card(tmp_path: Path) -> None:

@@ -191,6 +191,11 @@ def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
     assert Matcher(BUILT_IN).uses(text, language, "a", PRODUCT) == []
 
 
+def test_strict_types_may_be_declared_beside_the_opening_tag() -> None:
+    uses = Matcher(BUILT_IN).uses("<?php declare(strict_types=1);\n\nnamespace Shop;\n", "php", "a", PRODUCT)
+    assert [BUILT_IN[position].name for position, _ in uses] == ["strict types"]
+
+
 def test_hostile_text_is_read_once() -> None:
     started = time.process_time()
     for family in ("python", "javascript", "go", "java", "csharp", "rust", "php", "ruby"):

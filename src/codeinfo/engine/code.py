@@ -30,8 +30,10 @@ from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
 from codeinfo.search.quality import near_names
+from codeinfo.search.query import read_query
 from codeinfo.sources.read import Files
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
+from codeinfo.tokens import identifiers
 
 GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not have to build the graph
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
@@ -100,6 +102,24 @@ class CodeOperations:
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
             return files, callers
+
+    def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
+        """The results of a task, each with the function of its file that the task names as its symbol: `rename total
+        in Cart` is about Cart.total, whichever part of Cart is shown. A plain word counts if its owner is named."""
+        words, names = frozenset(identifiers(query)), frozenset(read_query(query).names)
+        found = []
+        with self.open(project, store) as index:
+            for hit in hits:
+                unit = index.unit(hit.path) if names and hit.path in index.graph.files else None
+                named: dict[str, bool] = {}  # and whether its owner is, too
+                for one in unit.definitions if unit else ():
+                    has_owner = not names.isdisjoint(one.qualified.split(".")[-2:-1])
+                    if unit and one.is_function and one.name.rstrip("?!") in (words if has_owner else names):
+                        named[unit.without_namespace(one.qualified)] = has_owner
+                found.append(
+                    hit if hit.symbol in named or not named else replace(hit, symbol=max(named, key=named.__getitem__))
+                )
+        return found
 
     def callers(
         self, project: IndexManager, targets: Collection[tuple[str, str]]

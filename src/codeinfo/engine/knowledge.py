@@ -205,7 +205,9 @@ class KnowledgeOperations:
         )
         if not request.purpose or not roots:
             return result
-        return replace(result, preflight=self._card(request, result, roots[0], now))
+        card = self._card(request, result, roots[0], now)
+        shown = result.hits if request.snippets else tuple(replace(hit, text="") for hit in result.hits)
+        return replace(result, hits=shown, preflight=card)
 
     def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:
@@ -220,6 +222,7 @@ class KnowledgeOperations:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         code = [hit for hit in own if hit.kind is FileKind.CODE]
+        targets = self._code.name_targets(project.index, store, request.query, code[:TARGETS])
         report = project.patterns.report(store, now)
         report = in_area(report, code[0].path, code[0].language) if code else report
         files = {path: row.size for path, row in store.manifest().items() if is_product(path, row.kind)}
@@ -233,7 +236,8 @@ class KnowledgeOperations:
                 patterns=report,
                 used=project.patterns.used_in(area),
                 memories=result.memories,
-                callers=self._code.callers(project.index, {(h.path, h.symbol) for h in code[:TARGETS] if h.symbol}),
+                targets=targets,
+                callers=self._code.callers(project.index, {(h.path, h.symbol) for h in targets if h.symbol}),
                 files=files,
                 near=project.patterns.used_in(hit.path for hit in code[:TARGETS]),
                 has_vectors=project.index.config.embedding.provider == "builtin",

@@ -185,7 +185,8 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
         return found
-    hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
+    shown = request.snippets or request.purpose  # the card reads what the results say
+    hits = found.hits if shown else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 

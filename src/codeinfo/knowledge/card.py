@@ -188,7 +188,8 @@ class Evidence(Struct, frozen=True):
     patterns: PatternReport
     used: Collection[Key]  # patterns used in the area
     memories: Sequence[RelatedMemory]
-    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → its calls; no tests
+    targets: Sequence[Hit]  # code that the change is likely to touch, with the symbol that the task names
+    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a target → its calls; no tests
     files: Mapping[str, int] = {}  # code of the project, with its bytes
     near: Collection[Key] = ()  # patterns used in the files of the first results
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
@@ -212,7 +213,7 @@ def decide(evidence: Evidence) -> Card:
     share, found = relevance(evidence.query, code, has_vectors=evidence.has_vectors)
     points = [_code_points(share, found), _pattern_points(patterns), _memory_points(evidence.memories)]
     score = round(sum(point.points for point in points), 1)
-    covered, callers = _coverage(evidence, code)
+    covered, callers = _coverage(evidence)
     doubts = [
         *_doubts_on_results(evidence, code, share, found),
         *_doubts_around(evidence, patterns, callers, callers[covered:]),
@@ -403,11 +404,11 @@ def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
 # --- what goes along -------------------------------------------------------------------------------------------------
 
 
-def _coverage(evidence: Evidence, code: Sequence[Hit]) -> tuple[int, list[Place]]:
+def _coverage(evidence: Evidence) -> tuple[int, list[Place]]:
     """How many callers of the likely targets are among the results, and all callers, those in the results first."""
     shown = {hit.path for hit in evidence.hits}
     callers: dict[str, int] = {}
-    for hit in _find_named(evidence.query, code[:TARGETS]) or code[:TARGETS]:
+    for hit in _find_named(evidence.query, evidence.targets) or evidence.targets:
         for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
             callers.setdefault(path, line)
     product = frozenset(evidence.files)  # examples that call it come after shipped code
