@@ -83,9 +83,17 @@ class ImportResolver:
             imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
         if rules.paths:
             imports = [*imports, *self._imports_by_path(source, imports, packed)]
-        used = _collect_used(rules, imports, packed) if rules.by_use or self.visible(source) else {}
+        lines = {written.line for written in imports}
+        used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
+        if rules.whole_names:
+            used = dotted_names(unpack(packed)[0], lines)
+        elif rules.by_use or self.visible(source):
+            used = UsedNames(packed, lines, owned=rules.owned)
+        # What the file defines itself, or an import binds to something certain.
+        certain = (one for one in imports if one.alias or one.names or rules.binds_last)
+        settled = frozenset((*source.exports, *source.hidden, *(name for one in certain for name in last_name(one))))
         own = self.tree.exported if source.rules.names.extensions else frozenset()
-        open_names = _OpenNames(rules, used, _find_settled(source, imports), own)
+        open_names = _OpenNames(rules, used, settled, own)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
@@ -101,7 +109,7 @@ class ImportResolver:
             else self._implicit_edges(source, open_names)
         )
         if rules.full_names:
-            for name, line in dotted_names(unpack(packed)[0], {one.line for one in imports}).items():
+            for name, line in dotted_names(unpack(packed)[0], lines).items():
                 for target in self.full_name(source, imports, name) if "." in name else ():
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
@@ -177,15 +185,6 @@ class ImportResolver:
         return {path: tuple(listed) for path, listed in taken.items()}
 
 
-def _collect_used(rules: ImportRules, imports: Sequence[Import], packed: bytes) -> Mapping[str, int]:
-    """The names that decide which files are needed, each with its first line: module names if these are written in
-    full."""
-    lines = {written.line for written in imports}
-    if rules.whole_names:
-        return dotted_names(unpack(packed)[0], lines)
-    return UsedNames(packed, lines, owned=rules.owned)
-
-
 class _OpenNames:
     """The names used in a file whose meaning depends on the packages it can see."""
 
@@ -228,12 +227,6 @@ class _OpenNames:
         return is_known and (last in self.open or f".{last}" in self.used)
 
 
-def _find_settled(source: FileFacts, imports: Iterable[Import]) -> frozenset[str]:
-    """Names the file defines itself or that an import binds to something certain."""
-    certain = (one for one in imports if one.alias or one.names or source.rules.imports.binds_last)
-    return frozenset((*source.exports, *source.hidden, *(name for one in certain for name in last_name(one))))
-
-
 def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge per pair of files: the first line, all the names."""
     known = edges.get(edge.target)
@@ -254,7 +247,8 @@ def refresh_graph(
     listed = sorted(facts.files(), key=lambda file: file.path)  # ids follow the order in which parsers finished
     old = {one.file_id: one for one in known.files.values()} if known else {}
     changed = [file for file in listed if file.file_id not in old]
-    fresh = file_facts(changed, facts, everything=not old)
+    outlines = group_by_key(facts.outlines([file.file_id for file in changed] if old else None))
+    fresh = {file.file_id: facts_of(file, outlines.get(file.file_id, [])) for file in changed}
     files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
     stale = _stale_paths(known, files, changed)
     if known is None or not have_same_exports(known.files, files):
@@ -319,15 +313,9 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
     return next(filter(None, nested), "")
 
 
-def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
-    """What the graph needs to know about some files."""
-    wanted = {file.file_id: file for file in files}
-    outlines = group_by_key(facts.outlines(None if everything else list(wanted)))
-    return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
-
-
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
-    rules = get_language(file.language).names
+    """What the graph needs to know about a file."""
+    rules, imports = get_language(file.language).names, get_language(file.language).imports
     packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
     inside = {f"{package}." for package in packages}
     offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
@@ -349,6 +337,9 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
     extending = [d.name for d in (offered if rules.open_types and rules.extensions else top) if d.kind in _EXTENDING]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
+    # A class or an enum is a value as well, and so is a constant with the name of a type.
+    values = {d.name for d in top if d.kind not in ("interface", "type")}
+    types = dict.fromkeys(d.name for d in top if d.name not in values)
     return FileFacts(
         file_id=file.file_id,
         path=file.path,
@@ -358,8 +349,8 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path, *called])),
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
-        types=_types_only(top) if get_language(file.language).imports.types_elided else (),
-        members=tuple(sorted({*extending, *called})) if get_language(file.language).imports.owned else (),
+        types=tuple(types) if imports.types_elided else (),
+        members=tuple(sorted({*extending, *called})) if imports.owned else (),
     )
 
 
@@ -368,12 +359,6 @@ def _is_directly_in(definition: Definition, extension: Definition) -> bool:
     is_inside = extension.start_line <= definition.start_line <= extension.end_line
     is_direct = definition.qualified == f"{extension.qualified}.{definition.name}"
     return is_inside and is_direct and (definition.is_type or not extension.bases)
-
-
-def _types_only(top: Sequence[Definition]) -> tuple[str, ...]:
-    """A class or an enum is a value as well, and so is a constant with the name of a type."""
-    values = {one.name for one in top if one.kind not in ("interface", "type")}
-    return tuple(dict.fromkeys(one.name for one in top if one.name not in values))
 
 
 def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
@@ -447,9 +432,8 @@ class FileCache:
 
     def discard(self, file_ids: AbstractSet[int]) -> None:
         """Edits leave a version of a file behind each time: a server would be full of them."""
-        self.units.discard(file_ids)
-        self.lines.discard(file_ids)
-        self.uses.discard(file_ids)
+        for cache in (self.units, self.lines, self.uses):
+            cache.discard(file_ids)
 
 
 class CodeIndex:
@@ -484,7 +468,7 @@ class CodeIndex:
             self.memo = Memo()
 
     @property
-    def _resolver(self) -> ImportResolver:
+    def resolver(self) -> ImportResolver:
         if self.imports is None:
             self.imports = ImportResolver(project_tree(self.graph.files, self.root, self._contents))
         return self.imports
@@ -505,13 +489,7 @@ class CodeIndex:
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = ("outcome", source.path, written)
         known: Outcome | None = self.memo.get(key)
-        return known if known is not None else self.memo.add(key, self._resolver.outcome(source, written))
-
-    def full_name(self, source: FileFacts, imports: Sequence[Import], name: str) -> tuple[Target, ...]:
-        return self._resolver.full_name(source, imports, name)
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return self._resolver.visible(source)
+        return known if known is not None else self.memo.add(key, self.resolver.outcome(source, written))
 
     def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
@@ -521,10 +499,8 @@ class CodeIndex:
             known = self.memo.add(("defining", name), frozenset(files))
         return known
 
-    def unit(self, path: str) -> Unit | None:
-        file = self.graph.files.get(path)
-        if file is None:
-            return None
+    def unit(self, path: str) -> Unit:
+        file = self.graph.files[path]
         unit = self._files.units.get(file.file_id)
         if unit is None:
             imports = tuple(written for _, written in self.facts.imports([file.file_id]))
@@ -534,11 +510,10 @@ class CodeIndex:
         return unit
 
     def definition(self, symbol: SymbolId) -> Definition | None:
-        unit = self.unit(symbol.path)
-        return unit.by_qualified.get(symbol.qualified) if unit else None
+        return self.unit(symbol.path).by_qualified.get(symbol.qualified)
 
     def has_read(self, path: str) -> bool:
-        return path in self.graph.files and self._files.units.get(self.graph.files[path].file_id) is not None
+        return self._files.units.get(self.graph.files[path].file_id) is not None
 
     def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
         """The tests of a file, and itself if functions in it are marked as tests."""
@@ -552,8 +527,7 @@ class CodeIndex:
         facts = self.graph.files[path]
         if not may_have_inline_tests(facts.language) or not qualified:
             return False
-        definition = None if in_test_module(qualified) else self.definition(SymbolId(path, qualified))
-        if definition is None:
+        if in_test_module(qualified) or (definition := self.definition(SymbolId(path, qualified))) is None:
             return in_test_module(qualified)
         lines = self.lines(facts.file_id)
         above = (lines.get(line, "") for line in range(definition.start_line - 1, 0, -1))

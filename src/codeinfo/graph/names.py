@@ -126,7 +126,7 @@ def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         defining = index.files_defining(name)
         if not all(compiler.covers(path) for path in defining):
             return None
-        for other in filter(None, map(index.unit, defining)):
+        for other in map(index.unit, defining):
             found += [
                 SymbolId(other.facts.path, other.without_namespace(one.qualified))
                 for one in other.by_name.get(name, ())
@@ -195,7 +195,7 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
         return ()
     found = [
         (file.facts.path, definition)
-        for file in filter(None, map(index.unit, index.files_defining(use.name)))
+        for file in map(index.unit, index.files_defining(use.name))
         for definition in file.by_name.get(use.name, ())
         if definition.kind != "prototype" and file.facts.rules.imports.headers
     ]
@@ -352,22 +352,19 @@ def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: R
     """The value of a local variable comes first, since it hides the rest."""
     rows = find_local(index, unit, name, use, before=True)
     if rows:
-        is_old = any(row.line == use.line and _reads_itself(row) for row in rows)
+        # A line may bind a name to what is made from its old value: `x = f(x.next())`.
+        here = [row.text for row in rows if row.line == use.line and row.mark != ":"]
+        is_old = any(re.search(rf"(?<![\w$.]){re.escape(name)}\.", text) for text in here)
         valid = [row for row in rows if row.line < use.line] if is_old else rows
         return _called_or_indexed(index, _evaluate_rows(index, unit, valid, use.line), called)
     if made := _evaluate_argument(index, unit, name, called, use):
         return made
     found = resolve_bare(index, unit, name, use.within)
-    return _values(index, found or _path_start(index, unit, name, use.line), called)
-
-
-def _path_start(index: CodeIndex, unit: Unit, name: str, line: int) -> Sequence[ModuleId]:
-    """For a path that needs no import; a call chain may continue some lines below it."""
-    if not unit.facts.rules.imports.paths:
-        return []
-    lines = index.lines(unit.facts.file_id)
-    above = range(line, max(line - _MOST_CHAINED, 0), -1)
-    return path_start(index, unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
+    if not found and unit.facts.rules.imports.paths:  # no import is needed; a chain may continue some lines below
+        lines = index.lines(unit.facts.file_id)
+        above = range(use.line, max(use.line - _MOST_CHAINED, 0), -1)
+        found = path_start(index, unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
+    return _values(index, found, called)
 
 
 def _evaluate_argument(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
@@ -410,8 +407,6 @@ def _evaluate_field(index: CodeIndex, owner: SymbolId, name: str) -> Values:
 
 def _find_assigned(index: CodeIndex, owner: SymbolId, name: str) -> Values:
     unit = index.unit(owner.path)
-    if unit is None:
-        return []
     bindings, inside = index.bindings(unit), f"{owner.qualified}."
     in_methods = [row for row in bindings.of(FIELD + name) if unit.without_namespace(row.scope).startswith(inside)]
     rows = [*in_methods, *(row for row in bindings.of(name) if unit.without_namespace(row.scope) == owner.qualified)]
@@ -438,8 +433,6 @@ def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
 
 def _value_of(index: CodeIndex, symbol: SymbolId, definition: Definition, called: str) -> Values:
     unit = index.unit(symbol.path)
-    if unit is None:
-        return []
     if called.startswith("(") and not definition.is_function:
         definition = _function(unit, symbol) or definition
     if definition.is_function:
@@ -478,7 +471,7 @@ def _apply_decorator(index: CodeIndex, unit: Unit, symbol: SymbolId, called: str
 
 def _return_values(index: CodeIndex, symbol: SymbolId) -> Values:
     unit, definition = index.unit(symbol.path), index.definition(symbol)
-    if unit is None or definition is None:
+    if definition is None:
         return []
     if not definition.is_function:
         definition = _function(unit, symbol) or definition
@@ -529,11 +522,6 @@ def _evaluate_rows(index: CodeIndex, unit: Unit, rows: list[Row], line: int) -> 
         if row.text:
             return _evaluate_row(index, unit, row)
     return []
-
-
-def _reads_itself(row: Row) -> bool:
-    """Whether a line binds a name to what is made from its old value: `x = f(x.next())`."""
-    return row.mark != ":" and re.search(rf"(?<![\w$.]){re.escape(row.name)}\.", row.text) is not None
 
 
 def _evaluate_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
@@ -601,8 +589,8 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
 def _instance(index: CodeIndex, symbol: SymbolId) -> Values:
     """`Alias = Union[A, B]` and `Model = get_model()`: a variable that holds a type."""
     unit = index.unit(symbol.path)
-    rows = _rows_of(index, unit, symbol) if unit else []
-    if unit is None or not rows:
+    rows = _rows_of(index, unit, symbol)
+    if not rows:
         return []
     return index.memo.once(("instance", symbol), lambda: _types(index, unit, rows[-1].text, ""), _MAX_STEPS)
 
@@ -624,8 +612,7 @@ def _elements(index: CodeIndex, values: Values) -> Values:
 
 def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
     unit = index.unit(owner.path)
-    rows = index.bindings(unit).inside(UNDERLYING, owner.qualified) if unit else []
-    if unit and rows:
+    if rows := index.bindings(unit).inside(UNDERLYING, owner.qualified):
         return _elements(index, [one for one in _types(index, unit, rows[0].text, "") if isinstance(one, Many)])
     made = _call_methods(index, owner, _ITERATION)
     held = [value for one in made if isinstance(one, Many) for value in _element_types(index, one)]
@@ -633,5 +620,4 @@ def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
 
 
 def _element_types(index: CodeIndex, many: Many) -> Values:
-    unit = index.unit(many.path)
-    return _types(index, unit, many.element, many.scope) if unit else []
+    return _types(index, index.unit(many.path), many.element, many.scope)

@@ -61,9 +61,9 @@ _EXTENDING = frozenset({"class", "object", "struct", "enum"})
 
 def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) -> code.ModuleImports:
     graph = index.graph
-    facts, unit = graph.files[path], index.unit(path)
+    facts = graph.files[path]
     found = []
-    for written in unit.imports if unit else ():
+    for written in index.unit(path).imports:
         outcome = index.outcome(facts, written)
         targets = [target.path for target in outcome.targets if target.path != path]
         if outcome.package:
@@ -161,10 +161,8 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
 
 
 def _extends(index: CodeIndex, user: str, path: str) -> bool:
-    unit, offered = index.unit(user), set(index.graph.files[path].exports)
-    return unit is not None and any(
-        re.split(r"\W+", base)[-1] in offered for one in unit.definitions for base in one.bases
-    )
+    offered = set(index.graph.files[path].exports)
+    return any(re.split(r"\W+", base)[-1] in offered for one in index.unit(user).definitions for base in one.bases)
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached: `X`, or `space.X`
@@ -216,7 +214,7 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
     used outside of them, if none is found, as under another name or of one letter, in C, where a header passes on what
     it includes, and in Elixir, where `use` calls what an atom names."""
     unit = index.unit(path)
-    if unit is None or unit.facts.rules.imports.headers or unit.facts.rules.imports.whole_names:
+    if unit.facts.rules.imports.headers or unit.facts.rules.imports.whole_names:
         return _ALL
     uses, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     known = {*unit.facts.exports, *unit.facts.hidden}
@@ -255,8 +253,8 @@ def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
         facts = index.graph.files[path]
         included = index.graph.edges_from(path) if facts.rules.imports.headers else ()
         for header in (index.unit(edge.target) for edge in included if edge.target not in paths):
-            declared = {one.name for one in header.definitions if one.kind == "prototype"} if header else set()
-            if header and (names := declared.intersection(facts.exports)):
+            declared = {one.name for one in header.definitions if one.kind == "prototype"}
+            if names := declared.intersection(facts.exports):
                 found.setdefault(header.facts.path, set()).update(names)
     return {path: frozenset(names) for path, names in found.items()}
 
@@ -283,7 +281,7 @@ def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
     """Whether a file of JavaScript passes on the module that it imports: `register(components)`, or what `import()`
     returns to a router."""
     unit = index.unit(edge.source)
-    if unit is None or not unit.facts.rules.names.default_exports:
+    if not unit.facts.rules.names.default_exports:
         return False
     whole = [one for one in unit.imports if one.names in ((), ("*",)) and not one.reexport]
     leading = [one for one in whole if any(to.path == edge.target for to in index.outcome(unit.facts, one).targets)]
@@ -294,8 +292,6 @@ def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
 def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
     """The names under which a file re-exports what it imports."""
     unit = index.unit(edge.source)
-    if unit is None:
-        return frozenset()
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
     for written in unit.imports:
@@ -318,8 +314,6 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
 def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     """Whether a re-exporting file uses the names itself."""
     unit = index.unit(edge.source)
-    if unit is None:
-        return False
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
     return any(find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
@@ -346,15 +340,14 @@ def unused_exports(
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
         if file.path in whole:
             continue
-        used_here = definition.name in own.get(file.file_id, ()) and not _is_only_exported(index, file, definition)
+        used = own.get(file.file_id, frozenset())
+        used_here = definition.name in used and not _is_only_exported(index, file, definition)
         if _belongs_to_program(index, file, definition, used_here=used_here):
             continue
-        if not used_here and _is_composed(definition.name, index.lines(file.file_id).whole_text()):
-            continue
-        names = _other_names(index, file, definition.name)
-        if any(users[name] > (name in own.get(file.file_id, ())) for name in names):
-            continue
-        if _is_default(index, file, definition.name) and _is_default_taken(index, file.path):
+        prefixes = () if used_here else _PREFIX.findall(index.lines(file.file_id).whole_text())
+        if any(definition.name.startswith(prefix) for prefix in prefixes):
+            continue  # the file puts such names together, as `globals()["bench_" + what]` does
+        if _is_taken_by_another_name(index, file, definition.name, used, users):
             continue
         if definition.kind in _EXTENDING and not all(map(_PLAIN_BASE.fullmatch, definition.bases)):
             by_kind += 1
@@ -481,21 +474,19 @@ def _is_published(index: CodeIndex, manifest: str) -> bool | None:
     return False
 
 
-def _other_names(index: CodeIndex, file: FileFacts, name: str) -> list[str]:
-    """The names by which a file exports one of its own: `export { name as other }`."""
-    text = index.lines(file.file_id).whole_text() if file.rules.names.default_exports else ""
-    return re.findall(rf"\b{name} as (\w+)", text)
-
-
-def _is_default(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    text = index.lines(file.file_id).whole_text() if file.rules.names.default_exports else ""
+def _is_taken_by_another_name(
+    index: CodeIndex, file: FileFacts, name: str, used: Collection[str], users: Counter[str]
+) -> bool:
+    """Whether others use what a file of JavaScript offers as `export { name as other }` calls it, or import it as the
+    default export, under a name of their choice."""
+    if not file.rules.names.default_exports:
+        return False
+    text = index.lines(file.file_id).whole_text()
+    if any(users[other] > (other in used) for other in re.findall(rf"\b{name} as (\w+)", text)):
+        return True
     mark = r"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*"
-    return re.search(rf"{mark}{re.escape(name)}(?![\w$])", text) is not None
-
-
-def _is_default_taken(index: CodeIndex, path: str) -> bool:
-    """Whether another file imports the default of one, under a name of its choice."""
-    return any("default" in edge.names or not edge.names for edge in index.graph.edges_to(path))
+    is_default = re.search(rf"{mark}{re.escape(name)}(?![\w$])", text) is not None
+    return is_default and any("default" in edge.names or not edge.names for edge in index.graph.edges_to(file.path))
 
 
 _EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)
@@ -521,11 +512,6 @@ def _spanned_lines(text: str, found: re.Match[str]) -> range:
     return range(text.count("\n", 0, found.start()) + 1, text.count("\n", 0, found.end()) + 2)
 
 
-def _is_composed(name: str, text: str) -> bool:
-    """Whether a file puts such names together, as `globals()["bench_" + what]` does."""
-    return any(name.startswith(prefix) for prefix in _PREFIX.findall(text))
-
-
 def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
@@ -546,6 +532,7 @@ def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_t
 
 def _counts(definition: Definition, file: FileFacts) -> bool:
     around = definition.qualified.removesuffix(definition.name).rstrip(".")
+    has_no_value = definition.signature.endswith(f" {definition.name}")  # `#define NOGDI`, for headers from outside
     return (
         definition.exported
         and definition.kind in _KINDS
@@ -553,7 +540,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and len(definition.name) > 1  # one-letter names are not stored as references
         and not definition.name.startswith(("_", "operator", "Java_"))  # no name is written; Java calls the last
         and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
-        and not (definition.kind == "macro" and (_GUARD.search(definition.name) or _is_flag(definition)))
+        and not (definition.kind == "macro" and (_GUARD.search(definition.name) or has_no_value))
         and not (file.rules.imports.headers and _is_used_unnamed(definition))
         and definition.name not in _CALLED_FROM_OUTSIDE
         and not _IMPLICIT.search(definition.signature.partition(definition.name)[0])
@@ -566,11 +553,6 @@ def _is_used_unnamed(definition: Definition) -> bool:
     runs = definition.kind in ("constant", "variable") and re.search(r"=.*\(.*\)", definition.signature) is not None
     is_enum = definition.kind == "enum" or definition.signature.startswith("typedef enum")
     return is_enum or runs or f" {definition.name}<" in definition.signature
-
-
-def _is_flag(definition: Definition) -> bool:
-    """Whether a macro has no value: it is there for headers from outside, as `#define NOGDI` is."""
-    return definition.signature.endswith(f" {definition.name}")
 
 
 def _classes(count: int) -> str:
@@ -595,7 +577,11 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix
-    return (short != definition.name and users[short] > 0) or _extends_others(index, file.file_id, definition)
+    inside = f"{definition.qualified}."  # extension methods are called on another type
+    return (short != definition.name and users[short] > 0) or any(
+        one.qualified.startswith(inside) and file.rules.names.called_by_name(one)
+        for one in index.unit(file.path).definitions
+    )
 
 
 def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
@@ -615,13 +601,3 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
                 if name.startswith(pasted):  # `LOG_##severity` is written in any file, also in its own
                     found.setdefault(name, set()).add(-1)
     return found
-
-
-def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
-    """Whether a class has extension methods, which are called on another type."""
-    file = index.by_id[file_id]
-    unit = index.unit(file.path)
-    inside = f"{definition.qualified}."
-    return unit is not None and any(
-        one.qualified.startswith(inside) and file.rules.names.called_by_name(one) for one in unit.definitions
-    )

@@ -171,7 +171,11 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
     defined = ((index.by_id[key], one) for key, one in index.facts.definitions_named(name) if key in index.by_id)
     for file, definition in sorted(defined, key=lambda pair: pair[0].path):
         if definition.kind not in _NO_USES:
-            symbol = _symbol(index, file, definition.qualified)
+            qualified = definition.qualified
+            # Hundreds of files may define a name: a file is read only if a namespace may have to be stripped.
+            if any(qualified.startswith(f"{package}.") for package in file.packages):
+                qualified = index.unit(file.path).without_namespace(qualified)
+            symbol = SymbolId(file.path, qualified)
             known = found.get(symbol)
             found[symbol] = implementation(file, known, definition)
             only_declares = "prototype" in (known.kind if known else "", definition.kind) or file.rules.names.overloads
@@ -241,19 +245,12 @@ def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     """For `Class.method` the other classes with that method are suggested, nearest spelling first."""
     last = re.split(r"\.|::", name.strip().removesuffix("()"))[-1]
     defined = look_up(index, last).found if last != name else {}
-    near = sorted({symbol.qualified for symbol in defined}, key=lambda one: (-_likeness(one, name), one))[:_MOST_NEAR]
+    likeness = {
+        symbol.qualified: difflib.SequenceMatcher(None, symbol.qualified.lower(), name.lower()).ratio()
+        for symbol in defined
+    }
+    near = sorted(likeness, key=lambda one: (-likeness[one], one))[:_MOST_NEAR]
     return UnknownName(name, f"nothing called {name} is defined here", near)
-
-
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio()
-
-
-def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
-    """Hundreds of files may define a name: a file is read only if a namespace may have to be stripped."""
-    inside = any(qualified.startswith(f"{package}.") for package in file.packages)
-    unit = index.unit(file.path) if inside else None
-    return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
 def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
@@ -278,6 +275,10 @@ class Use(Struct, frozen=True):
     reference: Reference
     symbol: SymbolId | None
     proof: str = "syntactic"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.file.file_id, self.reference.line
 
 
 class FoundUses(Struct, frozen=True):
@@ -328,20 +329,16 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
 def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
     """One-letter aliases, which are not stored as uses, that files give to an imported name."""
     units = (index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
-    taken = ([one.alias for one in unit.imports_for(name) if name in one.names] for unit in units if unit)
+    taken = ([one.alias for one in unit.imports_for(name) if name in one.names] for unit in units)
     return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
 
 
 def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
     proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(index, symbol, definition)]
-    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(_place(use) for use in proven))
+    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(use.place for use in proven))
     found: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
     return found
-
-
-def _place(use: Use) -> tuple[int, int]:
-    return use.file.file_id, use.reference.line
 
 
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
@@ -350,7 +347,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     parsed = [file for file in candidates if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
     resolved = list(proven)
-    settled = {_place(use) for use in proven}
+    settled = {use.place for use in proven}
     possible: list[Use] = []
     owners = {symbol.owner: symbol for symbol in lookup.found}
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
@@ -366,7 +363,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
             elif resolution.possible and not resolution.symbols:
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
-    possible = _one_a_line(possible, {_place(use) for use in resolved})
+    possible = _one_a_line(possible, {use.place for use in resolved})
     if lookup.found and all(_is_local(index, symbol) for symbol in lookup.found):
         possible = []
     return FoundUses(
@@ -387,7 +384,7 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
         ids = [one for one in _candidate_ids(index, type_name) if one in index.by_id]
         files = [file for one in ids if (file := index.by_id[one]).language == facts.language]
         index.read_uses([file.file_id for file in files])
-        for unit in filter(None, (index.unit(file.path) for file in files)):
+        for unit in (index.unit(file.path) for file in files):
             for name in sorted(index.bindings(unit).names_holding(type_name)):
                 for use in references_to(index.uses(unit.facts.file_id), name):
                     if use.role == "call" and _runs(index, unit, use, symbol, type_name):
@@ -399,11 +396,9 @@ def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_
     value = f"{call.receiver}.{call.name}" if call.receiver else call.name
     if method in resolve(index, unit, replace(call, name=method.qualified.rpartition(".")[2], receiver=value)).symbols:
         return True
-    rows = (
-        index.bindings(unit).visible(call.name, call.line, list(enclosing_names(call.within)))
-        if not call.receiver
-        else []
-    )
+    if call.receiver:
+        return False
+    rows = index.bindings(unit).visible(call.name, call.line, list(enclosing_names(call.within)))
     is_typed = any(row.mark == ":" and row.text == type_name for row in rows)
     return is_typed and method.owner in resolve_bare(index, unit, type_name, call.within)
 
@@ -416,10 +411,12 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
     """
     found = []
     for place in index.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
+        if place.path not in index.graph.files:
+            continue
         unit = index.unit(place.path)
-        text = index.lines(unit.facts.file_id).get(place.line, "") if unit else ""
+        text = index.lines(unit.facts.file_id).get(place.line, "")
         name = place.name(text)
-        if unit is None or place.line in {one.start_line for one in unit.by_name.get(name, ())}:
+        if place.line in {one.start_line for one in unit.by_name.get(name, ())}:
             continue
         written = references_to(index.uses(unit.facts.file_id), name)
         on_line = [use for use in written if use.line == place.line]
@@ -438,9 +435,11 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
 
 def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId | None:
     """What the target of a place defines; if several things are defined on its line, the one with the name."""
+    if place.target_path not in index.graph.files:
+        return None
     unit = index.unit(place.target_path)
-    on_line = [one for one in unit.definitions if one.start_line == place.target_line] if unit else []
-    if unit is None or not on_line:
+    on_line = [one for one in unit.definitions if one.start_line == place.target_line]
+    if not on_line:
         return None
     meant = next((one for one in on_line if one.name == name), on_line[0])
     return SymbolId(unit.facts.path, unit.without_namespace(meant.qualified))
@@ -458,10 +457,9 @@ def resolved_uses(index: CodeIndex, file: FileFacts, name: str) -> Iterator[tupl
     """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
     text = index.uses(file.file_id)
     may_be_default = file.rules.names.default_exports and name[:1].isupper()
-    # Most candidates have the name only in a comment or string.
-    unit = index.unit(file.path) if name in text or may_be_default else None
-    if unit is None:
-        return
+    if name not in text and not may_be_default:
+        return  # most candidates have the name only in a comment or string
+    unit = index.unit(file.path)
     taken = [one for one in unit.imports_for(name) if name in one.names]
     if may_be_default:  # `import Row from "./UserRow.vue"`
         taken += [
@@ -502,9 +500,9 @@ def _one_a_line(uses: Sequence[Use], taken: Collection[tuple[int, int]] = ()) ->
     """A line with a name twice is one use, a call if one of them is; `import a as b` has both names."""
     found: dict[tuple[int, int], Use] = {}
     for use in uses:
-        key = _place(use)
-        if key not in taken and (key not in found or found[key].reference.role != "call" == use.reference.role):
-            found[key] = use
+        known = found.get(use.place)
+        if use.place not in taken and (known is None or known.reference.role != "call" == use.reference.role):
+            found[use.place] = use
     return list(found.values())
 
 
@@ -528,16 +526,12 @@ def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files with the name, in a language that can mean it: in another language it is another name."""
     families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
     known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
-    return [
-        file
-        for file in sorted(known, key=lambda file: file.path)
-        if not families or not _has_family(file.language) or language_family(file.language) in families
-    ]
 
+    def can_mean(language: str) -> bool:
+        is_known = language in GRAMMARS or get_language(language).family  # what else a file of it can use
+        return not families or not is_known or language_family(language) in families
 
-def _has_family(language: str) -> bool:
-    """Whether it is known what else a file can use."""
-    return language in GRAMMARS or bool(get_language(language).family)
+    return [file for file in sorted(known, key=lambda file: file.path) if can_mean(file.language)]
 
 
 def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
@@ -560,21 +554,22 @@ def _is_local(index: CodeIndex, symbol: SymbolId) -> bool:
 def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.Usage, ...]:
     """Uses with their lines and edges, which only the shown ones need."""
     only = next(iter(lookup.found.values()), None)
-    return tuple(_usage(index, use, lookup.found[use.symbol] if use.symbol else only) for use in uses)
-
-
-def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> code.Usage:
-    unit, reference = index.unit(use.file.path), use.reference
-    text = index.lines(use.file.file_id).get(reference.line, "")
-    return code.Usage(
-        file=use.file.path,
-        line=reference.line,
-        preview=text.strip()[:_PREVIEW_CHARS],
-        edge=_edge(unit, reference, text, definition) if unit else "REFERENCES",
-        confidence=use.proof,
-        within=reference.within,
-        definition=str(use.symbol) if use.symbol else "",
-    )
+    found = []
+    for use in uses:
+        reference, meant = use.reference, lookup.found[use.symbol] if use.symbol else only
+        text = index.lines(use.file.file_id).get(reference.line, "")
+        found.append(
+            code.Usage(
+                file=use.file.path,
+                line=reference.line,
+                preview=text.strip()[:_PREVIEW_CHARS],
+                edge=_edge(index.unit(use.file.path), reference, text, meant),
+                confidence=use.proof,
+                within=reference.within,
+                definition=str(use.symbol) if use.symbol else "",
+            )
+        )
+    return tuple(found)
 
 
 def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
@@ -582,19 +577,16 @@ def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
         if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
-            alone = text.strip(" \t,)};") in (use.name, written.alias) or _is_listed(unit, written, use.line, text)
-            if (
-                use.line == written.line
-                or text.lstrip().startswith(_IMPORT_WORDS)
-                or (alone and use.line < written.line + 200)
-            ):
+            if use.line == written.line or text.lstrip().startswith(_IMPORT_WORDS):
+                return written
+            # A line continues an import's list of names if no definition starts before it.
+            is_alone = text.strip(" \t,)};") in (use.name, written.alias) or (
+                _LISTED.fullmatch(text) is not None
+                and not any(written.line < one.start_line <= use.line for one in unit.definitions)
+            )
+            if is_alone and use.line < written.line + 200:
                 return written
     return None
-
-
-def _is_listed(unit: Unit, written: Import, line: int, text: str) -> bool:
-    """Whether a line continues an import's list of names: no definition starts before it."""
-    return not any(written.line < one.start_line <= line for one in unit.definitions) and bool(_LISTED.fullmatch(text))
 
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
@@ -682,18 +674,17 @@ def _uses_inside(
 ) -> Iterator[tuple[Reference, Resolution]]:
     """What a definition uses and what that means, without the calls covered by a language server."""
     unit = index.unit(symbol.path)
-    for use in all_references(index.uses(unit.facts.file_id)) if unit else ():
+    for use in all_references(index.uses(unit.facts.file_id)):
         is_proven = use.role == "call" and (use.line, use.name) in proven
-        if unit and definition.start_line <= use.line <= definition.end_line and not is_proven:
+        if definition.start_line <= use.line <= definition.end_line and not is_proven:
             resolution = resolve(index, unit, use)
             yield _mark_invoked(index, unit, use, resolution), resolution
 
 
 def _proven_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> dict[tuple[int, str], SymbolId | None]:
     """The calls in a definition according to a language server, by line and name; None lies outside the index."""
-    unit = index.unit(symbol.path)
     calls = index.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
-    lines = index.lines(unit.facts.file_id) if unit else {}
+    lines = index.lines(index.graph.files[symbol.path].file_id) if calls else {}
     named = [(call, call.name(lines.get(call.line, ""))) for call in calls]
     return {(call.line, name): _find_defined(index, call, name) for call, name in named}
 
@@ -748,8 +739,7 @@ def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:
     receiver = use.reference.receiver.partition("(")[0].partition("<")[0]
     if receiver == "super" or receiver in use.file.rules.names.inherited:
         return False
-    unit = index.unit(use.file.path)
-    types = receiver_types(index, unit, use.reference) if unit and receiver else []
+    types = receiver_types(index, index.unit(use.file.path), use.reference) if receiver else []
     above = set(lineage(index, overriding))
     classes = [one for one in types if one not in above and (found := index.definition(one)) and found.kind == "class"]
     return not types or len(classes) < len(types)
@@ -880,12 +870,12 @@ def near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget
 
 
 def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
-    if not _may_be_called(index, path, qualified):
+    if path not in index.graph.files or not _may_be_called(index, path, qualified) or not budget.allows(path):
         return ()
-    unit = index.unit(path) if budget.allows(path) else None
-    symbol = SymbolId(path, unit.without_namespace(qualified) if unit else qualified)
-    definition = index.definition(symbol) if unit else None
-    if unit is None or definition is None:
+    unit = index.unit(path)
+    symbol = SymbolId(path, unit.without_namespace(qualified))
+    definition = index.definition(symbol)
+    if definition is None:
         return ()
     meant = look_up(index, str(symbol)).found.keys() if unit.facts.rules.imports.headers else {symbol}
     paths = dict.fromkeys((path, *(one.path for one in meant)))
@@ -913,8 +903,7 @@ def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:
     Qualified names end in the plain name. A call has its parenthesis there, unless an import renames it.
     """
     word = qualified[len(qualified.rstrip(_WORD_CHARACTERS)) :]
-    own = index.graph.files.get(path)
-    if own is None or f"{word}(" in index.uses(own.file_id):
+    if f"{word}(" in index.uses(index.graph.files[path].file_id):
         return True
     near = _near_files(index, (edge.source for edge in index.graph.edges_to(path)))
     return any(word in index.uses(file.file_id) for file in near)

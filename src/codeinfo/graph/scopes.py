@@ -81,7 +81,7 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
-    defining = [one for path in sorted(index.files_defining(name)) if (one := index.unit(path))]
+    defining = [index.unit(path) for path in sorted(index.files_defining(name))]
     for qualified in (*(f"{scope}.{name}" for scope in enclosing_names(within)), name):
         if found := [SymbolId(one.facts.path, qualified) for one in defining if qualified in one.by_qualified]:
             return found
@@ -147,7 +147,7 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
     def find() -> Meaning:
         defining = index.files_defining(name)
-        visible = index.visible(unit.facts) if defining else ()
+        visible = index.resolver.visible(unit.facts) if defining else ()
         share, known = unit.facts.rules.names.libraries, index.graph.files
         files = [path for path in visible if path in defining and (share or name not in known[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
@@ -159,8 +159,8 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the library imports that a file of Dart is a part of."""
-    others = index.visible(unit.facts) if unit.facts.rules.names.libraries and not unit.imports else ()
-    units = (one for path in others if (one := index.unit(path)) and one.imports)
+    others = index.resolver.visible(unit.facts) if unit.facts.rules.names.libraries and not unit.imports else ()
+    units = (one for one in map(index.unit, others) if one.imports)
     found = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
     return next(filter(None, found), [])
 
@@ -200,10 +200,9 @@ def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
     found = index.definition(symbol) if isinstance(symbol, SymbolId) else None
     if found is None or found.kind != "prototype":
         return [symbol]
-    units = [one for path in sorted(index.files_defining(found.name)) if (one := index.unit(path))]
     bodies = [
         SymbolId(one.facts.path, one.without_namespace(body.qualified))
-        for one in units
+        for one in map(index.unit, sorted(index.files_defining(found.name)))
         for body in one.by_name.get(found.name, ())
         if body.is_function and body.qualified == found.qualified and one.facts.rules.imports.headers
     ]
@@ -256,7 +255,7 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     path, crate = unit.facts.path, _crate_of(index, unit.facts.folder)
     found = {
         one.facts.path: SymbolId(one.facts.path, definition.qualified)
-        for one in filter(None, map(index.unit, sorted(index.files_defining(name))))
+        for one in map(index.unit, sorted(index.files_defining(name)))
         for definition in one.by_name[name]
         if definition.kind == "macro"
         and (
@@ -298,16 +297,16 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What imports bind a name to in a file. Only this name is followed: no file is read for the others, and if only
     an import that names it can bring it, no other import is resolved."""
     if "." in name and unit.facts.rules.imports.full_names:
-        return index.memo.once(("full", unit.facts.path, name), lambda: _resolve_full_name(index, unit, name))
+
+        def find() -> Meaning:
+            targets = index.resolver.full_name(unit.facts, unit.imports, name)
+            return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
+
+        return index.memo.once(("full", unit.facts.path, name), find)
     imports = unit.by_shown.get(name, ()) if unit.facts.rules.names.imports_show else unit.imports
     if not imports:
         return []
     return index.memo.once(("imported", unit.facts.path, name), lambda: _read_sources(index, unit, imports, name))
-
-
-def _resolve_full_name(index: CodeIndex, unit: Unit, name: str) -> Meaning:
-    targets = index.full_name(unit.facts, unit.imports, name)
-    return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
 
 
 def _read_sources(index: CodeIndex, unit: Unit, imports: Sequence[Import], name: str) -> Meaning:
@@ -396,9 +395,8 @@ def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
 def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
     """What a file itself has under a top-level name."""
     unit = index.unit(path)
-    module = _module_file(index, unit, name) if unit is not None else []
-    offered = unit.exported_as(name) if unit is not None else ""
-    if unit is None or not offered or (module and unit.by_qualified[offered].kind == "module"):
+    module, offered = _module_file(index, unit, name), unit.exported_as(name)
+    if not offered or (module and unit.by_qualified[offered].kind == "module"):
         return module
     return [*module, SymbolId(path, offered)]
 
@@ -407,8 +405,8 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
     """Where else a file may get a name from."""
     found: list[Place | ModuleId] = []
     unit = index.unit(path)
-    for written in unit.imports_for(name) if unit is not None else ():
-        if unit is None or (written.names and written.alias not in ("", name)):
+    for written in unit.imports_for(name):
+        if written.names and written.alias not in ("", name):
             continue  # it is known by its new name only
         if unit.facts.rules.names.libraries and not written.reexport:
             continue
@@ -438,12 +436,12 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
 
     def find() -> Sequence[SymbolId]:
         names = {one.qualified for one in lineage(index, owner)}
-        units = filter(None, map(index.unit, sorted(index.files_defining(name))))
-        members = [(unit, one.qualified) for unit in units for one in unit.by_name[name]]
-        adding = ((unit.by_qualified.get(one.rpartition(".")[0]), unit, one) for unit, one in members)
+        units = [index.unit(path) for path in sorted(index.files_defining(name))]
+        members = [SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name[name]]
+        adding = ((index.definition(one.owner), one) for one in members)
         return [
-            SymbolId(unit.facts.path, one)
-            for extension, unit, one in adding
+            one
+            for extension, one in adding
             if extension and extension.kind == "extension" and names.intersection((extension.name, *extension.bases))
         ]
 
@@ -452,18 +450,15 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
 
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     unit = index.unit(owner.path)
-    if unit is None:
-        return []
     inner, rules = f"{owner.qualified}.{name}", unit.facts.rules.names
     own = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
     # In Swift a method that another file adds may have the name of a property: `tableView`.
     if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return own
-    defining, is_known_by_name = index.files_defining(name), unit.facts.rules.names.constants
-    seen = sorted(defining) if is_known_by_name else index.visible(unit.facts)
-    others = (index.unit(path) for path in seen if path in defining)
-    found = [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
-    return list(dict.fromkeys((*own, *found)))
+    defining = index.files_defining(name)
+    seen = sorted(defining) if rules.constants else index.resolver.visible(unit.facts)
+    others = (SymbolId(path, inner) for path in seen if path in defining)
+    return list(dict.fromkeys((*own, *(one for one in others if index.definition(one)))))
 
 
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -496,15 +491,14 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     return [
         SymbolId(unit.facts.path, f"{interface}.{name}")
         for unit in units
-        if unit is not None
         for interface, one in unit.by_qualified.items()
         if one.kind == "interface" and interface != owner.qualified and f"{interface}.{name}" in unit.by_qualified
-        if all(_has_method(index, owner, method) for method in _methods(unit, interface))
+        if all(
+            _has_method(index, owner, method)
+            for qualified, method in unit.by_qualified.items()
+            if qualified.startswith(f"{interface}.")
+        )
     ]
-
-
-def _methods(unit: Unit, owner: str) -> list[Definition]:
-    return [one for name, one in unit.by_qualified.items() if name.startswith(f"{owner}.")]
 
 
 def _has_method(index: CodeIndex, owner: SymbolId, wanted: Definition) -> bool:
@@ -533,7 +527,7 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
 
     def find() -> Sequence[SymbolId]:
         definition, unit = index.definition(owner), index.unit(owner.path)
-        if definition is None or unit is None:
+        if definition is None:
             return []
         alike = (one for one in unit.by_name.get(definition.name, ()) if one.qualified == definition.qualified)
         traits = [base for one in alike if one.kind == "impl" for base in one.bases]  # Rust has a block for each
@@ -581,11 +575,11 @@ def resolve_attribute(index: CodeIndex, owner: SymbolId | ModuleId, name: str) -
     found = [symbol for path in owner.paths for symbol in resolve_export(index, path, name)]
     if found or not owner.written:
         return found
-    unit = index.unit(owner.paths[0])
+    file = index.graph.files[owner.paths[0]]
     inner = Import(f"{owner.written}.{name}", 0)
-    if unit is None or not unit.facts.rules.names.dotted_modules or owner.written.startswith("."):
+    if not file.rules.names.dotted_modules or owner.written.startswith("."):
         return []
-    targets = index.outcome(unit.facts, inner).targets
+    targets = index.outcome(file, inner).targets
     return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []
 
 
@@ -652,15 +646,12 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
         return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
     parts = chain.group().split(".")[:-1] if chain else []
     if use.name[:1].isupper():
-        return () if _LONGER.match(after) else _module(index, unit, [*parts, use.name], use)
+        whole = _full_name(index, unit, [*parts, use.name], use)
+        is_longer = _LONGER.match(after) is not None
+        return () if is_longer else tuple(SymbolId(path, whole) for path in _module_files(index, unit, whole))
     if parts:
         return _function(index, unit, _full_name(index, unit, parts, use), use.name)
     return _own_function(index, unit, replace(use, role="call") if is_component else use, before, after)
-
-
-def _module(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -> Symbols:
-    whole = _full_name(index, unit, parts, use)
-    return tuple(SymbolId(path, whole) for path in _module_files(index, unit, whole))
 
 
 def _function(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols | None:
@@ -688,7 +679,7 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
 def _modules_used_by(index: CodeIndex, unit: Unit, module: str) -> list[str]:
     """The modules that `use` imports: those whose import the used module writes inside its functions."""
     found = []
-    for other in filter(None, map(index.unit, _module_files(index, unit, module))):
+    for other in map(index.unit, _module_files(index, unit, module)):
         callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
         for written in _imports_with(index, other, "import"):
             if any(one.start_line < written.line <= one.end_line for one in callables):

@@ -263,7 +263,6 @@ def _choose_examples(
 _STAND_INS = frozenset(
     "benchmarks demo example examples fake fakes fixture fixtures mock mocks sample samples stub stubs".split()
 )
-_PASSING = frozenset("deprecated dev dummy fuzz generated legacy migration migrations seed seeder seeds usings".split())
 _GATHERING = frozenset("index __init__ __main__ mod lib main types constants public api".split())
 _AROUND_TESTS = frozenset("config helper helpers setup support util utils".split())
 
