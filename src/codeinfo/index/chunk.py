@@ -60,8 +60,9 @@ class _Unit(Struct):
     opens: bool = False  # starts with such a header
 
 
-def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
-    units = list(_without_gaps(_tree_units(root, source, settings.code_max_chars), source))
+def syntax_spans(root: Node, source: Source, settings: ChunkSettings, body_beside: str = "") -> list[Span]:
+    """`body_beside` as in the language's `Syntax`."""
+    units = list(_without_gaps(_tree_units(root, source, settings.code_max_chars, body_beside), source))
     units = _attach_leading(units, source, settings.code_max_chars)
     units = _attach_closers(units, source)
     return list(_join(units, source, settings))
@@ -86,7 +87,7 @@ def text_spans(source: Source, settings: ChunkSettings) -> list[Span]:
     return spans
 
 
-def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
+def _tree_units(root: Node, source: Source, max_chars: int, body_beside: str) -> Iterator[_Unit]:
     """The largest nodes that fit, in order; nodes that share a line are one unit."""
     limit = max_chars * source.unit_bytes
     scopes = 0
@@ -100,10 +101,10 @@ def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
             if children:
                 scopes += 1
                 ends = _head_end(node)
-                stack.extend(
-                    (child, scopes, child.end_byte <= ends or _is_head(child, below, limit))
-                    for child, below in zip(reversed(children), (None, *reversed(children)), strict=False)
-                )
+                leads_body = False  # the node below is the body of a definition, and too large for one chunk
+                for child in reversed(children):
+                    stack.append((child, scopes, child.end_byte <= ends or leads_body))
+                    leads_body = child.type == body_beside and child.end_byte - child.start_byte > limit
                 continue
         if start == end:
             continue
@@ -127,13 +128,6 @@ def _head_end(node: Node) -> int:
     if body is not None:
         return body.start_byte
     return first.end_byte if first.type == "{" else node.start_byte
-
-
-def _is_head(node: Node, below: Node | None, limit: int) -> bool:
-    """Whether a node is the head of a definition whose body, a neighbour as in Dart, is too large for one chunk."""
-    if below is None or below.type != "function_body" or not node.type.endswith("signature"):
-        return False
-    return below.end_byte - below.start_byte > limit
 
 
 def _without_gaps(units: Iterator[_Unit], source: Source) -> Iterator[_Unit]:

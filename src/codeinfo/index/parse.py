@@ -63,7 +63,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
     names = (span for symbol in symbols for span in symbol.name_spans)
     layers = Layers(source, found, (*names, *((start, end) for start, end, _ in found.keys)))
     within = _map_scopes(symbols, len(source.lines))
-    spans = syntax_spans(tree.root_node, source, settings)
+    spans = syntax_spans(tree.root_node, source, settings, GRAMMARS[language].body_beside)
     order = sorted(range(len(symbols)), key=lambda position: symbols[position].definition.start_line)
     starts = [symbols[position].definition.start_line for position in order]
     chunks: list[Chunk] = []

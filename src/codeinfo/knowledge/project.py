@@ -7,9 +7,11 @@ import re
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,75 +83,24 @@ _REFERENCE = re.compile(r"\$[({]([\w.-]+(?:\(\))?)[)}]")
 _GO_MAJOR = re.compile(r"(?<=\w)/v\d+$")  # at the end of a module's path
 _PROJECT_NAME = r"^[^\S\n]*(?:\{\s*)?\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
 
-# A dependency's name → the framework it stands for. Build tools are development dependencies by nature; any other
-# counts only if it ships with the product or the product's code imports it.
-_BUILDS = {
-    "vite": "Vite", "webpack": "webpack", "typescript": "TypeScript", "nx": "Nx", "@nx/workspace": "Nx",
-    "@nrwl/workspace": "Nx", "@nrwl/cli": "Nx", "turbo": "Turborepo", "lerna": "Lerna", "electron": "Electron",
-}  # fmt: skip
-FRAMEWORKS = {
-    "django": "Django", "flask": "Flask", "fastapi": "FastAPI", "starlette": "Starlette", "aiohttp": "aiohttp",
-    "djangorestframework": "Django REST framework", "django-ninja": "Django Ninja", "sidekiq": "Sidekiq",
-    "tornado": "Tornado", "sqlalchemy": "SQLAlchemy", "pydantic": "Pydantic", "celery": "Celery", "click": "Click",
-    "typer": "Typer", "torch": "PyTorch", "tensorflow": "TensorFlow", "numpy": "NumPy", "pandas": "pandas",
-    "react": "React", "next": "Next.js", "vue": "Vue", "nuxt": "Nuxt", "@angular/core": "Angular", "svelte": "Svelte",
-    "express": "Express", "fastify": "Fastify", "@nestjs/core": "NestJS", "koa": "Koa", "hono": "Hono",
-    "prisma": "Prisma", "@prisma/client": "Prisma", "@ngrx/store": "NgRx", "@ngrx/component-store": "NgRx",
-    "@ngrx/signals": "NgRx", "@ngrx/effects": "NgRx", "rxjs": "RxJS", "@trpc/server": "tRPC", "astro": "Astro",
-    "@hotwired/stimulus": "Stimulus", "solid-js": "Solid", "@remix-run/react": "Remix",
-    "tailwindcss": "Tailwind CSS", "dapper": "Dapper",
-    "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi": "chi", "github.com/labstack/echo": "Echo",
-    "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
-    "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
-    "pyo3": "PyO3",
-    "org.springframework.boot": "Spring Boot", "io.quarkus": "Quarkus", "io.micronaut": "Micronaut",
-    "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
-    "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
-    "phoenix": "Phoenix", "phoenix_live_view": "Phoenix LiveView", "ecto": "Ecto", "vapor": "Vapor", "io.ktor": "Ktor",
-    "flutter": "Flutter", "microsoft.net.sdk.web": "ASP.NET Core", "microsoft.maui.controls": ".NET MAUI",
-    "aspire.apphost.sdk": "Aspire", "aspire.hosting.apphost": "Aspire", "androidx.compose.ui": "Jetpack Compose",
-    "androidx.room": "Room", "com.google.dagger": "Dagger", "swiftui": "SwiftUI",
-    **_BUILDS,
-}  # fmt: skip
 _NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing|indirect", re.IGNORECASE)  # groups
-TEST_FRAMEWORKS = {
-    "pytest": "pytest", "hypothesis": "Hypothesis", "nose2": "nose2", "tox": "tox", "jest": "Jest", "vitest": "Vitest",
-    "mocha": "Mocha", "ava": "AVA", "jasmine-core": "Jasmine", "karma": "Karma", "cypress": "Cypress",
-    "@playwright/test": "Playwright", "@testing-library/react": "Testing Library",
-    "github.com/stretchr/testify": "testify", "github.com/onsi/ginkgo": "Ginkgo",
-    "org.junit.jupiter:junit-jupiter": "JUnit 5", "org.junit.jupiter:junit-jupiter-api": "JUnit 5",
-    "junit:junit": "JUnit 4", "org.testng:testng": "TestNG", "org.mockito:mockito-core": "Mockito", "xunit": "xUnit",
-    "nunit": "NUnit", "mstest.testframework": "MSTest", "mstest": "MSTest", "mstest.sdk": "MSTest", "xunit.v3": "xUnit",
-    "xunit.v3.mtp-v2": "xUnit", "nsubstitute": "NSubstitute",
-    "org.springframework.boot:spring-boot-starter-test": "JUnit 5", "moq": "Moq", "phpunit/phpunit": "PHPUnit",
-    "pestphp/pest": "Pest", "rspec": "RSpec", "rspec-rails": "RSpec", "flutter_test": "flutter_test", "tasty": "Tasty",
-    "hspec": "Hspec", "googletest": "GoogleTest", "gtest": "GoogleTest", "catch2": "Catch2", "doctest": "doctest",
-    "minitest": "Minitest", "org.jetbrains.kotlin:kotlin-test-junit5": "JUnit 5", "org.scalameta:munit": "MUnit",
-    "org.scalatest:scalatest": "ScalaTest", "proptest": "proptest", "rstest": "rstest", "quickcheck": "quickcheck",
-    "insta": "insta",
-}  # fmt: skip
 _SPRING_TEST = re.compile(r"(?<=^org\.springframework\.boot:)spring-boot-(?:starter-)?[\w-]+-test$")  # brings the rest
-# What comes with a language, or is often installed without a manifest: modules that tests import. A framework that is
-# built on one of them stands for it.
-_TEST_MODULES = {
-    ("python", "unittest"): "unittest", ("python", "django.test"): "unittest", ("python", "pytest"): "pytest",
-    ("go", "testing"): "testing", ("swift", "XCTest"): "XCTest", ("swift", "Testing"): "Swift Testing",
-    ("javascript", "node:test"): "node:test", ("typescript", "node:test"): "node:test",
-    ("javascript", "bun:test"): "Bun", ("typescript", "bun:test"): "Bun",
-    ("csharp", "NUnit.Framework"): "NUnit", ("csharp", "Xunit"): "xUnit",
-    ("ruby", "test/unit"): "test-unit", ("ruby", "minitest/autorun"): "Minitest",
-    ("cpp", "gtest/gtest.h"): "GoogleTest", ("cpp", "gmock/gmock.h"): "GoogleTest",
-    ("cpp", "catch2/catch.hpp"): "Catch2", ("cpp", "catch2/catch_test_macros.hpp"): "Catch2",
-    ("cpp", "doctest.h"): "doctest", ("cpp", "doctest/doctest.h"): "doctest",
-    ("cpp", "boost/test/unit_test.hpp"): "Boost.Test", ("c", "cmocka.h"): "cmocka", ("c", "check.h"): "Check",
-}  # fmt: skip
-_BUILT_ON = {
-    "unittest": frozenset({"pytest", "nose2"}), "testing": frozenset({"Ginkgo"}),
-    "node:test": frozenset({"Jest", "Vitest", "Mocha", "AVA"}),
-}  # fmt: skip
-# Test commands to use unless a manifest names one.
-_TOOL_COMMANDS = {"Minitest": "bundle exec rake test", "RSpec": "bundle exec rspec", "flutter_test": "flutter test",
-                  **dict.fromkeys(("xUnit", "NUnit", "MSTest"), "dotnet test")}  # fmt: skip
+
+
+class _Known(Struct, frozen=True):
+    """The tables in `frameworks.toml`, which says what they mean."""
+
+    builds: dict[str, str]
+    frameworks: dict[str, str]
+    test_frameworks: dict[str, str]
+    test_modules: dict[str, dict[str, str]]
+    built_on: dict[str, set[str]]
+    test_commands: dict[str, str]
+
+
+@lru_cache(maxsize=1)
+def _known() -> _Known:
+    return msgspec.toml.decode(Path(__file__).with_name("frameworks.toml").read_bytes(), type=_Known)
 
 
 def describe_project(
@@ -270,20 +221,21 @@ def frameworks(
     Manifests of tests and examples do not count, and a product is not built on itself."""
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
     own = {name.lower() for name in own}
+    builds, known = _known().builds, _known().frameworks | _known().builds
     found: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
         name, folder = _GO_MAJOR.sub("", item.name.lower()), item.source.rpartition("/")[0]
-        if item.name in shipped and not is_shipped(item) and name not in _BUILDS:
+        if item.name in shipped and not is_shipped(item) and name not in builds:
             continue  # another line declares what the product needs
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
-        name = group if group in FRAMEWORKS else name
-        counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
-        if name in FRAMEWORKS and counts and name not in own and is_shipped_folder(folder):
-            found.setdefault(FRAMEWORKS[name], Framework(FRAMEWORKS[name], item.version, item.source))
+        name = group if group in known else name
+        counts = is_shipped(item) or name in builds or name.replace("-", "_") in used or name in used
+        if name in known and counts and name not in own and is_shipped_folder(folder):
+            found.setdefault(known[name], Framework(known[name], item.version, item.source))
     for package, place in used.items():
-        if package in FRAMEWORKS and package not in own:
-            found.setdefault(FRAMEWORKS[package], Framework(FRAMEWORKS[package], "", place))
+        if package in known and package not in own:
+            found.setdefault(known[package], Framework(known[package], "", place))
     return tuple(found.values())
 
 
@@ -308,13 +260,13 @@ def test_setup(
     tools: dict[str, str] = {}
     for item in declared:
         starter = _SPRING_TEST.sub("spring-boot-starter-test", _GO_MAJOR.sub("", item.name.lower()))
-        if (name := TEST_FRAMEWORKS.get(starter)) and item.group != "indirect":
+        if (name := _known().test_frameworks.get(starter)) and item.group != "indirect":
             tools.setdefault(name, item.source)
     if "mix.exs" in texts and test_files:
         tools.setdefault("ExUnit", "mix.exs")  # comes with the language
-    for imported, place in tested_with.items():
-        name = _TEST_MODULES.get((imported[0], imported[1].strip("<>")), "")
-        if name and _BUILT_ON.get(name, frozenset()).isdisjoint(tools):
+    for (language, module), place in tested_with.items():
+        name = _known().test_modules.get(language, {}).get(module.strip("<>"), "")
+        if name and _known().built_on.get(name, set()).isdisjoint(tools):
             tools.setdefault(name, place)
     # In a project of another language, `npm test` covers only its pages, and pytest one of its parts.
     of_scripts = _is_main("javascript", sizes) and bool(test_files or tools)
@@ -346,7 +298,8 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     kinds = [kind for kind in _MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if ("pytest" in tools and of_python) or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [_PYTEST, *(kind for kind in kinds if kind.family != _PYTEST.family)]
-    by_tool = [_TOOL_COMMANDS[name] for name in tools if name in _TOOL_COMMANDS and not _is_of_part(tools[name])]
+    known = _known().test_commands
+    by_tool = [known[name] for name, place in tools.items() if name in known and not _is_of_part(place)]
     if named:  # the scripts cover their own language
         return " and ".join((*named, *(kind.command for kind in kinds if kind.family), *by_tool[:1]))
     commands = (*(kind.command for kind in kinds[:1]), *by_tool)
@@ -494,7 +447,7 @@ def _nuget(path: str, text: str) -> Iterator[Dependency]:
     group = "test" if re.search(r"Test|(?<![a-z])test", path) else ""
     for found in _NUGET.finditer(text):
         name, version = found["name"] or found["sdk"], found["version"] or found["release"] or ""
-        if found["name"] or {name.lower()} & (FRAMEWORKS.keys() | TEST_FRAMEWORKS.keys()):
+        if found["name"] or name.lower() in (_known().frameworks | _known().test_frameworks):
             yield Dependency(name, version, f"{path}:{text.count(chr(10), 0, found.start()) + 1}", group)
 
 

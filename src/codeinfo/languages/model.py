@@ -56,6 +56,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     constants_by_name: bool = True  # an upper-case variable is a constant; otherwise only `const` makes one
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
+    body_beside: str = ""  # the node type of a body that is the next neighbour of its definition's head
     hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
     in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before

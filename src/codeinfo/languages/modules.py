@@ -355,6 +355,7 @@ DART = model.Language(
         word=r"[^\W\d][\w$]+",
         exported=lambda declared: not declared.name.startswith("_"),
         bases=model.bases_behind_words,
+        body_beside="function_body",
         in_strings=re.compile(r"\$(?:\w+|\{(?:[^{}]|\{[^{}]*\})*\})"),
     ),
     imports=model.ImportRules(

@@ -411,7 +411,7 @@ def problem(db: apsw.Connection, folder: Path) -> str:
 def _check_tables(db: apsw.Connection) -> None:
     query = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
     model = apsw.Connection(":memory:")
-    model.execute(database.TABLES)
+    model.execute(database.schema())
     if list(db.execute(query)) != list(model.execute(query)):
         raise database.Damage("its tables were changed")
     model.close()
