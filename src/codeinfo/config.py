@@ -298,15 +298,20 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
     if not refused or _is_trusted(path.parent, layers):
         return project, []
     note = f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
-    note += "If you trust it, add its folder to projects under [trust] in your own file."
+    note += "If you trust it, add its absolute path to projects under [trust] in your own file."
     kept = {key: value for key, value in project.values.items() if key not in refused}
     return Layer(project.origin, kept, project.text), [note]
 
 
 def _is_trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
-    """Whether the user's own settings, never the project's, trust this folder."""
+    """Whether the user's own settings, never the project's, trust this folder. A relative path trusts nothing: it
+    would trust each folder in which a command is typed."""
     named = next((layer.values["trust.projects"] for layer in layers if "trust.projects" in layer.values), ())
-    return any(os.path.realpath(os.path.expanduser(item)) == os.path.realpath(folder) for item in _texts(named))
+    try:
+        places = filter(os.path.isabs, map(os.path.expanduser, _texts(named)))
+        return any(os.path.realpath(place) == os.path.realpath(folder) for place in places)
+    except ValueError:  # no list of strings, which is refused where its place is known, or one with a NUL
+        return False
 
 
 def _parse(row: Row, raw: Any) -> Any:

@@ -273,7 +273,7 @@ class PathSettings(Struct, frozen=True):
 
 
 class TrustSettings(Struct, frozen=True):
-    projects: tuple[str, ...] = setting((), "Folders whose .codeinfo.toml may set everything.")
+    projects: tuple[str, ...] = setting((), "Folders, by absolute path, whose .codeinfo.toml may set everything.")
     private_hosts: tuple[str, ...] = setting(
         (),
         "Hosts on this machine or a private network that a project's or package's documents, and the"

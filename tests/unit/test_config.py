@@ -143,6 +143,26 @@ def test_a_repository_that_the_user_trusts_can(own_folders: Path, tmp_path: Path
     assert config.notes == ()
 
 
+@pytest.mark.parametrize("named", ['["", "."]', '["."]', '["a\\u0000b"]', '["~nobody-here/x"]'])
+def test_only_an_absolute_path_is_trusted(
+    own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    user(own_folders, f"[trust]\nprojects = {named}\n")
+    project(tmp_path, '[embedding]\nprovider = "none"\n')
+    config = Config.load(cwd=tmp_path)
+    assert config.embedding.provider != "none"
+    assert "absolute path" in config.notes[0]
+
+
+@pytest.mark.parametrize("named", ["5", "[5]", "[[]]", "{a = 1}"])
+def test_what_is_no_list_of_folders_is_refused_with_its_place(own_folders: Path, tmp_path: Path, named: str) -> None:
+    user(own_folders, f"[trust]\nprojects = {named}\n")
+    project(tmp_path, '[embedding]\nprovider = "none"\n')
+    with pytest.raises(UsageError, match=r"trust.projects = .* a list of strings .*line 2"):
+        Config.load(cwd=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
