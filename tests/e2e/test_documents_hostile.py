@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import re
+import subprocess
+import sys
 import tarfile
 import time
 import tracemalloc
@@ -19,9 +21,10 @@ from codeinfo.collections import pack, read_manifest, safe_path, unpack
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.documents import document_parse
 from codeinfo.index.pool import ParsePool, ParseTask
 from codeinfo.operations.documents import DocsSyncRequest
-from codeinfo.sources.documents import Refused, convert, open_office_file
+from codeinfo.sources.documents import MAX_TEXT_CHARS, Refused, as_markdown, convert, open_office_file
 
 GOOD = "# Good\n\nThe lantern is lit at dusk.\n"
 
@@ -73,6 +76,7 @@ def hostile_files() -> dict[str, tuple[bytes, str]]:
         "binary.md": (b"\x00\x01\x02" * 100, "not text"),
         "huge.html": (b"<p>" + b"x" * 11_000_000, "dump"),
         "cells.csv": (b",".join([b"1"] * 1_100_000), "cells"),
+        "jagged.csv": (b",".join([b"x"] * 50_000) + b"\n1,2" * 50_000, "50,001 rows and 50,000 columns"),
     }
 
 
@@ -167,6 +171,37 @@ def test_a_conversion_that_never_ends_is_killed(tmp_path: Path, monkeypatch: pyt
         results = list(workers.run(tasks))
     assert [bool(result.refusal) for result in results] == [True, True]
     assert "gave up" in results[0].refusal
+
+
+def test_passages_of_a_table_do_not_each_repeat_a_huge_header() -> None:
+    wide = ",".join(f"column{number}" for number in range(1000))
+    data = f"{wide}\n{(','.join(['1'] * 1000) + chr(10)) * 300}".encode()
+    narrow = document_parse("a.csv", b"name,wage\n" + b"ann,1200\n" * 1000, ChunkSettings())
+    assert all("| name | wage |" in chunk.text for chunk in narrow.chunks)
+    assert sum(len(chunk.text) for chunk in document_parse("a.csv", data, ChunkSettings()).chunks) < 20 * len(data)
+
+
+def test_of_a_table_that_is_too_long_the_beginning_is_indexed() -> None:
+    text, notes = as_markdown(convert("a.csv", b"name,wage\n" + f"ann,{'x' * 100_000}\n".encode() * 101))
+    assert len(text) == MAX_TEXT_CHARS
+    assert "only the beginning" in notes[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+def test_a_document_that_takes_too_much_memory_is_said_so() -> None:
+    program = """if True:
+        import mmap, pathlib
+        from codeinfo.index import worker
+        def answer(rows): return worker._answer(worker.CONVERT, ["a.csv", b"name,wage\\n" * rows], settings)
+        settings = worker.ChunkSettings()
+        assert answer(10)[0]
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+        worker.MEMORY_LIMIT = pages * mmap.PAGESIZE + 50_000_000
+        worker._limit_memory()
+        print(*answer(400_000))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert re.fullmatch(r"False more than [\d,]+ bytes of memory\n", done.stdout), done.stderr
 
 
 def test_a_document_has_a_time_limit_of_its_own() -> None:

@@ -52,7 +52,7 @@ from codeinfo.store.sqlite import SqliteStore
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
 MAX_FETCH_S = 3600.0  # of all files of a list: each has its own limit, but a list may have 50,000
-CONVERTERS_VERSION = 2  # raise when a converter's output changes: indexes are then rebuilt
+CONVERTERS_VERSION = 3  # raise when a converter's output changes: indexes are then rebuilt
 _MAX_LIST_BYTES = 5_000_000
 _NOT_FETCHED = "a package in a folder does not fetch addresses: add the address of its manifest"
 _SHARED = 0o666  # mode of files that belong to a project, before the user's umask

@@ -257,6 +257,7 @@ def _long_block(first: int, last: int, source: Source, settings: ChunkSettings) 
 
 MAX_LINKS = 5000  # of one document
 _MAX_BREADCRUMB = 240
+_MAX_HEADER = 5000  # characters of a table's header that each of its passages repeats
 
 _TITLE_LINE = re.compile(r"title:[ \t]*(\S[^\n]{0,300})", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\([ \t]*<?([^()<>\s]{1,500})>?[^()\n]{0,200}\)")
@@ -336,7 +337,8 @@ def _table_headers(lines: Sequence[str]) -> list[tuple[int, int, str]]:
             last = number
             while last + 1 < len(lines) and lines[last + 1].startswith("|"):
                 last += 1
-            found.append((number, last + 1, f"{lines[number - 1]}\n{line}"))
+            if len(line) + len(lines[number - 1]) < _MAX_HEADER:
+                found.append((number, last + 1, f"{lines[number - 1]}\n{line}"))
     return found
 
 

@@ -57,6 +57,8 @@ def _answer(task: str, arguments: list[Any], settings: ChunkSettings) -> tuple[b
         from codeinfo.index.queries import expression_places, query_lines  # imported late: most runs have none
 
         return True, (expression_places if task == EXPRESSIONS else query_lines)(*arguments)
+    except MemoryError:
+        return False, f"more than {MEMORY_LIMIT:,} bytes of memory"
     except Exception as error:  # whatever a hostile file provokes is an answer; the parent continues without syntax
         return False, f"{type(error).__name__}: {error}"[:200]
 

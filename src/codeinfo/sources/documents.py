@@ -109,7 +109,7 @@ def as_markdown(document: Document) -> tuple[str, tuple[str, ...]]:
         length += len(part) + 2
         if length > MAX_TEXT_CHARS:
             note = f"longer than {MAX_TEXT_CHARS:,} characters: only the beginning is indexed"
-            return "\n\n".join(parts), (*document.notes, note)
+            return "\n\n".join((*parts, part))[:MAX_TEXT_CHARS], (*document.notes, note)
         parts.append(part)
     return "\n\n".join(parts), document.notes
 
@@ -163,6 +163,8 @@ def table_markdown(rows: tuple[tuple[str, ...], ...]) -> str:
         return ""
     if width == 1:
         return "\n\n".join(_not_a_heading(row[0].strip()) for row in rows if row and row[0].strip())
+    if width * len(rows) > MAX_CELLS:
+        raise Refused(f"a table of {len(rows):,} rows and {width:,} columns: a data set, not a document")
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     lines = ["| " + " | ".join((*row, *[""] * (width - len(row)))) + " |" for row in cells]
     lines.insert(1, "|" + " --- |" * width)
