@@ -453,9 +453,8 @@ class AnswerOperations:
         return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
-        raise UsageError(
-            "chat is for people at a terminal", NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
-        )
+        step = NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
+        raise UsageError("chat is for people at a terminal", step)
 
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
@@ -478,9 +477,8 @@ class AnswerOperations:
         known = self.store.get(given)
         if known.agent_name != (agent.name if agent else ""):
             whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
-            raise UsageError(
-                f"conversation {known.id} belongs to {whose}", "Continue it with the same, or start a new one"
-            )
+            step = "Continue it with the same, or start a new one"
+            raise UsageError(f"conversation {known.id} belongs to {whose}", step)
         return known
 
     def _new_conversation(

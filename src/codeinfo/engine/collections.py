@@ -95,15 +95,11 @@ class CollectionList:
         same = None
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
-                raise UsageError(
-                    f"{collection.name!r} already exists, for {known.source}",
-                    NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
-                )
+                step = NextStep("Give it another name, or ", to_run("docs remove", known.name), " first")
+                raise UsageError(f"{collection.name!r} already exists, for {known.source}", step)
             if known.id == collection.id and known.name != collection.name:
-                raise UsageError(
-                    f"{known.source} is already the collection {known.name!r}",
-                    NextStep(to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"),
-                )
+                step = NextStep(to_run("docs sync", known.name), " brings it up to date; remove it first to rename it")
+                raise UsageError(f"{known.source} is already the collection {known.name!r}", step)
             if known.id == collection.id:
                 same = same or known
         return same
@@ -193,9 +189,8 @@ class CollectionSource(Source, frozen=True):
             return Path(resolve_root(self.collection.url))
         tree = find_fetched_tree(self.home)
         if tree is None:
-            raise NotFound(
-                f"{self.collection.name} was never fetched", NextStep("Run ", to_run("docs sync", self.collection.name))
-            )
+            step = NextStep("Run ", to_run("docs sync", self.collection.name))
+            raise NotFound(f"{self.collection.name} was never fetched", step)
         return tree
 
 

@@ -407,15 +407,11 @@ class DocumentOperations:
         collection = collection_of(request.sources, name=request.name, ref=request.ref, globs=request.globs)
         if request.project:
             if len(request.sources) > 1 or request.globs:
-                raise UsageError(
-                    "a collection in context.json has one folder, package or repository",
-                    "Keep it in your own list, or give one source without patterns",
-                )
+                step = "Keep it in your own list, or give one source without patterns"
+                raise UsageError("a collection in context.json has one folder, package or repository", step)
             if collection.source != collection.url:
-                raise UsageError(
-                    "context.json is meant for git and must not hold a password",
-                    "Keep it in your own list, or give the address without user and password",
-                )
+                step = "Keep it in your own list, or give the address without user and password"
+                raise UsageError("context.json is meant for git and must not hold a password", step)
             context = self.collections.context_file(project)
             url = url_in_project(collection, request.sources[0], str(context.parent))
             collection = replace(collection, origin="project")
@@ -556,9 +552,8 @@ class DocumentOperations:
                 with lock_written(home):
                     replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
-            raise UsageError(
-                f"{path} cannot be a document: {why}", "Use the name of a text file, as in guides/start.md"
-            )
+            step = "Use the name of a text file, as in guides/start.md"
+            raise UsageError(f"{path} cannot be a document: {why}", step)
         if not known:
             self.collections.add(collection, project)
         return ops.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
@@ -570,20 +565,16 @@ class DocumentOperations:
         tree = ensure_written_tree(index.source.home)
         paths = list(dict.fromkeys(map(_document_path, request.documents)))
         if missing := [path for path in paths if not (tree / path).is_file()]:
-            raise NotFound(
-                f"{collection.name} has no {', '.join(missing)}; nothing was deleted",
-                NextStep(to_run("docs list", collection.name), " shows what it has"),
-            )
+            step = NextStep(to_run("docs list", collection.name), " shows what it has")
+            raise NotFound(f"{collection.name} has no {', '.join(missing)}; nothing was deleted", step)
         for path in paths:
             (tree / path).unlink()
         return ops.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
 
     def _writable_index(self, collection: Collection) -> CollectionIndex:
         if collection.kind is not Kind.WRITTEN:
-            raise UsageError(
-                f"the documents of {collection.name} come from {collection.source}",
-                NextStep("Change them there and run ", to_run("docs sync", collection.name), ", or name another one"),
-            )
+            step = NextStep("Change them there and run ", to_run("docs sync", collection.name), ", or name another one")
+            raise UsageError(f"the documents of {collection.name} come from {collection.source}", step)
         return self.index_of(collection)
 
     def pack(self, request: ops.DocsPackRequest) -> ops.DocsPackResponse:
@@ -668,10 +659,8 @@ def _document_path(document: str) -> str:
         shown = f"{document[:80]!r}{'…' if len(document) > 80 else ''}"
         raise UsageError(f"{shown} is not a path within a collection", "Write it as in guides/start.md") from None
     if not path or max(sizes) > MOST_NAME_BYTES or len(sizes) > MOST_PARTS:
-        raise UsageError(
-            f"{document[:80]!r}… is empty, too long or too deep for a name",
-            f"Use at most {MOST_PARTS} parts of {MOST_NAME_BYTES} bytes each",
-        )
+        step = f"Use at most {MOST_PARTS} parts of {MOST_NAME_BYTES} bytes each"
+        raise UsageError(f"{document[:80]!r}… is empty, too long or too deep for a name", step)
     return path
 
 

@@ -162,10 +162,8 @@ class GrepOperations:
             request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case
         )
         if request.at and request.changed_since:
-            raise UsageError(
-                "changed files are those of the work tree, so this does not work with a revision",
-                "Leave out one of the two",
-            )
+            step = "Leave out one of the two"
+            raise UsageError("changed files are those of the work tree, so this does not work with a revision", step)
         places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
         found, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))

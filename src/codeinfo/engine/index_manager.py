@@ -457,10 +457,8 @@ class _Refresh(Struct, frozen=True):
             store.check_vector_files()
             return self._fresh(store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
         if isinstance(index.source, TeamSource):
-            raise NotFound(
-                f"{index.source.name} of {index.source.identity} is not indexed any more",
-                "Ask for another branch or tag, or have it indexed again",
-            )
+            step = "Ask for another branch or tag, or have it indexed again"
+            raise NotFound(f"{index.source.name} of {index.source.identity} is not indexed any more", step)
         with ExitStack() as stack:
             pool = None
             if self.expected or self.full or before is None:

@@ -458,9 +458,8 @@ class Indexes:
                 notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
             store = index.live_store()
         if store is None:
-            raise NotFound(
-                f"{shown_root(index.root)} is not indexed yet", NextStep("Run ", to_run("index"), " and search again")
-            )
+            step = NextStep("Run ", to_run("index"), " and search again")
+            raise NotFound(f"{shown_root(index.root)} is not indexed yet", step)
         return store, (*notes, *index.standing_notes())
 
 

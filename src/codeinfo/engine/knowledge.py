@@ -119,9 +119,8 @@ class KnowledgeOperations:
         project, now = self._project(request.path), self.clock()
         memory = find_by_id(project.memories(now), request.id)
         if memory.source == "git":
-            raise UsageError(
-                f"{memory.id} is a commit's message", "It goes when the commit is 90 days old; nothing to remove"
-            )
+            step = "It goes when the commit is 90 days old; nothing to remove"
+            raise UsageError(f"{memory.id} is a commit's message", step)
         if memory.source:
             raise UsageError(f"{memory.id} is in {memory.source}", "Remove it there")
         project.change_memories(lambda before: [one for one in before if one != memory])

@@ -89,10 +89,8 @@ def find_base(history: History, wanted: str) -> str:
         raise UsageError("there is no history to compare with", "A review needs a git repository")
     first, dots, last = wanted.partition("..")
     if dots:
-        raise UsageError(
-            f"{wanted!r} is a range; a review compares the current files with one revision",
-            NextStep(f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")),
-        )
+        step = NextStep(f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION"))
+        raise UsageError(f"{wanted!r} is a range; a review compares the current files with one revision", step)
     if wanted:
         return commit_of(history.root, wanted)
     head, point = commit_of(history.root, "HEAD"), history.branch_point(MAIN_BRANCHES)

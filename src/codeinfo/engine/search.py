@@ -120,11 +120,8 @@ class SearchOperations:
             raise UsageError("query is required", "Say what to look for")
         embedder = self._indexes.models.embedder()
         if embedder is None:
-            raise ProviderError(
-                "no embedding model is configured",
-                NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
-                code="EMBEDDING_MODEL_MISSING",
-            )
+            step = NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none")
+            raise ProviderError("no embedding model is configured", step, code="EMBEDDING_MODEL_MISSING")
         limit = min(max(request.limit, 1), MAX_LIMIT)
         chosen = _find_repositories(self._indexes, request.repository)
         ready = {index: store for index in chosen if (store := index.live_store()) is not None and is_complete(store)}
@@ -445,9 +442,8 @@ def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
     """The indexed repositories with that name or folder; all of them for ""."""
     roots = [root for root in indexes.roots() if root.is_dir()]
     if not roots:
-        raise UsageError(
-            "nothing is indexed yet", NextStep("Run ", to_run("index"), " in a project"), code="NOT_INGESTED"
-        )
+        step = NextStep("Run ", to_run("index"), " in a project")
+        raise UsageError("nothing is indexed yet", step, code="NOT_INGESTED")
     if not repository:
         return [indexes.of(root) for root in roots]
     found = [root for root in roots if repository in (root.name, str(root))]

@@ -203,9 +203,8 @@ class TeamOperations:
         """With no more rights than the caller has now; one created in a token's session ends with that token."""
         caller = self._caller()
         if missing := sorted(set(scopes) - caller.scopes):
-            raise access.Refused(
-                f"you do not have the scope {missing[0]} here", "Sign in with a token that has it, or leave it out"
-            )
+            step = "Sign in with a token that has it, or leave it out"
+            raise access.Refused(f"you do not have the scope {missing[0]} here", step)
         token = access.create_token(self.store, caller.name, name, scopes, days, made_with=caller.token_id)
         return ops.NewTeamToken(caller.name, token, days)
 
@@ -424,16 +423,12 @@ class Server:
         address = (to or config.store.server).rstrip("/")
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise UsageError(
-                f"{address!r} is not the address of a server" if address else "no server is set",
-                "Name it with --to https://code.example.com, or set store.server",
-            )
+            step = "Name it with --to https://code.example.com, or set store.server"
+            raise UsageError(f"{address!r} is not the address of a server" if address else "no server is set", step)
         known = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
         if parts.scheme == "http" and parts.hostname not in known:
-            raise UsageError(
-                f"your token would be sent to {address} unencrypted",
-                "Use https, or add the host to trust.private_hosts if its network is safe",
-            )
+            step = "Use https, or add the host to trust.private_hosts if its network is safe"
+            raise UsageError(f"your token would be sent to {address} unencrypted", step)
         if not config.store.token_file:
             raise UsageError("no token is set", "Put your personal access token into store.token_file")
         self._token = read_secret(Path(config.store.token_file), "Correct store.token_file").strip()

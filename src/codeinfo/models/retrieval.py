@@ -300,9 +300,8 @@ class LocalReranker:
             from tokenizers import Tokenizer
         except ImportError as error:
             what = f"a local reranking model needs a package that is not installed ({error.name})"
-            raise ProviderError(
-                what, "Install it: pip install 'codeinfo[rerank]'", code="RERANK_UNAVAILABLE"
-            ) from error
+            step = "Install it: pip install 'codeinfo[rerank]'"
+            raise ProviderError(what, step, code="RERANK_UNAVAILABLE") from error
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _ONLY_ERRORS
         try:

@@ -208,9 +208,8 @@ def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
 def check_length(text: str, name: str) -> str:
     """Return the text; raise UsageError if it is too long for HTTP and MCP."""
     if len(text) > MAX_TEXT_CHARS:
-        raise UsageError(
-            f"{name} has {len(text):,} characters", f"Send at most {MAX_TEXT_CHARS:,}: its most important part"
-        )
+        step = f"Send at most {MAX_TEXT_CHARS:,}: its most important part"
+        raise UsageError(f"{name} has {len(text):,} characters", step)
     return text
 
 
@@ -454,9 +453,8 @@ def file_within(root: str, given: str) -> str:
         target = (Path(root) / given).resolve()
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
     except (ValueError, OSError, RuntimeError):
-        raise CodeInfoError(
-            f"{given!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED"
-        ) from None
+        step = "Give a file of the project"
+        raise CodeInfoError(f"{given!r} is not in the project", step, code="FOLDER_REFUSED") from None
 
 
 # --- running a call --------------------------------------------------------------------------------------------------

@@ -330,9 +330,8 @@ def serve_operators(address: str, metrics: Metrics, readings: Readings, problem:
     try:
         server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
     except OSError as error:
-        raise UsageError(
-            f"{address} cannot be used: {error.strerror}", "Set serve.metrics_address to another one"
-        ) from error
+        step = "Set serve.metrics_address to another one"
+        raise UsageError(f"{address} cannot be used: {error.strerror}", step) from error
     threading.Thread(target=server.serve_forever, name="codeinfo metrics", daemon=True).start()
 
 

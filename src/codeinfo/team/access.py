@@ -242,9 +242,8 @@ def create_token(
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
         raise UsageError(f"there is no scope {wrong[0]}", f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
-        raise UsageError(
-            "a token needs a scope and an expiry", f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
-        )
+        step = f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
+        raise UsageError("a token needs a scope and an expiry", step)
     token = PREFIX + secrets.token_urlsafe(32)
     with database.transaction() as db:
         identity = user_id(db, user)
@@ -474,10 +473,8 @@ def identity_of(remote: str) -> str:
 
 def _refusal(remote: str) -> UsageError:
     shown = hide_user(remote)[:200]
-    return UsageError(
-        f"{shown!r} does not name a repository on a server",
-        "Give a remote such as https://host/owner/name or git@host:owner/name",
-    )
+    step = "Give a remote such as https://host/owner/name or git@host:owner/name"
+    return UsageError(f"{shown!r} does not name a repository on a server", step)
 
 
 def folder_identity(root: Path) -> str:

@@ -443,10 +443,8 @@ def embedded_database(folder: Path) -> Iterator[str]:
     try:
         started = get_server(folder, cleanup_mode="stop")
     except FileNotFoundError as error:  # PostgreSQL refuses to run as root, so a user is created for it
-        raise UsageError(
-            f"PostgreSQL cannot be started: {error.filename} was not found",
-            "add /usr/sbin to PATH, or run the command as a user other than root",
-        ) from error
+        step = "add /usr/sbin to PATH, or run the command as a user other than root"
+        raise UsageError(f"PostgreSQL cannot be started: {error.filename} was not found", step) from error
     try:
         address = str(started.get_uri())
         with psycopg.connect(address, autocommit=True) as db:

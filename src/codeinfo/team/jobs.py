@@ -503,10 +503,8 @@ class Indexing:
             update(contents, target, changes, pool, self._tools.embedder, progress=progress)
         stored = target.find_stored([source.path for source, _ in files])
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:
-            raise CodeInfoError(
-                f"{len(lost)} files of {run.identity} could not be read, {lost[0]} among them",
-                "It will be retried; if that does not help, remove the worker's mirror",
-            )
+            step = "It will be retried; if that does not help, remove the worker's mirror"
+            raise CodeInfoError(f"{len(lost)} files of {run.identity} could not be read, {lost[0]} among them", step)
 
     def _close(self, db: Connection, run: int, batch: int) -> None:
         db.execute("SELECT 1 FROM index_runs WHERE id = %s FOR UPDATE", (run,))  # only one batch is last

@@ -54,9 +54,8 @@ class SignInService:
         if issuer.scheme != "https" and issuer.hostname not in LOOPBACK:
             raise UsageError(f"auth.issuer = {settings.issuer!r} is not secure", "Use an https:// address")
         if not settings.client_id:
-            raise UsageError(
-                "auth.issuer needs auth.client_id", "Set it to the client id of this server at the service"
-            )
+            step = "Set it to the client id of this server at the service"
+            raise UsageError("auth.issuer needs auth.client_id", step)
         self.issuer = settings.issuer.rstrip("/")
         self._database = database
         self._settings = settings
@@ -168,9 +167,8 @@ class SignInService:
         if time.monotonic() - read > _KNOWN_S:
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
-                raise ProviderError(
-                    f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", "Correct auth.issuer"
-                )
+                step = "Correct auth.issuer"
+                raise ProviderError(f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", step)
             self._metadata = time.monotonic(), found
         value = found.get(name, default)
         if value is None:
@@ -224,9 +222,8 @@ def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] |
     except urllib.error.HTTPError as error:
         with error:
             detail = _plain(error.read(1000).decode("utf-8", "replace"))
-        raise ProviderError(
-            f"the sign-in service answered {error.code}: {detail}", "Sign in again; check auth.client_id"
-        ) from error
+        step = "Sign in again; check auth.client_id"
+        raise ProviderError(f"the sign-in service answered {error.code}: {detail}", step) from error
     except (OSError, ValueError) as error:
         raise ProviderError(f"the sign-in service does not answer: {_plain(error)}", "Check auth.issuer") from error
     if not isinstance(found, dict):

@@ -140,10 +140,8 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
         project = _project(db, push.address)
         accepted = [_is_genuine(scheme, headers, body, delivery, secret) for secret in secrets_of(db, project)]
         if not any(accepted) or not project:
-            raise HookRefused(
-                "this is not signed with the secret of a project here",
-                NextStep("Set the webhook up with what ", to_run("team project hook"), " shows"),
-            )
+            step = NextStep("Set the webhook up with what ", to_run("team project hook"), " shows")
+            raise HookRefused("this is not signed with the secret of a project here", step)
         if not delivery or len(delivery) > _MOST_DELIVERY:
             raise UsageError(f"{scheme.delivery[0]} is missing or too long", "Send an id for each delivery")
         insert = "INSERT INTO deliveries(project, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING"
@@ -375,9 +373,8 @@ class Uploads(Struct, frozen=True):
             and (vectors is None or (vectors.shape == (len(chunks), dimension) and bool((abs(vectors) <= 1.01).all())))
         )
         if not is_sound:
-            raise UsageError(
-                f"{file.source.path} was not uploaded in the format of this server's release", "Push again"
-            )
+            step = "Push again"
+            raise UsageError(f"{file.source.path} was not uploaded in the format of this server's release", step)
         own = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
         return own, len(parsed) + len(uses)
 

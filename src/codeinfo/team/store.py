@@ -644,10 +644,8 @@ class TeamStore(SqliteStore):
             row = create_tree(db, place.identity, place.name, self.recipe)
             begins = reached is None and (self._rewrite or not row.generation)
             if not begins and (reached is None or (row.id, row.generation) != (reached.tree, reached.generation)):
-                raise Busy(
-                    f"{place.name} of {place.identity} was just changed by another server or worker",
-                    "Try again in a moment",
-                )
+                step = "Try again in a moment"
+                raise Busy(f"{place.name} of {place.identity} was just changed by another server or worker", step)
             yield db, row
 
     def _list_ended(self, trees: Collection[str] | None) -> Iterable[int]:

@@ -144,9 +144,8 @@ def change_memories(
     with database.transaction(user) as db:
         writable = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
         if user is not None and db.execute(writable, (identity,)).fetchone() is None:
-            raise Refused(
-                f"you may read {identity}, but not change its memories", "Ask an administrator for the level write"
-            )
+            step = "Ask an administrator for the level write"
+            raise Refused(f"you may read {identity}, but not change its memories", step)
         db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"memories of {identity}"),))
         before = _read(db, identity)
         after = tuple({memory.id: memory for memory in edit(before)}.values())
