@@ -516,11 +516,9 @@ def jsonable(value: object) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def fill(kind: type[Filled], source: object, **more: Any) -> Filled:
-    """A value with the same-named fields of another, and others."""
-    same = {
-        name: getattr(source, name) for name in kind.__struct_fields__ if name not in more and hasattr(source, name)
-    }
+def fill(kind: type[Filled], other: object, /, **more: Any) -> Filled:
+    """A value with the same-named fields of another, and more."""
+    same = {name: getattr(other, name) for name in kind.__struct_fields__ if name not in more and hasattr(other, name)}
     return kind(**same, **more)
 
 

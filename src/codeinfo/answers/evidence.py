@@ -29,7 +29,7 @@ from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.settings import RetrievalSettings
 from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was found
 
 
@@ -150,9 +150,7 @@ class PassageFilter(Struct, frozen=True):
         first = found.passages[:ALWAYS]
         named = [one for one in first if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)]
         result = apply_policy(found.passages, self.policy, named=named)
-        _log.info(
-            "search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance
-        )
+        log.info("search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance)
         return result
 
 

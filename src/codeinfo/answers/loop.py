@@ -295,16 +295,14 @@ _GRADE = object_schema(passage={"type": "integer"}, score={"type": "number", "mi
 _GRADES = object_schema(grades={"type": "array", "items": _GRADE})
 
 
-def grade(
-    question: str, passages: Sequence[Passage], model: Model, weights: Mapping[str, float]
-) -> tuple[Passage, ...]:
+def grade(question: str, passages: Sequence[Passage], model: Model, weights: Mapping[str, float]) -> list[Passage]:
     """The passages with their scores. A batch that the model could not grade keeps `grade=None`. `weights` are the
     question's words by rarity: they choose the lines that are shown."""
     if len(passages) <= UNGRADED_UP_TO:
-        return tuple(passages)
+        return list(passages)
     finder = finder_of(weights)
     batches = (passages[start : start + BATCH] for start in range(0, len(passages), BATCH))
-    return tuple(graded for batch in batches for graded in _grade_batch(question, batch, model, finder))
+    return [graded for batch in batches for graded in _grade_batch(question, batch, model, finder)]
 
 
 def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finder: Finder) -> list[Passage]:

@@ -18,6 +18,9 @@ from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
 from codeinfo.tokens import estimate_tokens
 
 CONTEXT_OVERFLOW = "LLM_CONTEXT"  # code of a failure: the prompt is larger than the model's context
+Schema = Mapping[str, Any]
+Object = dict[str, Any]  # as the model wrote it
+Validate = Callable[[Object], Sequence[str]]
 
 
 class Spent(Exception):
@@ -67,9 +70,6 @@ class Budget:
         return AnswerUsage(self._calls, self._prompt, self._completion, self._estimated, evidence_tokens)
 
 
-Validate = Callable[[dict[str, Any]], Sequence[str]]
-
-
 class Model:
     """A chat model with a budget; a call that runs when time is up is cancelled. `follow` passes its streams on."""
 
@@ -89,7 +89,7 @@ class Model:
         messages: Sequence[Message],
         *,
         tools: Sequence[ToolSpec] = (),
-        schema: Mapping[str, Any] | None = None,
+        schema: Schema | None = None,
         max_tokens: int | None = None,
     ) -> Iterator[Delta]:
         """Raises `Spent` in place of the final delta when a limit ends the reply."""
@@ -120,9 +120,7 @@ class Model:
         if not ended:
             self.budget.check_time()
 
-    def json(
-        self, prompt: str, schema: Mapping[str, Any], validate: Validate | None = None, *, max_tokens: int
-    ) -> dict[str, Any] | None:
+    def json(self, prompt: str, schema: Schema, validate: Validate | None = None, *, max_tokens: int) -> Object | None:
         """The object the model replied with, or None if it cannot follow a schema or the budget is too small."""
         try:
             return request_json(self, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
@@ -221,11 +219,11 @@ _QUOTED = 4_000  # characters of a bad reply shown to the model again
 def request_json(
     llm: Llm,
     messages: Sequence[Message],
-    schema: Mapping[str, Any],
+    schema: Schema,
     validate: Validate | None = None,
     *,
     max_tokens: int | None = None,
-) -> dict[str, Any]:
+) -> Object:
     """The object the model replied with. `validate` names further problems; two bad replies raise ProviderError."""
     wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
     asked = [*messages, Message("user", wish)]
@@ -241,7 +239,7 @@ def request_json(
     raise ProviderError(what, "Use a model that follows JSON schemas", code="LLM_BAD_REPLY")
 
 
-def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
+def _reply(llm: Llm, messages: Sequence[Message], schema: Schema, max_tokens: int | None) -> str:
     """Try each schema format the client supports, then none: the message asks for the format anyway."""
     for sent in (schema, schema, None):
         try:
@@ -253,11 +251,9 @@ def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def _best_object(
-    text: str, schema: Mapping[str, Any], validate: Validate | None
-) -> tuple[dict[str, Any] | None, list[str]]:
+def _best_object(text: str, schema: Schema, validate: Validate | None) -> tuple[Object | None, list[str]]:
     """The first object that validates; otherwise the first one, with its problems."""
-    first: tuple[dict[str, Any] | None, list[str]] = (None, ["there is no JSON object in it"])
+    first: tuple[Object | None, list[str]] = (None, ["there is no JSON object in it"])
     for value in json_objects(text):
         wrong = problems(value, schema) or list(validate(value) if validate is not None else ())
         if not wrong:
@@ -267,12 +263,12 @@ def _best_object(
     return first
 
 
-def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def object_schema(**properties: Schema) -> Schema:
     """The JSON schema of an object that has all of these."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def json_objects(text: str) -> Iterator[dict[str, Any]]:
+def json_objects(text: str) -> Iterator[Object]:
     """The JSON objects inside a text, whatever surrounds them: fences, greetings, explanations."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     position = 0
@@ -293,7 +289,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def problems(value: Any, schema: Mapping[str, Any], name: str = "reply") -> list[str]:
+def problems(value: Any, schema: Schema, name: str = "reply") -> list[str]:
     """The problems with a value, each with its location below `name`; empty if it validates."""
     from jsonschema import Draft202012Validator  # late: importing it takes a tenth of a second
 

@@ -210,7 +210,6 @@ class Engine:
             if request.paths:
                 raise
             none_here = (ops.Check("index", "ok", error.what, error.next_step),)  # normal when people first try it
-        folders = request.paths or (".",)
-        documents = partial(self.documents.indexes, folders)
+        documents = partial(self.documents.indexes, request.paths or (".",))
         report = examine(self.config, self.indexes.models, roots, documents, checksums=request.checksums)
         return replace(report, checks=(*report.checks, *none_here))

@@ -17,14 +17,7 @@ from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
-from codeinfo.engine.documents import (
-    DocumentOperations,
-    document_lines,
-    headings,
-    no_collection,
-    place_of,
-    place_to_open,
-)
+from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, place_to_open
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope
@@ -92,9 +85,9 @@ class Lookup(ABC):
 
     outlined: ClassVar[str]  # what an outline lists
 
-    def __init__(self, engine: EngineParts, limit: int, progress: ProgressSink) -> None:
+    def __init__(self, engine: EngineParts, progress: ProgressSink) -> None:
         self._engine = engine
-        self._limit = limit
+        self._limit = engine.indexes.config.answers.items
         self._progress = progress
         self._fresh = False
         self.notes: tuple[str, ...] = ()
@@ -187,14 +180,9 @@ class CodeLookup(Lookup):
     outlined = "definitions"
 
     def __init__(
-        self,
-        engine: EngineParts,
-        paths: Sequence[str],
-        limit: int,
-        progress: ProgressSink = None,
-        left_out: Sequence[Path] = (),
+        self, engine: EngineParts, paths: Sequence[str], progress: ProgressSink = None, left_out: Sequence[Path] = ()
     ) -> None:
-        super().__init__(engine, limit, progress)
+        super().__init__(engine, progress)
         self._paths = tuple(dict.fromkeys(paths))
         self._scope = Scope.of(map(engine.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
@@ -271,8 +259,8 @@ class DocumentLookup(Lookup):
 
     outlined = "headings"
 
-    def __init__(self, engine: EngineParts, request: DocsAskRequest, limit: int, progress: ProgressSink = None) -> None:
-        super().__init__(engine, limit, progress)
+    def __init__(self, engine: EngineParts, request: DocsAskRequest, progress: ProgressSink) -> None:
+        super().__init__(engine, progress)
         self._request = request
         self._chosen, self.notes = engine.documents.choose(request.path, request.collections)
         if not self._chosen:
@@ -286,10 +274,8 @@ class DocumentLookup(Lookup):
             index, path = self._find(citation.path, citation.root)
         except NotFound:  # removed while the answer was being written
             return citation
-        language = self._store(index).manifest()[path].language
-        place = place_of(language, citation.section)
-        full = str(index.root / path)
-        opens = place_to_open(full, language, citation.section, place, citation.start_line)
+        language, full = self._store(index).manifest()[path].language, str(index.root / path)
+        opens = place_to_open(full, language, citation.section, citation.start_line)
         return replace(citation, collection=index.source.collection.id, opens=opens)
 
     def _search(self, query: str) -> Found:
@@ -394,16 +380,15 @@ class AnswerOperations:
             )
         except ProviderError as error:
             raise unavailable(error) from error
-        model_id = chosen.llm.model_id if chosen.llm else ""
         lookup: Lookup  # first: a refusal must not create a conversation
         if isinstance(request, ops.AskRequest):
-            lookup = CodeLookup(self._engine, request.paths, self._config.answers.items, listener.progress, left_out)
+            lookup = CodeLookup(self._engine, request.paths, listener.progress, left_out)
         else:
-            lookup = DocumentLookup(self._engine, request, self._config.answers.items, listener.progress)
-        identity = known.id if known else self._new_conversation(request, chosen, model_id, listener.source, agent)
+            lookup = DocumentLookup(self._engine, request, listener.progress)
+        identity = known.id if known else self._new_conversation(request, chosen, listener.source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
-            turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
+            turn = self.store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
             shown_so_far: list[str] = []  # shown parts of the answer and
             found = Research()  # lookups so far, in case the run is interrupted
 
@@ -482,19 +467,14 @@ class AnswerOperations:
         return known
 
     def _new_conversation(
-        self,
-        request: ops.AskRequest | DocsAskRequest,
-        chosen: ChatModel,
-        model_id: str,
-        source: str,
-        agent: Profile | None,
+        self, request: ops.AskRequest | DocsAskRequest, chosen: ChatModel, source: str, agent: Profile | None
     ) -> str:
         paths = request.paths if isinstance(request, ops.AskRequest) else (DOCUMENTS,)
         paths = paths or (self._engine.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),
             provider=chosen.provider,
-            model=model_id,
+            model=chosen.model_id,
             source=source,
             agent_name=agent.name if agent else "",
             paths=[os.path.abspath(path) if os.path.exists(path) else path for path in paths],  # or a team's project
@@ -530,11 +510,11 @@ class AnswerOperations:
 
     def read_lines(self, root: str, path: str, start: int, end: int) -> str:
         """Lines of an indexed file, citable in an answer."""
-        return CodeLookup(self._engine, (root,), 1).read_file(path, start, max(start, end)).text
+        return CodeLookup(self._engine, (root,)).read_file(path, start, max(start, end)).text
 
     def read_whole(self, root: str, path: str) -> str:
         """An indexed file, secrets masked."""
-        return CodeLookup(self._engine, (root,), 1).read_whole(path)
+        return CodeLookup(self._engine, (root,)).read_whole(path)
 
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED

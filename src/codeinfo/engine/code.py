@@ -39,6 +39,8 @@ GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
+Symbol = tuple[str, str]  # path and qualified name
+Line = tuple[str, int]  # path and number
 
 
 class CodeOperations:
@@ -91,8 +93,8 @@ class CodeOperations:
 
     def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
-    ) -> tuple[dict[str, HitContext], dict[tuple[str, str], list[str]]]:
-        """The context of search results' files by path, and their callers by path and qualified name."""
+    ) -> tuple[dict[str, HitContext], dict[Symbol, list[str]]]:
+        """The context of search results' files by path, and their callers."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             budget = refs.ReadBudget(index)
@@ -121,10 +123,8 @@ class CodeOperations:
                 )
         return found
 
-    def callers(
-        self, project: IndexManager, targets: Collection[tuple[str, str]]
-    ) -> dict[tuple[str, str], list[tuple[str, int]]]:
-        """All calls of definitions (path and qualified name) outside tests, also through what they override."""
+    def callers(self, project: IndexManager, targets: Collection[Symbol]) -> dict[Symbol, list[Line]]:
+        """All calls of definitions outside tests, also through what they override."""
         store = project.live_store() if targets else None
         if store is None:
             return {}
@@ -140,7 +140,7 @@ class CodeOperations:
                 ]
             return found
 
-    def dispatched_callers(self, project: IndexManager, path: str, symbol: str) -> list[tuple[str, int]]:
+    def dispatched_callers(self, project: IndexManager, path: str, symbol: str) -> list[Line]:
         """Where a definition may be called through what it overrides, such as the method of an interface."""
         store = project.live_store()
         if store is None:
@@ -254,10 +254,8 @@ def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, 
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:
-    known: HitContext = index.answers.once(
-        ("file", path), lambda: file_context(index.graph, path, index.tests_of(path))
-    )
-    return known
+    one: HitContext = index.answers.once(("file", path), lambda: file_context(index.graph, path, index.tests_of(path)))
+    return one
 
 
 def _check_indexed(index: CodeIndex, path: str) -> None:

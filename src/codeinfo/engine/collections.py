@@ -180,9 +180,8 @@ class CollectionSource(Source, frozen=True):
         if self.collection.kind is Kind.PACKAGE:
             known = store.manifest() if store is not None and not by_content else {}
             walked = _of_package(root, walked, known)
-        return FolderFiles(root), _filter_walk(
-            walked, self.collection.globs, "glob", "the collection's patterns leave it out"
-        )
+        reason = "the collection's patterns leave it out"
+        return FolderFiles(root), _filter_walk(walked, self.collection.globs, "glob", reason)
 
     def _place(self) -> Path:
         if not self.collection.fetched:

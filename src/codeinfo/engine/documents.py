@@ -15,16 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from codeinfo import collections
 from codeinfo.cache import group_by_key
-from codeinfo.collections import (
-    Collection,
-    Kind,
-    collection_of,
-    edges,
-    make_written_collection,
-    safe_path,
-    url_in_project,
-)
+from codeinfo.collections import Collection, Kind, collection_of
 from codeinfo.engine.collections import (
     MAX_DOCUMENT_BYTES,
     CollectionIndex,
@@ -66,28 +59,26 @@ LEAST_SIMILAR = 0.2  # below this cosine, two documents merely share a collectio
 WORDS_FOR_RELATED = 40  # from the start of a document, if there are no vectors to compare
 _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
 _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
+Cosines = NDArray[np.float32]  # of each row with a query
 
 
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
 def search_documents(
-    indexes: Indexes,
-    collections: Sequence[CollectionIndex],
-    request: ops.DocsSearchRequest,
-    progress: ProgressSink,
+    indexes: Indexes, chosen: Sequence[CollectionIndex], request: ops.DocsSearchRequest, progress: ProgressSink
 ) -> ops.DocsSearchResponse:
     if not 1 <= len(request.queries) <= ops.MAX_QUERIES or not all(query.strip() for query in request.queries):
         raise UsageError(f"1 to {ops.MAX_QUERIES} queries that are not empty are needed", "Quote each question")
-    if not collections and not request.code:
+    if not chosen and not request.code:
         raise no_collection()
     with ExitStack() as open_views:
         searched, views, notes = list[IndexManager](), list[Part](), list[str]()
-        for index in (*collections, *(indexes.find(path).index for path in request.code)):
+        for index in (*chosen, *(indexes.find(path).index for path in request.code)):
             try:
                 store, found_notes = indexes.open(index, refresh=request.refresh, progress=progress)
             except UsageError as error:
-                if request.collections or len(collections) == 1:
+                if request.collections or len(chosen) == 1:
                     raise
                 notes.append(f"left out: {error}")  # one missing collection must not hide the others
                 continue
@@ -117,11 +108,7 @@ class _Searcher:
     """Answers queries from one joined index."""
 
     def __init__(
-        self,
-        view: Joined,
-        indexes: Sequence[IndexManager],
-        request: ops.DocsSearchRequest,
-        reranker: Models | None,
+        self, view: Joined, indexes: Sequence[IndexManager], request: ops.DocsSearchRequest, reranker: Models | None
     ) -> None:
         self._view = view
         self._indexes = indexes
@@ -174,7 +161,7 @@ class _Searcher:
         ]
         return [*moved, *results[len(first) :]], relevance.status
 
-    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[ops.DocumentHit]:
+    def _by_meaning(self, cosines: Cosines) -> list[ops.DocumentHit]:
         near = np.flatnonzero(1 - cosines <= self._request.max_distance)
         order = near[np.argsort(-cosines[near], kind="stable")][: self._limit].tolist()
         chunks = self._view.chunks(order)
@@ -185,7 +172,7 @@ class _Searcher:
         ]
 
     def _by_search(
-        self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
+        self, query: str, embedder: Embedder | None, cosines: Cosines | None
     ) -> tuple[list[ops.DocumentHit], Quality]:
         """The best passage of each document, then, if there is room, their next best ones."""
         allowed = self._near_files(cosines) if cosines is not None else None
@@ -201,14 +188,12 @@ class _Searcher:
                     seconds.append(self._result(row, chunk, distance, hit.score * SECOND))
         return [*firsts, *seconds][: self._limit], found.quality
 
-    def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def _near_files(self, cosines: Cosines) -> NDArray[np.bool_]:
         closest = np.full(len(self._view.paths), -1.0, np.float32)
         np.maximum.at(closest, self._view.row_file, cosines)
         return 1 - closest <= self._request.max_distance
 
-    def _choose_passages(
-        self, hit: Hit, cosines: NDArray[np.float32] | None
-    ) -> list[tuple[int, ChunkRow, float | None]]:
+    def _choose_passages(self, hit: Hit, cosines: Cosines | None) -> list[tuple[int, ChunkRow, float | None]]:
         """The hit's passage and the next one, within the requested distance; otherwise the document's closest."""
         spans = ((hit.start_line, hit.end_line), *hit.more)
         found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
@@ -237,7 +222,7 @@ class _Searcher:
             place=place,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
-            opens=place_to_open(str(index.root / chunk.path), chunk.language, section, place, _line(chunk, section)),
+            opens=place_to_open(str(index.root / chunk.path), chunk.language, section, _line(chunk, section)),
         )
 
 
@@ -256,7 +241,7 @@ class _CachedEmbedder:
         return self._known[text]
 
 
-def _distance(cosines: NDArray[np.float32], row: int) -> float:
+def _distance(cosines: Cosines, row: int) -> float:
     return max(0.0, 1 - float(cosines[row]))
 
 
@@ -270,9 +255,9 @@ def place_of(language: str, section: str) -> str:
     return ""
 
 
-def place_to_open(path: str, language: str, section: str, place: str, line: int) -> str:
+def place_to_open(path: str, language: str, section: str, line: int) -> str:
     """Where to open a passage: the file, with its page, sheet, slide, heading or line."""
-    if place:
+    if place := place_of(language, section):
         return f"{path}#{place.replace(' ', '=', 1)}"
     if language in ("docx", "html") and section:
         slug = re.sub(r"[^\w]+", "-", section.rpartition(CRUMB)[2].lower()).strip("-")
@@ -346,7 +331,7 @@ def _edges(store: SqliteStore) -> set[tuple[str, str]]:
     with code_facts(store) as facts:
         names = {file.file_id: file.path for file in facts.files()}
         links = group_by_key((names[file_id], link) for file_id, link in facts.imports() if file_id in names)
-    return edges({path: links.get(path, []) for path in names.values()})
+    return collections.edges({path: links.get(path, []) for path in names.values()})
 
 
 def _similar(store: SqliteStore, path: str) -> dict[str, float]:
@@ -413,7 +398,7 @@ class DocumentOperations:
                 step = "Keep it in your own list, or give the address without user and password"
                 raise UsageError("context.json is meant for git and must not hold a password", step)
             context = self.collections.context_file(project)
-            url = url_in_project(collection, request.sources[0], str(context.parent))
+            url = collections.url_in_project(collection, request.sources[0], str(context.parent))
             collection = replace(collection, origin="project")
         before = self.collections.check_free(collection, project)
         is_new = before is None and not request.project
@@ -530,7 +515,7 @@ class DocumentOperations:
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path} has {len(data):,} bytes", f"Write at most {MAX_DOCUMENT_BYTES:,}")
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
-        collection = known[0] if known else make_written_collection(request.collection)
+        collection = known[0] if known else collections.make_written_collection(request.collection)
         index = self._writable_index(collection)
         home = index.source.home
         with lock_written(home):
@@ -653,7 +638,7 @@ MOST_PARTS = 20
 
 def _document_path(document: str) -> str:
     try:
-        path = safe_path(document)
+        path = collections.safe_path(document)
         sizes = [len(part.encode()) for part in path.split("/")]
     except (UsageError, UnicodeEncodeError):
         shown = f"{document[:80]!r}{'…' if len(document) > 80 else ''}"

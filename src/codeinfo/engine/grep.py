@@ -183,9 +183,8 @@ class GrepOperations:
             scope.indexes, everywhere=request.all_projects, refresh=again or request.refresh, progress=progress
         )
         for index, store, index_notes in opened:
-            corpus = self._corpus(
-                index, store, any(getattr(note, "code", "") == INDEXING for note in index_notes), progress
-            )
+            is_indexing = any(getattr(note, "code", "") == INDEXING for note in index_notes)
+            corpus = self._corpus(index, store, is_indexing, progress)
             notes += (*index.config.notes, *corpus.notes)
             allowed = allowed_files(request, corpus, index, scope.folders[index])
             try:

@@ -144,7 +144,6 @@ class StoredFiles:
             yield StoredReader(facts, store.manifest())
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
-        manifest = self._store.manifest()
         with self.open(()) as reader:
             for file in files:
                 try:
@@ -152,7 +151,7 @@ class StoredFiles:
                 except OSError:
                     yield file, Skip(file.path, "not-stored", "the index does not have its content")
                 else:
-                    yield file, Loaded(data, manifest[file.path].sha256)
+                    yield file, Loaded(data, reader.manifest[file.path].sha256)
 
     def find(self, path: str) -> SourceFile | None:
         row = self._store.manifest().get(path)
@@ -162,16 +161,15 @@ class StoredFiles:
         return True  # everything stored is wanted
 
 
-class StoredReader:
-    def __init__(self, facts: CodeFacts, manifest: Mapping[str, ManifestRow]) -> None:
-        self._facts = facts
-        self._manifest = manifest
+class StoredReader(Struct, frozen=True):
+    facts: CodeFacts
+    manifest: Mapping[str, ManifestRow]
 
     def read(self, path: str, limit: int) -> bytes:
-        row = self._manifest.get(path)
+        row = self.manifest.get(path)
         if row is None or not _is_stored(row):
             raise OSError(errno.ENOENT, path)
-        data = self._facts.lines(row.file_id).whole_text().encode("utf-8", "surrogatepass") if row.chunk_count else b""
+        data = self.facts.lines(row.file_id).whole_text().encode("utf-8", "surrogatepass") if row.chunk_count else b""
         if len(data) > limit:
             raise OSError(errno.EFBIG, path)
         return data

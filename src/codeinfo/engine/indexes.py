@@ -14,16 +14,7 @@ from msgspec import Struct
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, recipe_of, team_cache
 from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
-from codeinfo.errors import (
-    Busy,
-    CodeInfoError,
-    Interrupted,
-    NotFound,
-    OutOfSpace,
-    StoreUnavailable,
-    UsageError,
-    requires,
-)
+from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError, requires
 from codeinfo.files import refusal, resolve_existing, resolve_root
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, shown_root, to_run
@@ -402,12 +393,7 @@ class Indexes:
         return True
 
     def open_all(
-        self,
-        indexes: Sequence[IndexManager],
-        *,
-        everywhere: bool = False,
-        refresh: bool = True,
-        progress: ProgressSink = None,
+        self, indexes: Sequence[IndexManager], *, everywhere: bool, refresh: bool, progress: ProgressSink
     ) -> tuple[list[Opened], list[str]]:
         """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
         that cannot be opened are left out and named in the notes."""
@@ -425,7 +411,7 @@ class Indexes:
             try:
                 opened.append((index, *task()))
             except CodeInfoError as error:
-                if not everywhere or isinstance(error, Interrupted):
+                if not everywhere:
                     raise
                 failed[index] = error
         if not everywhere:

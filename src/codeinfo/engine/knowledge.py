@@ -40,12 +40,7 @@ from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
-from codeinfo.languages.model import (
-    TEST_ATTRIBUTE,
-    get_language,
-    in_test_module,
-    may_have_inline_tests,
-)
+from codeinfo.languages.model import TEST_ATTRIBUTE, get_language, in_test_module, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink

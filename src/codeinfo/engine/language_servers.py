@@ -42,6 +42,7 @@ _NO_PROTOCOL = "did not follow the protocol"
 _RETRIED = frozenset({-32801, -32802, -32800})  # the content changed during the request: it is still loading
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_Files = Mapping[str, FileFacts]  # by path
 
 
 class Server(Struct, frozen=True):
@@ -118,7 +119,7 @@ class _Callee(Struct, rename="camel"):
     selection_range: _Range
 
 
-class _OutgoingCall(Struct, rename="camel"):
+class _Call(Struct, rename="camel"):
     to: _Callee
     from_ranges: list[_Range]
 
@@ -184,7 +185,7 @@ class LanguageServer:
         node = {"NODE_OPTIONS": f"--max-old-space-size={self._memory_bytes >> 20}"}
         self.process = _Connection(self._command, self._root, {**node, **os.environ, **_OFFLINE})
         self._post = self.process.post
-        self._files: Mapping[str, FileFacts] | None = None
+        self._files: _Files | None = None
         self._opened: dict[str, int] = {}  # path → version
         self._is_loaded = not self._server.loaded
         self.warning = ""  # what it says it lacks
@@ -236,7 +237,7 @@ class LanguageServer:
                 raise ServerRefused(f"says: {_quote(reply.error.message)}")
             time.sleep(0.1)
 
-    def open(self, files: Mapping[str, FileFacts], deadline: float) -> None:
+    def open(self, files: _Files, deadline: float) -> None:
         """Open the session, or send the edits since the last question. If files were added or removed, start another
         process: a server looks for them in its own time, and until then answers without them."""
         known = self._files
@@ -331,9 +332,7 @@ class LanguageServer:
         items = _decode(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
         if not items:
             return items if items is None else ()
-        calls = _decode(
-            self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_OutgoingCall] | None
-        )
+        calls = _decode(self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_Call] | None)
         return tuple(
             self._proven(path, written, self._path(call.to.uri), call.to.selection_range.start.line + 1)
             for call in calls or ()
@@ -401,6 +400,7 @@ def group_bytes(leader: int) -> int:
 
 
 _Key = tuple[Path, str]  # a project's folder and a language family
+_Answers = dict[Question, tuple[Proven, ...]]
 
 
 class LanguageServers:
@@ -413,15 +413,10 @@ class LanguageServers:
         self._timer: threading.Timer | None = None
 
     def ask(
-        self,
-        root: Path,
-        settings: CodeSettings,
-        files: Mapping[str, FileFacts],
-        questions: Iterable[Question],
-        deadline: float,
-    ) -> tuple[dict[Question, tuple[Proven, ...]], tuple[str, ...]]:
+        self, root: Path, settings: CodeSettings, files: _Files, questions: Iterable[Question], deadline: float
+    ) -> tuple[_Answers, tuple[str, ...]]:
         """What is answered in time, and notes on the rest. Languages without a server are left out."""
-        answers: dict[Question, tuple[Proven, ...]] = {}
+        answers: _Answers = {}
         notes = []
         by_family = group_by_key((language_family(files[one.path].language), one) for one in questions)
         for name, asked in by_family.items():
@@ -435,10 +430,10 @@ class LanguageServers:
         self,
         key: _Key,
         settings: CodeSettings,
-        files: Mapping[str, FileFacts],
+        files: _Files,
         questions: Sequence[Question],
         deadline: float,
-        answers: dict[Question, tuple[Proven, ...]],
+        answers: _Answers,
     ) -> str:
         """Add one server's answers; returns why some are missing."""
         commands = SERVERS[key[1]].commands

@@ -155,11 +155,8 @@ class ProjectKnowledge:
         """Memories to show with patterns: those about the same, then what the team remembered, but no commit's fix."""
         related, notes = self.related_memories(about, (), (), now)
         try:
-            known = [
-                describe(memory, now)
-                for memory in self.memories(now)
-                if memory.source != "git" or memory.type == "decision"
-            ]
+            told = (memory for memory in self.memories(now) if memory.source != "git" or memory.type == "decision")
+            known = [describe(memory, now) for memory in told]
         except UsageError:
             return related, notes
         known.sort(key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id))

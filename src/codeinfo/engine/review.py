@@ -23,9 +23,10 @@ from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
 from codeinfo.languages.model import may_have_inline_tests
-from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
+from codeinfo.model import FileKind, NextStep, ParsedFile, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
+from codeinfo.ports import FileSymbols
 from codeinfo.sources.git import GitFailed, commit_of
 from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.masking import mask
@@ -48,9 +49,8 @@ def review_change(
     project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, request: ReviewRequest, now: float
 ) -> ReviewPacket:
     base = find_base(project.history, request.base)
-    revisions, notes = compare_with(project, store, base)
-    change = Change(project, store, code, base, revisions)
-    symbols = change.symbols()
+    change = Change(project, store, code, base)
+    symbols, notes = change.symbols(), change.notes
     names = {symbol.name for symbol in symbols}
     reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
@@ -120,7 +120,7 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
         kind, source = file_kind(path), moved.get(path, path)
         was, now = old.get(source, diff.Version(texts[source][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
-            now = _version(now.text, known.definitions, known.imports, known.references)
+            now = _version(now.text, known, known.references)
         if path in unread:  # then nothing counts as new or gone
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
@@ -158,35 +158,24 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     ]
     with project.index.parsers() as pool:
         done = list(pool.run(tasks))
-    found = {
-        one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references) for one in done
-    }
+    found = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
     return found, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
 
 
-def _version(
-    text: str, definitions: Sequence[Definition], imports: Sequence[Import], references: bytes
-) -> diff.Version:
-    return diff.Version(text, tuple(definitions), tuple(imports), tuple(all_references(unpack(references)[0])))
+def _version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:
+    return diff.Version(text, parsed.definitions, parsed.imports, tuple(all_references(unpack(references)[0])))
 
 
 class Change:
     """A change, compared file by file, and the project around it."""
 
-    def __init__(
-        self,
-        project: ProjectKnowledge,
-        store: SqliteStore,
-        code: CodeOperations,
-        base: str,
-        revisions: Sequence[diff.Revision],
-    ) -> None:
+    def __init__(self, project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, base: str) -> None:
         self._project, self._store, self._code, self._base = project, store, code, base
-        self._revisions = revisions
+        self._revisions, self.notes = compare_with(project, store, base)
         self._used: dict[str, tuple[Usage, ...]] = {}  # each name is looked up once
-        self.paths = {revision.path for revision in revisions}
-        self.differences = [revision.change for revision in revisions]
-        self.code = [one.change for one in revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
+        self.paths = {revision.path for revision in self._revisions}
+        self.differences = [revision.change for revision in self._revisions]
+        self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
 
     def _uses(self, name: str) -> tuple[Usage, ...]:
         """None for a name that nothing can refer to, such as a block of a configuration."""
@@ -373,9 +362,8 @@ class Change:
                 if symbol.name in known and len(files) >= diff.WIDELY_USED:
                     direct = {use.file for use in self._uses_outside(revision.path, symbol.name)}
                     through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
-                    message = (
-                        f"{symbol.name} was changed and is used{through} outside the change in {_join_paths(files)}"
-                    )
+                    where = f"outside the change in {_join_paths(files)}"
+                    message = f"{symbol.name} was changed and is used{through} {where}"
                     found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
         return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 

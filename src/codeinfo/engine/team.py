@@ -352,9 +352,8 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
             notes.append(f"{loaded.path}: {loaded.detail}")
         else:
             listed.append(receiving.PushedFile(*source, loaded.sha256, files.brings_back(source.path)))
-    tree = receiving.PushedTree(
-        project, request.name or index.root.name, index.recipe(), tuple(listed), _revision(index.root)
-    )
+    name = request.name or index.root.name
+    tree = receiving.PushedTree(project, name, index.recipe(), tuple(listed), _revision(index.root))
     lacking = server.ask("lacking", tree).lacking
     target = _Target(server, tree, index)
     uploads = Counter[str]()  # by path

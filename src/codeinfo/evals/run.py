@@ -34,6 +34,8 @@ from codeinfo.operations import search as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.sources import git
 
+Answers = Mapping[str, Answer]  # by the ids of queries
+Scores = Mapping[str, ops.Score]
 CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
 
 
@@ -372,12 +374,12 @@ def _notes(history: History) -> Iterator[str]:
         yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
 
 
-def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, ops.Score]:
+def scores_of(dataset: Dataset, answers: Answers) -> dict[str, ops.Score]:
     """Every query's score; unanswered queries count as zero."""
     return {query.id: metrics.score(query, answers.get(query.id)) for query in dataset.queries}
 
 
-def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Group, ...]:
+def groups_of(dataset: Dataset, scores: Scores) -> tuple[ops.Group, ...]:
     """All, then each language, category and repository by name."""
     groups = [ops.Group("all", "all", metrics.summarise([scores[query.id] for query in dataset.queries]))]
     for by in ("language", "category", "repo"):
@@ -386,18 +388,14 @@ def groups_of(dataset: Dataset, scores: Mapping[str, ops.Score]) -> tuple[ops.Gr
     return tuple(groups)
 
 
-def outcomes_of(
-    dataset: Dataset, answers: Mapping[str, Answer], scores: Mapping[str, ops.Score]
-) -> Iterator[ops.Outcome]:
+def outcomes_of(dataset: Dataset, answers: Answers, scores: Scores) -> Iterator[ops.Outcome]:
     for query in dataset.queries:
         first = next((one.path for one in answers[query.id].found), "") if query.id in answers else ""
         wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
         yield ops.Outcome(query.id, query.text, wanted, first, scores[query.id])
 
 
-def comparisons_of(
-    dataset: Dataset, scores: Mapping[str, ops.Score], older: Mapping[str, Mapping[str, Answer]]
-) -> Iterator[ops.Comparison]:
+def comparisons_of(dataset: Dataset, scores: Scores, older: Mapping[str, Answers]) -> Iterator[ops.Comparison]:
     """This run against each older one, on the queries the older one answered."""
     for name, answers in older.items():
         old = {query.id: metrics.score(query, answers[query.id]) for query in dataset.queries if query.id in answers}

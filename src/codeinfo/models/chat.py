@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -39,6 +39,7 @@ from codeinfo.operations.answers import Provider, ProviderList
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
+Json = dict[str, Any]
 Part = TypeVar("Part", dict[str, Any], list[Any], str)
 
 
@@ -75,10 +76,8 @@ class OpenAIChat:
                 payload["response_format"] = way
         return ChatStream(self._endpoint, self._target, payload, self._refused)
 
-    def _payload(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], max_tokens: int | None
-    ) -> dict[str, Any]:
-        payload: dict[str, Any] = {
+    def _payload(self, messages: Sequence[Message], tools: Sequence[ToolSpec], max_tokens: int | None) -> Json:
+        payload: Json = {
             "model": self._endpoint.model,
             "messages": [_message(message) for message in messages],
             "stream": True,
@@ -98,8 +97,8 @@ class OpenAIChat:
 class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment, even before the model's first word."""
 
-    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
-        self._cancelled = threading.Event()
+    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: Json, refused: set[str]) -> None:
+        self._cancelled = Event()
         self._connection = Connection(target, endpoint.key, endpoint.limits)
         self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
 
@@ -114,16 +113,12 @@ class ChatStream(Iterator[Delta]):
 
 
 def _deltas(
-    endpoint: ChatEndpoint,
-    connection: Connection,
-    payload: dict[str, Any],
-    cancelled: threading.Event,
-    refused: set[str],
+    endpoint: ChatEndpoint, connection: Connection, payload: Json, cancelled: Event, refused: set[str]
 ) -> Generator[Delta, None, None]:
     """Not a method: without a reference to its stream, dropping that closes the connection."""
     builder = ReplyBuilder(endpoint.max_chars)
 
-    def begin() -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
+    def begin() -> tuple[Iterator[Json], Json | None]:
         connection.post("/chat/completions", payload)
         events = _events(connection)
         return events, next(events, None)
@@ -153,7 +148,7 @@ def _deltas(
         connection.close()
 
 
-def _events(connection: Connection) -> Iterator[dict[str, Any]]:
+def _events(connection: Connection) -> Iterator[Json]:
     """The chunks of a streamed reply, or the single body of an endpoint that does not stream."""
     content_type = str(connection.headers.get("Content-Type", "")) if connection.headers else ""
     if content_type.startswith("application/json"):
@@ -170,7 +165,7 @@ def _events(connection: Connection) -> Iterator[dict[str, Any]]:
             raise Fault(Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
 
 
-def _event(event: Any) -> dict[str, Any]:
+def _event(event: Any) -> Json:
     if not isinstance(event, dict):
         raise Fault(Kind.BAD_REPLY, "an event that is not an object")
     if event.get("error"):
@@ -180,7 +175,7 @@ def _event(event: Any) -> dict[str, Any]:
     return event
 
 
-def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def _formats(schema: Mapping[str, Any]) -> tuple[Json, ...]:
     """The schema formats of endpoints: OpenAI's, which most support, and llama-cpp-python's."""
     # "strict" is left out: it refuses schemas with optional fields, and local servers enforce any schema anyway.
     return (
@@ -189,8 +184,8 @@ def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _message(message: Message) -> dict[str, Any]:
-    out: dict[str, Any] = {"role": message.role, "content": message.content}
+def _message(message: Message) -> Json:
+    out: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
         out["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -228,7 +223,7 @@ class ReplyBuilder:
         self._done = False
         self._usage: Usage | None = None
 
-    def add(self, event: dict[str, Any]) -> str:
+    def add(self, event: Json) -> str:
         """The text of one chunk, truncated where the reply reaches its maximum size."""
         self._done = self._done or event.get("done") is True
         if usage := _part(event, "usage", dict):
@@ -381,6 +376,10 @@ class ChatModel(Struct, frozen=True):
     provider: str
     llm: Llm | None
     note: str = ""
+
+    @property
+    def model_id(self) -> str:
+        return self.llm.model_id if self.llm is not None else ""
 
 
 def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:

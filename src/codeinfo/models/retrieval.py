@@ -203,9 +203,7 @@ class EndpointReranker:
         if not texts:
             return []
         payload = self._payload(query, [text[: self._endpoint.text_chars] or " " for text in texts])
-        scores = self._client.ask(
-            "/rerank", payload, lambda reply: _scores_in_order(reply, len(texts)), _LARGEST_SCORES
-        )
+        scores = self._client.ask("/rerank", payload, lambda sent: _scores_in_order(sent, len(texts)), _LARGEST_SCORES)
         self._sends_logits = self._sends_logits or any(not 0 <= score <= 1 for score in scores)
         return [sigmoid(score) for score in scores] if self._sends_logits else scores
 

@@ -198,6 +198,6 @@ def rename_inputs(items: Iterable[Input], names: Mapping[str, tuple[str, ...]]) 
     return {item.name: replace(item, name=known[0], aliases=known[1:]) for item, known in named}
 
 
-def skipped_something(response: Any) -> bool:
+def has_skips(response: Any) -> bool:
     """Whether a file was left out that the user should know about."""
     return any(skip.matters for report in response.reports for skip in report.skipped)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ModelName, ProviderName, ShowTrace
-from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, registry, skipped_something
+from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, has_skips, registry
 
 OPERATIONS, _operation = registry(group="documents", section="Documents")
 
@@ -51,7 +51,7 @@ class SyncResponse(Struct, frozen=True):
     reports: tuple[SyncReport, ...]
 
 
-@_operation("docs add", SyncResponse, "documents.add", read_only=False, falls_short=skipped_something)
+@_operation("docs add", SyncResponse, "documents.add", read_only=False, falls_short=has_skips)
 class DocsAddRequest(Struct, frozen=True):
     """Add a collection of documents and index it.
 
@@ -104,7 +104,7 @@ class DocsListRequest(Struct, frozen=True):
     path: ContextProject = "."
 
 
-@_operation("docs sync", SyncResponse, "documents.sync", read_only=False, falls_short=skipped_something)
+@_operation("docs sync", SyncResponse, "documents.sync", read_only=False, falls_short=has_skips)
 class DocsSyncRequest(Struct, frozen=True):
     """Fetch remote sources and index what changed, by content.
 

@@ -8,18 +8,7 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import (
-    FILE,
-    PROJECT,
-    Arg,
-    Folders,
-    Indexed,
-    Limit,
-    Opt,
-    Revision,
-    registry,
-    skipped_something,
-)
+from codeinfo.operations.base import FILE, PROJECT, Arg, Folders, Indexed, Limit, Opt, Revision, has_skips, registry
 
 OPERATIONS, _operation = registry()
 
@@ -175,7 +164,7 @@ class IndexResponse(Struct, frozen=True):
     reports: tuple[IndexReport, ...]
 
 
-@_operation("index", IndexResponse, "index", section="The index", falls_short=skipped_something)
+@_operation("index", IndexResponse, "index", section="The index", falls_short=has_skips)
 class IndexRequest(Struct, frozen=True):
     """Build or refresh the index of a folder.
 

@@ -39,6 +39,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = dict[str, str]  # of a request, by lowercase name
+Header = tuple[bytes, bytes]  # of a response
 Refusal = tuple[int, str, str, str]  # status, code, message, next step
 
 TOKEN_FILE = "web-token"
@@ -157,7 +159,7 @@ class Guard:
             return
         await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), send_secured, headers)
 
-    async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+    async def enter(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """A well-formed request from an allowed origin: answered if its sender has the right to it."""
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
@@ -177,7 +179,7 @@ class Guard:
         scope.setdefault("state", {})["page_token"] = page_token
         await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Why a request is refused whoever sends it; None if it is not."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
@@ -199,7 +201,7 @@ class Guard:
             return 413, "BODY_TOO_LARGE", f"the body may have at most {most} bytes", "Send less"
         return None
 
-    def _check_credentials(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
+    def _check_credentials(self, scope: Scope, headers: Headers, page_token: str) -> Refusal | None:
         """Why a request without the server's token or a sufficient session is refused. A session may read; a change
         also needs its page's token, which no other site's page knows."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -242,7 +244,7 @@ def _is_page(scope: Scope) -> bool:
     return path in PAGES or path.startswith("/ui/")
 
 
-def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
+def _is_navigation(scope: Scope, headers: Headers) -> bool:
     """A link that a person followed."""
     return (
         scope["method"] == "GET"
@@ -303,14 +305,7 @@ def _add_security_headers(send: Send, *, cacheable: bool) -> Send:
 
 
 async def send_refusal(
-    send: Send,
-    status: int,
-    code: str,
-    what: str,
-    next_step: str,
-    *,
-    readable: bool,
-    more: Iterable[tuple[bytes, bytes]] = (),
+    send: Send, status: int, code: str, what: str, next_step: str, *, readable: bool, more: Iterable[Header] = ()
 ) -> None:
     """JSON for programs, plain text for a person who opened the address."""
     text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
@@ -319,11 +314,11 @@ async def send_refusal(
     await send_body(send, status, kind, body, ((b"connection", b"close"), *more))
 
 
-async def send_page(send: Send, status: int, html: str, more: Iterable[tuple[bytes, bytes]]) -> None:
+async def send_page(send: Send, status: int, html: str, more: Iterable[Header]) -> None:
     await send_body(send, status, "text/html; charset=utf-8", html, more)
 
 
-async def send_body(send: Send, status: int, kind: str, text: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+async def send_body(send: Send, status: int, kind: str, text: str, more: Iterable[Header] = ()) -> None:
     body = text.encode()
     headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -417,9 +412,8 @@ def no_session_page(address: str, *, used: bool) -> str:
     first = "<p>This link has already been used; it works only once.</p>" if used else ""
     again = f'<p>If you already did: <a href="{escape(address)}">continue</a>.</p>'
     advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, each time a new one.</p>"
-    return plain_page(
-        "These pages are for the person who started the server", "", first + advice + ("" if used else again)
-    )
+    title = "These pages are for the person who started the server"
+    return plain_page(title, "", first + advice + ("" if used else again))
 
 
 def sign_in_page(address: str) -> str:

@@ -161,15 +161,12 @@ def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "",
     for item in known.values():
         value = named.get(item.name)
         if value is not None:
-            value = _from_text(item.kind, value) if as_text else value
+            if as_text and item.kind == "int" and value.isascii() and value.isdecimal() and len(value) < 10:
+                value = int(value)
             values[item.name] = _check_value(item, value, where + item.name)
         elif item.required:
             raise UsageError(f"{where}{item.name} is required", item.help)
     return values
-
-
-def _from_text(kind: str, value: str) -> Any:
-    return int(value) if kind == "int" and value.isascii() and value.isdecimal() and len(value) < 10 else value
 
 
 def _check_value(item: Input, value: Any, name: str) -> Any:

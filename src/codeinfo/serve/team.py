@@ -88,6 +88,7 @@ REFUSALS_S = 60.0  # between two audit lines about one refused token
 NO_DATABASE = StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
+Look = Callable[[], Caller | None]  # looks a caller up
 log = logging.getLogger(__name__)
 
 
@@ -224,7 +225,7 @@ class TeamGuard(auth.Guard):
         self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
         self._checks = ThreadPoolExecutor(_CHECKS, "caller")
 
-    async def enter(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, headers: dict[str, str]) -> None:
+    async def enter(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, headers: auth.Headers) -> None:
         scope.setdefault("state", {})["page_token"] = ""
         if is_open(scope["path"]):
             await self._app(scope, receive, send)
@@ -252,7 +253,7 @@ class TeamGuard(auth.Guard):
         current_use.set(Use(scope["path"], query, self._authenticator.keeps_queries))
         await self._answer(scope, receive, send, look)
 
-    async def _credential(self, headers: dict[str, str]) -> tuple[Callable[[], Caller | None] | None, str]:
+    async def _credential(self, headers: auth.Headers) -> tuple[Look | None, str]:
         """How to look up the caller, and the name of the session. A cookie does not make up for a refused token."""
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
@@ -263,7 +264,7 @@ class TeamGuard(auth.Guard):
         name = sessions.name_of(headers["cookie"])
         return (lambda: team.session_caller(self._authenticator.database, name)) if name else None, name
 
-    async def _find_caller(self, look: Callable[[], Caller | None]) -> Caller | None:
+    async def _find_caller(self, look: Look) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
     async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool, *, given: bool) -> None:
@@ -278,24 +279,21 @@ class TeamGuard(auth.Guard):
             next_step = "Create another one on /ui/account, or ask an administrator"
         await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
-    def _check_scope(
-        self, scope: auth.Scope, headers: dict[str, str], caller: Caller, session: str
-    ) -> auth.Refusal | None:
+    def _check_scope(self, scope: auth.Scope, headers: auth.Headers, caller: Caller, name: str) -> auth.Refusal | None:
+        """Why the caller, by a session of that name if any, may not send this."""
         try:
             needed = self._scope_of(scope)
         except team.Refused as error:
             return error.status, error.code, error.what, error.next_step
         if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
             return 403, "NOT_ALLOWED", f"this needs the scope {needed}", "Use a token that has it"
-        if session and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
+        if name and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
             wanted, given = scope["state"]["page_token"], headers.get(auth.TOKEN_HEADER, "")
             if not hmac.compare_digest(given.encode(), wanted.encode()):
                 return 401, "TOKEN_REQUIRED", "this needs the page's token", f"Send it as {auth.TOKEN_HEADER}"
         return None
 
-    async def _answer(
-        self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Callable[[], Caller | None]
-    ) -> None:
+    async def _answer(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Look) -> None:
         """Answer for as long as the caller has access."""
         started = ended = False
 
@@ -318,7 +316,7 @@ class TeamGuard(auth.Guard):
         if started and not ended:
             await send({"type": "http.response.body", "body": b""})
 
-    async def _end_when_refused(self, look: Callable[[], Caller | None], response: asyncio.Timeout) -> None:
+    async def _end_when_refused(self, look: Look, response: asyncio.Timeout) -> None:
         asked_at = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(LOOK_S)

@@ -268,21 +268,18 @@ class Server(uvicorn.Server):
         """uvicorn closes every connection without a request in progress, even one that was just opened."""
         self._traffic.ending = True
         if self._draining_since:
+            protocol: Any = self.config.http_protocol_class
+            make = partial(protocol, self.config, self.server_state, self.lifespan.state)
             waiting = [connection for listener in sockets or () for connection in _accept_waiting(listener)]
             for server in self.servers:
                 server.close()
             for connection in waiting:
-                await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+                await asyncio.get_running_loop().connect_accepted_socket(make, connection)
             await asyncio.sleep(LAST_S)
             while not self._is_done():  # what was begun at the last moment
                 await asyncio.sleep(_LOOK_S)
             dispatch.end_by_deadline(0)
         await super().shutdown(sockets)
-
-    def _protocol(self) -> asyncio.Protocol:
-        protocol: Any = self.config.http_protocol_class
-        made: asyncio.Protocol = protocol(self.config, self.server_state, self.lifespan.state)
-        return made
 
 
 def _accept_waiting(listener: socket.socket) -> Iterator[socket.socket]:
@@ -355,9 +352,8 @@ def make_app(state: State, access: auth.Access) -> auth.App:
         Route(MCP_PATH, endpoint=mcp),  # a mount alone would redirect there
         Mount(MCP_PATH, app=mcp),
     ]
-    app = Starlette(
-        routes=routes, exception_handlers={**http_api.EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan
-    )
+    handlers: dict[Any, Any] = {**http_api.EXCEPTION_HANDLERS, 404: unknown_page}
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.state.codeinfo = state
     return guard_app(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)
 

@@ -95,9 +95,8 @@ class Api(Struct, frozen=True):
             check_text(given)
             values = check(self.inputs, given, as_text=True)
         check_text(request.path_params)
-        return (
-            {item.name: item.default for item in self.inputs if item.default is not None} | values | request.path_params
-        )
+        defaults = {item.name: item.default for item in self.inputs if item.default is not None}
+        return defaults | values | request.path_params
 
 
 def path_of(one: Operation) -> str:
@@ -392,8 +391,6 @@ CONTRACT = (
 _FOLDER = Input("path", "The folder.", required=True)
 _ROOT = Input("root", "The project: its name or folder.", required=True, aliases=("path", "sourceId"))
 _FULL = Input("full", "Rebuild everything instead of only what changed.", "bool", False)
-
-
 _RUN = Input("runId", "The run.", required=True)
 _BELOW = Input("path", "The folder; those that may be added unless named.")
 INGEST: list[Api] = []

@@ -53,26 +53,24 @@ BROWSER = "codeinfo_signing_in"  # cookie of a browser that was sent to the sign
 log = logging.getLogger(__name__)
 
 
-def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
+def scope_of(routes: Sequence[BaseRoute], scope: Scope) -> str:
     """The scope a request needs, by the route that will answer it; raises Refused for what is not offered."""
-
-    def scope_of(scope: Scope) -> str:
-        route: Any = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
-        if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
-            return READ  # its tools have their own scopes
-        if getattr(route, "operation", "") in NOT_OFFERED:
-            raise refusal_of(route.operation)
-        if not getattr(route, "scope", ""):
-            step = "Use it on your own machine"
-            raise Refused("a team's server does not offer this: it concerns one machine and its folders", step)
-        return str(route.scope)
-
-    return scope_of
+    route: Any = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
+        return READ  # its tools have their own scopes
+    if getattr(route, "operation", "") in NOT_OFFERED:
+        raise refusal_of(route.operation)
+    if not getattr(route, "scope", ""):
+        step = "Use it on your own machine"
+        raise Refused("a team's server does not offer this: it concerns one machine and its folders", step)
+    return str(route.scope)
 
 
 def guard_app(app: App, access: Access, gate: Authenticator | None, routes: Sequence[BaseRoute]) -> Guard:
     """The application behind its guard: a team's, or that of one person's machine."""
-    return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes), origin_of(access))
+    if gate is None:
+        return Guard(app, access)
+    return TeamGuard(app, access, gate, partial(scope_of, routes), origin_of(access))
 
 
 def origin_of(access: Access) -> str:
@@ -182,9 +180,9 @@ def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int =
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------
 
 Given = Mapping[str, str]
-Action = Callable[[Any, Given], Any]
+Actions = dict[str, Callable[[Any, Given], Any]]  # by name: the team's operation, given a form's fields
 
-ADMIN_ACTIONS: dict[str, Action] = {  # by name: the team's operation, given a form's fields
+ADMIN_ACTIONS: Actions = {
     "user": lambda team, given: team.add_user(
         ops.TeamUserAddRequest(given["name"].strip(), given.get("email", "").strip(), "admin" in given)
     ),
@@ -204,7 +202,7 @@ ADMIN_ACTIONS: dict[str, Action] = {  # by name: the team's operation, given a f
     ),
     "revoke": lambda team, given: team.revoke_token(ops.TeamTokenRevokeRequest(int(given["token"]))),
 }
-ACCOUNT_ACTIONS: dict[str, Action] = {
+ACCOUNT_ACTIONS: Actions = {
     "token": lambda team, given: team.add_own_token(
         given.get("name", ""), given["scopes"].split(","), int(given["days"])
     ),
@@ -237,9 +235,7 @@ def _account_values(visit: Visit) -> dict[str, Any]:
     }
 
 
-def _pages(
-    name: str, team: str, actions: Mapping[str, Action], values: Callable[[Visit], dict[str, Any]]
-) -> list[Route]:
+def _pages(name: str, team: str, actions: Actions, values: Callable[[Visit], dict[str, Any]]) -> list[Route]:
     def content(visit: Visit, template: str, **more: Any) -> str:
         return visit.render(template, **{"problem": "", "made": None, **values(visit), **more})
 

@@ -193,15 +193,11 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
 
         choose_tools(request.tools.split(","))  # refuses unknown names
     eager = request.always_load
-    changes = [
-        _try_plan(client, places, lambda c: _plan_addition(c, places, record, command, eager)) for client in clients
-    ]
+    changes = [_try_plan(one, places, lambda c: _plan_addition(c, places, record, command, eager)) for one in clients]
     advice = [*_plan_instructions(clients)] if request.instructions else []
     if request.skill:
-        folders = {client.name: places.home / client.skills for client in clients if client.skills}
-        advice += [
-            _plan_own_file(name, folder / SERVER / "SKILL.md", SKILL, record) for name, folder in folders.items()
-        ]
+        skills = {one.name: places.home / one.skills / SERVER / "SKILL.md" for one in clients if one.skills}
+        advice += [_plan_own_file(name, path, SKILL, record) for name, path in skills.items()]
     if request.plugin:
         folder = Path(os.path.abspath(os.path.expanduser(request.plugin)))
         files = plugin_files(command, eager)

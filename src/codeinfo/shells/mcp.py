@@ -28,7 +28,7 @@ from codeinfo.model import phrase
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.operations.base import FILE, PROJECT, field_naming
 from codeinfo.serve import dispatch
-from codeinfo.serve.dispatch import Call, EngineLease
+from codeinfo.serve.dispatch import Call, EngineLease, Values
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
 from codeinfo.shells.mcp_protocol import INTERNAL_ERROR, INVALID_PARAMS, Exchange, LineSession, ProtocolError, Result
 from codeinfo.shells.mcp_relay import Sink, Source, receive_client
@@ -142,9 +142,7 @@ class Service:
             result["_meta"] = {"codeinfo/reflects": reply.reflects}
         return result
 
-    def perform(
-        self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Collection[Tool] = ()
-    ) -> Performed:
+    def perform(self, tool: Tool, arguments: Values, call: Call, offered: Collection[Tool] = ()) -> Performed:
         """The reply within its budget, as JSON and as text, and the state of the project it is based on. Its advice
         names tools that are `offered`."""
         values, operation = dispatch.check(tool.arguments(), arguments), OPERATIONS[tool.operation]
@@ -378,9 +376,7 @@ def serve_shared() -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen(dispatch.MOST_WAITING)
-        logging.basicConfig(
-            stream=sys.stderr, level="WARNING", format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # warnings, to stderr
         server = SharedServer(listener, flags)
         signal.signal(signal.SIGTERM, end_on_signal)
         with suppress(KeyboardInterrupt):

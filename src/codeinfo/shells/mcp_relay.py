@@ -305,9 +305,7 @@ def _resume(journal: Journal) -> None:
             server = _connect(journal)
         except (Unavailable, CodeInfoError, OSError) as error:
             *lines, unsent = unsent.split(b"\n")
-            requests = [
-                message["id"] for message in map(parse_message, lines) if "method" in message and "id" in message
-            ]
+            requests = [one["id"] for one in map(parse_message, lines) if "method" in one and "id" in one]
             _refuse(requests, f"the server ended, and no other could be started: {error}")
         else:
             _wait(server, journal)
@@ -343,8 +341,6 @@ def _open_unnamed_file() -> int:
 
 def _run_folder() -> Path:
     """A folder that only this user can enter, with a short name: a socket's path is limited to about 100 characters."""
-    if not hasattr(socket, "AF_UNIX"):
-        raise Unavailable("this system has no local sockets")
     folder = runtime_folder()
     try:
         private_folder(folder)

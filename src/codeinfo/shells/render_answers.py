@@ -392,9 +392,8 @@ def _users(found: team.TeamUsers, out: Output) -> None:
 
 @render.register
 def _groups(found: team.TeamGroups, out: Output) -> None:
-    out.table(
-        [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups], indent=0, empty="No groups."
-    )
+    rows = [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups]
+    out.table(rows, indent=0, empty="No groups.")
 
 
 @render.register

@@ -28,6 +28,7 @@ from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreU
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
+Values = Sequence[Any] | Mapping[str, Any]  # of a query's placeholders
 
 SCHEMA = "codeinfo"
 REQUEST_ROLE = "codeinfo_request"  # the role of requests: row security decides what it sees
@@ -272,12 +273,7 @@ class TeamDatabase:
                 time.sleep(_RETRY_S)
 
     def rows(
-        self,
-        query: str,
-        values: Sequence[Any] | Mapping[str, Any] = (),
-        user: int | None = None,
-        *,
-        quick: bool = False,
+        self, query: str, values: Values = (), user: int | None = None, *, quick: bool = False
     ) -> list[tuple[Any, ...]]:
         return self.read(lambda db: db.execute(query.encode(), values or None).fetchall(), user, quick=quick)
 

@@ -38,6 +38,7 @@ _VERSIONS_KEPT = 3  # of one path that no tree has
 _UNUSED_DAYS = 30
 DROPPED = 0  # instead of the generation, if a tree was dropped
 WORK_TREE = "work/"  # prefix of trees that belong to somebody's folder
+FileKey = tuple[str, str, bool]  # path, content hash, whether an ignore file re-includes it
 
 
 class TeamTree(Struct, frozen=True):
@@ -212,7 +213,7 @@ def store_files(
     return [known[_key(file)] for file in files]
 
 
-def _key(file: IndexedFile) -> tuple[str, str, bool]:
+def _key(file: IndexedFile) -> FileKey:
     return file.source.path, file.sha256, file.brought_back
 
 
@@ -221,9 +222,7 @@ def _columns_of(file: IndexedFile) -> tuple[int, bytes, bytes]:
     return len(file.parsed.chunks), payload, hashlib.sha256(payload).digest()
 
 
-def _file_ids(
-    db: Connection, family: str, recipe: str, files: Sequence[IndexedFile]
-) -> dict[tuple[str, str, bool], int]:
+def _file_ids(db: Connection, family: str, recipe: str, files: Sequence[IndexedFile]) -> dict[FileKey, int]:
     query = """SELECT f.id, f.path, f.sha256, f.brought_back
                FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS k(path, sha256, brought_back)
                JOIN files f ON f.family = %s AND f.recipe = %s AND f.path = k.path AND f.sha256 = k.sha256
