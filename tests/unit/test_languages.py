@@ -127,6 +127,9 @@ def test_tests_by_convention(path: str) -> None:
         ("lib/shop/cart_spec.rb", FileKind.TEST),
         ("django/test/client.py", FileKind.CODE),  # helps others to test
         ("django/test/test_client.py", FileKind.TEST),
+        ("config/test.exs", FileKind.CODE),  # settings of an environment
+        ("config/environments/test.rb", FileKind.CODE),
+        ("test/config/test.exs", FileKind.TEST),
         ("test/helper.py", FileKind.TEST),
         ("src/test/helper.py", FileKind.TEST),
         ("tests/django/test/client.py", FileKind.TEST),

@@ -344,6 +344,21 @@ def test_an_expectation_that_calls_something_by_its_new_name_stays(project: Path
             "package pkg\n\n// Old.\nfunc F() int { return 1 }\n",
             "package pkg\n\n// New.\nfunc F() int { return 1 } // x\n",
         ),
+        (
+            "Sources/more.swift",
+            "/// The `value.\npublic func load() -> Int { return 1 }\n",
+            "/// The `value`.\npublic func load() -> Int { return 1 } // x\n",
+        ),
+        (
+            "src/more.cpp",
+            "/* Old. */\nint load() {\n  return 1;\n}\n",
+            "/* New. */\nint load() {\n  // it's one\n  return 1;\n}\n",
+        ),
+        (
+            "lib/more.ex",
+            'defmodule More do\n  @doc """\n  Old.\n  """\n  def load do\n    return(1)\n  end\nend\n',
+            'defmodule More do\n  @doc """\n  New.\n  """\n  def load do\n    return(1) # x\n  end\nend\n',
+        ),
     ],
 )
 def test_comments_and_documentation_are_no_change_of_code(project: Path, path: str, before: str, after: str) -> None:
@@ -602,6 +617,35 @@ def test_a_page_is_tested_by_the_tests_of_its_package_in_the_change(project: Pat
     (project / "shop/papers/tests/test_urls.py").write_text("def test_page():\n    assert get('/docs') == 2\n")
     with engine_of(project) as engine:
         assert engine.knowledge.review(ReviewRequest(path=str(project))).missing_tests == ("shop/carts/summary.py",)
+
+
+def test_what_only_requests_reach_is_tested_by_the_tests_of_its_file_or_user(project: Path) -> None:
+    """They name a path, no function."""
+    form = "defmodule Web.Live.Domain.Form do\n  def render(assigns), do: {}\nend\n"
+    live = "defmodule Web.Live.Domain do\n  alias Web.Live.Domain.Form\n  def mount(a), do: Form.render(a)\nend\n"
+    controller = "class CommentsController\n  def index\n    1\n  end\n{}end\n"
+    spec = "RSpec.describe 'comments' do\n  it 'works' do\n    get '/comments'\n{}  end\nend\n"
+    sources = {
+        "lib/web/live/domain.ex": live,
+        "lib/web/live/domain/form.ex": form.format("assigns"),
+        "test/web/live/domain_test.exs": "defmodule Web.Live.DomainTest do\nend\n",
+        "app/controllers/comments_controller.rb": controller.format(""),
+        "spec/requests/comments_spec.rb": spec.format(""),
+    }
+    commit(project, "pages", sources)
+    (project / "lib/web/live/domain/form.ex").write_text(form.format("[assigns]"))
+    new = "\n  def user_comments\n    2\n  end\n"
+    (project / "app/controllers/comments_controller.rb").write_text(controller.format(new))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest(path=str(project)))
+    assert packet.missing_tests == ("lib/web/live/domain/form.ex",)
+    assert any("user_comments is new" in one.message for one in packet.findings)
+    (project / "test/web/live/domain_test.exs").write_text("defmodule Web.Live.DomainTest do\n  test\nend\n")
+    (project / "spec/requests/comments_spec.rb").write_text(spec.format("    get '/~ann/comments'\n"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest(path=str(project)))
+    assert packet.missing_tests == ()
+    assert [one for one in packet.findings if one.kind == "untested"] == []
 
 
 def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:

@@ -17,6 +17,7 @@ from codeinfo.graph.references import is_registered
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
+from codeinfo.knowledge.card import path_role
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.patterns import in_area
@@ -197,6 +198,19 @@ class Change:
     def _is_tested(self, path: str, qualified: str) -> bool:
         return any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}"))
 
+    def _is_reached(self, path: str, qualified: str) -> bool:
+        """Whether a test uses a definition, or may reach what only requests and pages lead to."""
+        from_outside = path_role(path)[1] in ("api", "presentation")
+        return self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
+
+    def _has_changed_test(self, path: str) -> bool:
+        """Whether the change has a test of a file, or of a file that uses it."""
+        mended = {one.path for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed"}
+        with self._code.open(self._project.index, self._store) as index:
+            using = (edge.source for edge in index.graph.users(path))
+            behind = (test for user in using for test in index.graph.tests_named_after(user))
+            return path in index.graph.files and not mended.isdisjoint((*index.tests_of(path), *behind))
+
     def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
         """What is known by its name only counts if the name has several words and is called as a function:
         `session.delete`, or a field called `content_type`, may mean anything."""
@@ -229,7 +243,8 @@ class Change:
         return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
     def files_without_tests(self) -> list[str]:
-        """Changed code that no test imports, uses or is named after, and that has no tests in its own file. Templates
+        """Changed code that no test imports, uses or is named after, and that has no tests in its own file; nor has the
+        change a test of a file that uses it. Templates
         and other files without definitions are covered by the tests of their users, and declarations need none. If the
         change has tests of the package around a file, these may be about it, as those of a page are."""
         changed = {
@@ -253,7 +268,8 @@ class Change:
         return [
             path
             for path, symbols in changed.items()
-            if path in tests and not tests[path] and not any(self._is_tested(path, one.name) for one in symbols)
+            if path in tests and not tests[path] and not self._has_changed_test(path)
+            if not any(self._is_tested(path, one.name) for one in symbols)
         ]
 
     def unusual_patterns(self, now: float) -> list[str]:
@@ -291,7 +307,7 @@ class Change:
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
-            *diff.find_untested(self._revisions, self._is_tested),
+            *diff.find_untested(self._revisions, self._is_reached),
             *self._find_unused(),
             *self._find_widely_used(),
             *self._find_risks(),

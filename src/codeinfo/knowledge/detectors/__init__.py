@@ -232,7 +232,9 @@ _TEXT = {
     "ruby": rf"#(?!\{{)[^\n]*+|{_LINE_STRINGS}",
     # A quote may begin a lifetime: only a closed character literal counts.
     "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
+    "elixir": rf"#(?!\{{)[^\n]*+|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
 }
+_TEXT |= dict.fromkeys(("c", "cpp", "dart", "kotlin", "scala", "swift", "zig"), _TEXT["java"])
 
 
 @lru_cache(maxsize=len(_TEXT))
@@ -243,11 +245,13 @@ def _expression(family: str) -> re.Pattern[str]:
 # A string that stands alone after the head of a definition or at the start of a file.
 _DOCUMENTATION = {
     "python": rf"(?P<before>\A\s*|:[ \t]*\n\s*)[rRuU]?(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE})[ \t]*$",
+    "elixir": rf"(?P<before>@(?:module|type)?doc (?:~S)?){_TRIPLE_DOUBLE}",
 }
 
 
 def without_comments(text: str, language: str) -> list[str]:
-    """The lines of a file without comments, and in Python without docstrings; unchanged in other languages."""
+    """The lines of a file without comments and, in Python and Elixir, without documentation; unchanged in languages
+    whose comments are not known."""
     own = detector_language(language)
     if own not in _TEXT:
         return text.splitlines()
