@@ -282,6 +282,17 @@ def test_every_tool_is_documented_in_its_set() -> None:
             assert [tool.name for tool in choose_tools([name]) if f"`{tool.name}`" not in row] == []
 
 
+def test_names_of_a_repository_in_an_error_control_no_terminal(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    named = {"guides\x1b]0;title\x07\x9b2J\u202e": {"url": "docs"}}
+    (tmp_path / "context.json").write_text(json.dumps({"collections": named}))
+    with session_here(tmp_path, "docs") as session:
+        failed = session.call("documents_list_documents", collection="other")
+    text = failed["content"][0]["text"]
+    assert "Known collections: guides\ufffd]0;title" in text
+    assert not set("\x1b\x07\x9b\u202e") & set(text)
+
+
 def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     with session_here(tmp_path, "search,code") as session:

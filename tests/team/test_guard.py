@@ -237,6 +237,26 @@ def test_a_tool_knows_its_caller_in_its_thread(web: TestClient, database: TeamDa
     assert looks == [("ann", SEEN, {"operation": "search"})]
 
 
+def test_an_unexpected_error_tells_callers_nothing_of_the_server(
+    web: TestClient, database: TeamDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("/srv/inner/index.db at 10.1.2.3")
+
+    ann = person(database, "ann")
+    access.grant(database, SEEN, "ann")
+    monkeypatch.setattr("codeinfo.engine.Engine.search", fail)
+    asked = {"query": "x", "paths": [SEEN]}
+    replies = [
+        web.post("/api/v1/search", json=asked, headers=ann).text,
+        json.dumps(call_mcp(web, ann, "tools/call", name="search_codebase", arguments={"query": "x", "project": SEEN})),
+    ]
+    for reply in replies:
+        assert "an unexpected error" in reply.lower()
+        assert "inner" not in reply
+        assert "10.1.2.3" not in reply
+
+
 def test_the_audit_log_keeps_queries_where_configured(database: TeamDatabase, postgres: str, project: Path) -> None:
     ann = person(database, "ann")
     access.grant(database, SEEN, "ann")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from postgres_tools import called_by
+from team_server_tools import bearer, team_client
 from web_tools import make_project
 
 from codeinfo.config import Config
@@ -15,7 +16,7 @@ from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.operations.knowledge import MemoryListRequest, MemoryRequest, RememberRequest
 from codeinfo.operations.search import IndexRequest
-from codeinfo.team.access import create_user, grant
+from codeinfo.team.access import create_token, create_user, grant
 from codeinfo.team.database import TeamDatabase
 
 PROJECT = "git.example/a/bank"
@@ -70,6 +71,39 @@ def test_a_team_shares_memories_by_project(people: dict[str, int], postgres: str
         with called_by(people["ann"]):
             two.knowledge.memory_remove(MemoryRequest(first, path=PROJECT))
             assert texts(one) == ["transfers are atomic"]
+
+
+def test_a_memory_has_the_name_of_who_wrote_it_whatever_the_request_says(
+    people: dict[str, int], postgres: str, tmp_path: Path
+) -> None:
+    with closing(TeamDatabase(postgres)) as database:
+        ann = bearer(create_token(database, "ann", scopes=("read", "write")))
+    given = {"memory": "amounts are in cents", "type": "decision", "category": "architecture", "reason": "so it was"}
+    with team_client(postgres, tmp_path, embedding__provider="none") as web:
+        told = web.post("/api/v1/remember", json=given | {"author": "the boss", "path": PROJECT}, headers=ann)
+        assert told.status_code == 200, told.text
+        listed = web.post("/api/v1/memory/list", json={"path": PROJECT}, headers=ann)
+    for reply in (told, listed):
+        assert "written by ann in" in reply.text
+        assert "boss" not in reply.text
+
+
+def test_callers_do_not_learn_where_the_model_is(people: dict[str, int], postgres: str, tmp_path: Path) -> None:
+    with closing(TeamDatabase(postgres)) as database:
+        ann = bearer(create_token(database, "ann", scopes=("read", "write")))
+    model = {"llm__provider": "auto", "llm__base_url": "http://127.0.0.1:1/inner/v1", "llm__model": "any"}
+    question = {"message": "how does a transfer work?", "projects": [PROJECT]}
+    with team_client(postgres, tmp_path, embedding__provider="none", **model) as web:
+        replies = [
+            web.get("/chat/models", headers=ann),
+            web.post("/chat", json=question, headers=ann),
+            web.post("/chat", json=question | {"stream": False}, headers=ann),
+            web.post("/api/v1/ask", json={"question": "a transfer?", "paths": [PROJECT]}, headers=ann),
+        ]
+    for reply in replies:
+        assert "refuses the connection" in reply.text
+        assert "127.0.0.1:1" not in reply.text
+        assert "inner" not in reply.text
 
 
 def test_servers_that_remember_at_once_lose_nothing(people: dict[str, int], postgres: str, tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ from codeinfo.operations.base import (
     inputs_of,
 )
 from codeinfo.operations.clients import Project
-from codeinfo.serve.team import check_offered, team_file, team_project
-from codeinfo.team.access import describe_use, request_user, visible_projects
+from codeinfo.serve.team import check_offered, hide_setup, team_file, team_project
+from codeinfo.team.access import current_user, describe_use, request_user, visible_projects
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -500,6 +500,8 @@ class Dispatcher(Struct):
         it is observed under its own name or the tool's, and described for the audit log."""
         check_offered(operation.name)
         describe_use(operation.name, query_of(request))
+        if (caller := current_user.get()) is not None and hasattr(request, "author"):
+            request = replace(request, author=caller.name)  # nobody writes in another one's name
         with self.observe(name or operation.name, client), self.lease.use() as engine:
             yield engine, self.projects.place(request)
         if not operation.read_only:
@@ -558,6 +560,7 @@ class Dispatcher(Struct):
             failed = CodeInfoError("the call was cancelled", code="CANCELLED")
         except Exception as error:
             failed = fault(error, self.log_place)
+        failed = hide_setup(failed)
         # Frames hold what they used, such as the vector files of an older index: nobody knows for how long.
         failed.__cause__ = failed.__context__ = None
         return None, failed.with_traceback(None)
@@ -569,7 +572,8 @@ def fault(error: Exception, log_place: str) -> CodeInfoError:
         return known
     log.error("unexpected error", exc_info=error)
     next_step = f"This is a bug in CodeInfo; {log_place} has the details"
-    return CodeInfoError(f"{type(error).__name__}: {error}", next_step)
+    what = "an unexpected error" if request_user() is not None else f"{type(error).__name__}: {error}"
+    return CodeInfoError(what, next_step)
 
 
 async def _report_progress(report: Report, call: Call) -> None:

@@ -31,7 +31,8 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, IndexRequest
-from codeinfo.serve.dispatch import Call, Dispatcher, Projects
+from codeinfo.serve.dispatch import Call, Dispatcher, Projects, fault
+from codeinfo.serve.team import hide_setup
 from codeinfo.store.user_data import IngestStore
 
 if TYPE_CHECKING:
@@ -246,8 +247,7 @@ class Runs:
         except CodeInfoError as error:
             self._record_error(run, error)
         except Exception as error:
-            log.exception("an answer failed")
-            self._record_error(run, CodeInfoError(f"{type(error).__name__}: {error}", "The log shows where"))
+            self._record_error(run, fault(error, "the log"))
         finally:
             self._drop_if_empty(run)
             run.finished = True
@@ -262,7 +262,7 @@ class Runs:
             run.conversation = ""
 
     def _record_error(self, run: AnswerRun, error: CodeInfoError) -> None:
-        run.error = error
+        run.error = error = hide_setup(error)
         run.emit("error", code=error.code, message=error.what, next=error.next_step)
 
     def _write_answer(self, run: AnswerRun, request: AnyQuestion) -> tuple[Answer, ...]:

@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import logging
 import posixpath
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -86,6 +87,7 @@ UNCERTAIN_S = 30.0  # how long a response may continue while nobody can say whet
 REFUSALS_S = 60.0  # between two audit lines about one refused token
 # What callers learn: the error itself names the database's host and user.
 NO_DATABASE = StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
+_PLACE = re.compile(r"(?:https?://|(?<![\w/])/(?!/))[^\s,;)]+")  # an address, or an absolute path
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
 Look = Callable[[], Caller | None]  # looks a caller up
@@ -106,6 +108,22 @@ def refusal_of(operation: str) -> team.Refused:
     return team.Refused(
         f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}", "docs/team.md says what it offers"
     )
+
+
+def hide_places(text: str) -> str:
+    """For callers of a team's server, without where its models and files are."""
+    return _PLACE.sub("…", text) if team.request_user() is not None and _PLACE.search(text) else text
+
+
+def hide_setup(error: CodeInfoError) -> CodeInfoError:
+    """An error as callers get it. One about the server itself would tell them how it is set up."""
+    if error.status < 500 or team.request_user() is None:
+        return error
+    known, error.what, error.next_step = error.what, hide_places(error.what), hide_places(error.next_step)
+    shown = NO_DATABASE if isinstance(error, StoreUnavailable) else error
+    if shown.what != known:
+        log.warning("%s: %s", error.code, known)
+    return shown
 
 
 def team_project(database: TeamDatabase, name: str) -> str:

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError, error_json
+from codeinfo.errors import CodeInfoError, UsageError, error_json
 from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
@@ -33,7 +33,7 @@ from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import Call, Schema, Values, check, fault, input_schema, property_schema, reflects_schema
 from codeinfo.serve.runs import AnswerRun, State
-from codeinfo.serve.team import NO_DATABASE, READ, TEAM_OPERATIONS, WRITE
+from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE, hide_places, hide_setup
 
 PREFIX = "/api/v1"
 LOG_PLACE = "the Health page's log"
@@ -181,9 +181,7 @@ async def known_error(request: Request, error: Exception) -> Response:
     status = status_of(error)
     if status >= 500:
         log.warning("%s %r: %s", request.method, request.url.path, error)
-    if isinstance(error, StoreUnavailable):
-        error = NO_DATABASE
-    return json_response(error_body(error), status)
+    return json_response(error_body(hide_setup(error)), status)
 
 
 async def no_route(request: Request, error: Exception) -> Response:
@@ -562,8 +560,10 @@ def _stop(state: State, values: Values, call: Call) -> Any:
 
 def _models(state: State, values: Values, call: Call) -> Any:
     found = state.engine.answers.providers()
-    fields = ("name", "state", "models", "detail", "chosen")
-    shown = [{name: getattr(one, name) for name in fields} for one in found.providers]
+    fields = ("name", "state", "models", "chosen")
+    shown = [
+        {name: getattr(one, name) for name in fields} | {"detail": hide_places(one.detail)} for one in found.providers
+    ]
     return {"providers": shown, "notes": found.notes}
 
 

@@ -17,18 +17,7 @@ from starlette.routing import BaseRoute, Match, Route
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
-from codeinfo.serve.auth import (
-    HOOKS,
-    UPLOADS,
-    Access,
-    App,
-    Guard,
-    Scope,
-    continue_page,
-    cookie_name,
-    plain_page,
-    set_cookie,
-)
+from codeinfo.serve import auth
 from codeinfo.serve.team import (
     ADMIN,
     NOT_OFFERED,
@@ -53,7 +42,7 @@ BROWSER = "codeinfo_signing_in"  # cookie of a browser that was sent to the sign
 log = logging.getLogger(__name__)
 
 
-def scope_of(routes: Sequence[BaseRoute], scope: Scope) -> str:
+def scope_of(routes: Sequence[BaseRoute], scope: auth.Scope) -> str:
     """The scope a request needs, by the route that will answer it; raises Refused for what is not offered."""
     route: Any = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
     if route is not None and route.path == MCP_PATH and scope["method"] in ("GET", "HEAD", "POST"):
@@ -66,14 +55,16 @@ def scope_of(routes: Sequence[BaseRoute], scope: Scope) -> str:
     return str(route.scope)
 
 
-def guard_app(app: App, access: Access, gate: Authenticator | None, routes: Sequence[BaseRoute]) -> Guard:
+def guard_app(
+    app: auth.App, access: auth.Access, gate: Authenticator | None, routes: Sequence[BaseRoute]
+) -> auth.Guard:
     """The application behind its guard: a team's, or that of one person's machine."""
     if gate is None:
-        return Guard(app, access)
+        return auth.Guard(app, access)
     return TeamGuard(app, access, gate, partial(scope_of, routes), origin_of(access))
 
 
-def origin_of(access: Access) -> str:
+def origin_of(access: auth.Access) -> str:
     """Where browsers find the server: the address of a proxy in front, or its own."""
     return access.public or f"http://{min(access.hosts)}"
 
@@ -93,15 +84,15 @@ def receiving_routes() -> list[Route]:
         return Response(answer, media_type="application/msgpack")
 
     return [
-        *(TeamRoute(f"{HOOKS}{kind}", partial(hook, kind), "POST") for kind in HOOK_KINDS),
-        *(TeamRoute(f"{UPLOADS}{step}", partial(upload, step), "POST", WRITE) for step in PUSH_STEPS),
+        *(TeamRoute(f"{auth.HOOKS}{kind}", partial(hook, kind), "POST") for kind in HOOK_KINDS),
+        *(TeamRoute(f"{auth.UPLOADS}{step}", partial(upload, step), "POST", WRITE) for step in PUSH_STEPS),
     ]
 
 
 # --- signing in and out --------------------------------------------------------------------------------------------
 
 
-def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
+def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
     origin = origin_of(access)
 
     async def sign_in(request: Request) -> Response:
@@ -122,13 +113,13 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
         back = local_address(request.query_params.get("back", "/"))
         address, browser = await to_thread(gate.service.begin, back)
-        cookie = set_cookie(BROWSER, browser, "SameSite=Lax; Max-Age=600", secure=access.secure)
+        cookie = auth.set_cookie(BROWSER, browser, "SameSite=Lax; Max-Age=600", secure=access.secure)
         return Response(status_code=303, headers={"set-cookie": cookie, "location": address})
 
     async def callback(request: Request) -> Response:
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
-        browser = request.cookies.get(cookie_name(BROWSER, access.secure), "")
+        browser = request.cookies.get(auth.cookie_name(BROWSER, access.secure), "")
         try:
             caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
         except CodeInfoError as error:
@@ -161,7 +152,7 @@ def sign_in_routes(gate: Authenticator, access: Access) -> list[Route]:
 
 
 def session_response(back: str, cookie: str) -> Response:
-    return HTMLResponse(continue_page(back), headers={"set-cookie": cookie})
+    return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
 
 
 def local_address(given: str) -> str:
@@ -174,7 +165,7 @@ def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int =
     service = urlsplit(gate.service.issuer).netloc if gate.service is not None else ""
     html = ENVIRONMENT.get_template("sign_in.html").render(problem=problem, service=service, back=back)
     # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
-    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', html), status)
+    return HTMLResponse(auth.plain_page("Sign in", '<meta name="referrer" content="same-origin">', html), status)
 
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------

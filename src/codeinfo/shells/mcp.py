@@ -24,7 +24,7 @@ from msgspec import Struct
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.files import open_private, try_lock
-from codeinfo.model import phrase
+from codeinfo.model import CONTROLS, phrase
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.operations.base import FILE, PROJECT, field_naming
 from codeinfo.serve import dispatch
@@ -42,6 +42,7 @@ IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # how long a shared server waits for another client
 RETRY_S = 0.1
 MCP_PATH = "/mcp"
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *CONTROLS), "\ufffd")  # an error may name files of a repository
 
 log = logging.getLogger(__name__)
 
@@ -207,6 +208,7 @@ def report_failure(tool: Tool, error: CodeInfoError, offered: Collection[Tool]) 
     """The contract's code as a protocol error if clients rely on it, otherwise a result that says what to do next."""
     step = phrase(error.next_step, lambda step: call_of(step, offered))
     about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what
+    text = text.translate(_CONTROLS)
     if code := tool.codes.get(error.code, tool.codes.get("")):
         raise ProtocolError(code, text, about)
     content = {"type": "text", "text": f"{error.code}: {text}"}
