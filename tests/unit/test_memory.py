@@ -21,9 +21,9 @@ from codeinfo.knowledge.memory import (
     MemoryFileDamaged,
     change_memories,
     confidence,
+    describe,
     find_related,
     from_log,
-    is_stale,
     make_memory,
     read_memories,
     search,
@@ -61,8 +61,10 @@ def test_confidence_halves_with_age(kind: str, days: float, expected: float) -> 
 
 def test_stale_begins_below_three_tenths() -> None:
     """0.3 = 2^-x for x = 1.737: a gotcha is stale from day 156.3 on, a decision from day 312.6 on."""
-    assert [is_stale(confidence("gotcha", days_ago(days), NOW)) for days in (156, 157)] == [False, True]
-    assert [is_stale(confidence("decision", days_ago(days), NOW)) for days in (312, 313)] == [False, True]
+    for kind, days in (("gotcha", 156), ("decision", 312)):
+        dates = (days_ago(days), days_ago(days + 1))
+        made = [make_memory(kind, "tooling", "Use ruff", "", date) for date in dates]
+        assert [describe(one, NOW).stale for one in made] == [False, True]
 
 
 def test_the_same_thing_remembered_twice_is_one_memory() -> None:

@@ -24,7 +24,7 @@ from codeinfo.knowledge.detectors import (
     project_detectors,
     role_of,
 )
-from codeinfo.knowledge.history import trend
+from codeinfo.knowledge.history import LineDates
 from codeinfo.knowledge.patterns import FileHints, advice_line, in_area
 from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import (
@@ -208,7 +208,8 @@ def test_hostile_text_is_read_once() -> None:
     ("days", "expected"), [(0, "Rising"), (60, "Rising"), (61, "Stable"), (179, "Stable"), (180, "Declining")]
 )
 def test_a_trend_is_the_age_of_the_newest_use(days: int, expected: str) -> None:
-    assert trend(NOW - days * DAY, NOW) == expected
+    dates = LineDates({}, frozenset(), {}, lambda path: (), lambda path: "", NOW, last_commit=NOW)
+    assert dates.trend(NOW - days * DAY) == expected
 
 
 # --- the team's repository -----------------------------------------------------------------------------------------

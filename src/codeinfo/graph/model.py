@@ -200,13 +200,13 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def _subjects(self) -> Mapping[str, list[FileFacts]]:
         """The non-test files, by stem."""
-        return group_by_key((_stem(path), facts) for path, facts in self.files.items() if not facts.is_test)
+        return group_by_key((stem_of(path), facts) for path, facts in self.files.items() if not facts.is_test)
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
         tests that import it, lie beside it, or share more folder names with it than with the others. Examples and
         documents of that name count only if they are nearer to the test."""
-        stem, folder, base = _stem(path), path.rpartition("/")[0], _base(path)
+        stem, folder, base = stem_of(path), path.rpartition("/")[0], _base(path)
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
         subjects = [subject.folder for subject in self._subjects.get(stem, ())]
@@ -236,8 +236,8 @@ class Graph(Struct, frozen=True, dict=True):
         if folder == path.rpartition("/")[0]:
             return True
         family, other = (language_family(self.files[one].language) if one in self.files else "" for one in (test, path))
-        if is_test_name(test) or _TEST_MARK.search(_stem(test)):
-            own = (language_family(subject.language) for subject in self._subjects.get(_stem(path), ()))
+        if is_test_name(test) or _TEST_MARK.search(stem_of(test)):
+            own = (language_family(subject.language) for subject in self._subjects.get(stem_of(path), ()))
             return family == other or family not in own
         is_direct = not _TEST_MARK.sub("", folder.rpartition("/")[2].strip("_"))
         return family == other and (is_direct or any(edge.target not in self.tests for edge in self.edges_from(test)))
@@ -252,8 +252,8 @@ class Graph(Struct, frozen=True, dict=True):
         tests.sort(
             key=lambda test: (
                 not is_test_name(test),
-                _stem(path) not in test.lower(),
-                _folder_name(path) not in _stem(test),
+                stem_of(path) not in test.lower(),
+                _folder_name(path) not in stem_of(test),
             )
         )
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
@@ -270,12 +270,12 @@ class Graph(Struct, frozen=True, dict=True):
         names = set(self.files[path].exports) if path in self.files else set()
         for edge in self.edges_to(path):
             yield edge.source
-            is_package = _stem(edge.source) in _PACKAGE_FILES
+            is_package = stem_of(edge.source) in _PACKAGE_FILES
             through = [one for one in self.edges_to(edge.source) if is_package and one.source in self.tests]
             naming = [one.source for one in through if not names.isdisjoint(one.names)]
             whole = [one.source for one in through if "*" in one.names]
             yield from naming
-            yield from (test for test in whole if not naming or _folder_name(path) in _stem(test))
+            yield from (test for test in whole if not naming or _folder_name(path) in stem_of(test))
 
     def _tests_beside(self, path: str) -> tuple[str, ...]:
         """Tests in a test folder beside a file that are named after something in it; all if it is alone there."""
@@ -285,7 +285,7 @@ class Graph(Struct, frozen=True, dict=True):
         family, names = language_family(facts.language), {name.lower() for name in facts.exports}
         tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
         beside = [test for test in tests if language_family(self.files[test].language) == family]
-        named = [test for test in beside if _TEST_MARK.sub("", _stem(test)) in names]
+        named = [test for test in beside if _TEST_MARK.sub("", stem_of(test)) in names]
         return tuple(named or (beside if beside and self._is_alone(facts) else ()))
 
     def _is_alone(self, facts: FileFacts) -> bool:
@@ -294,7 +294,7 @@ class Graph(Struct, frozen=True, dict=True):
         return not any(
             language_family(other.language) == family and not other.is_test and lies_below(path, facts.folder)
             for path, other in self.files.items()
-            if path != facts.path and _stem(path) not in _PACKAGE_FILES
+            if path != facts.path and stem_of(path) not in _PACKAGE_FILES
         )
 
     @cached_property
@@ -304,8 +304,8 @@ class Graph(Struct, frozen=True, dict=True):
         for test in sorted(self.tests):
             folder = test.rpartition("/")[0]
             around, _, own = folder.rpartition("/")
-            if own in ("test", "tests", "__tests__", "spec") or _stem(test) == "index":
-                found.append((folder if _stem(test) == "index" else around, test))
+            if own in ("test", "tests", "__tests__", "spec") or stem_of(test) == "index":
+                found.append((folder if stem_of(test) == "index" else around, test))
         return group_by_key(found)
 
     def tests_behind(self, test: str, path: str) -> list[str]:
@@ -319,7 +319,7 @@ class Graph(Struct, frozen=True, dict=True):
             return [user for user in users if user in self.tests]
 
         users = [user for user in reachable([test], users_of) if not self._is_helper(user)]
-        named = [user for user in sorted(users) if _TEST_MARK.sub("", _stem(user)) == _stem(path)]
+        named = [user for user in sorted(users) if _TEST_MARK.sub("", stem_of(user)) == stem_of(path)]
         return named or (sorted(users) if len(users) <= _MOST_HELPED else [])
 
     def _is_helper(self, test: str) -> bool:
@@ -332,14 +332,14 @@ class Graph(Struct, frozen=True, dict=True):
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:
         """Test files by what they are named after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
-        found: dict[str, list[str]] = {}
-        for path, facts in self.files.items():
-            if facts.is_test and facts.rules.syntax is not None:  # data for tests runs nothing
-                stem = _stem(path)
-                subject = _TEST_MARK.sub("", stem)
-                if subject != stem or "." in path.rpartition("/")[2].removesuffix(".py"):
-                    found.setdefault(subject, []).append(path)
-        return found
+        # Data for tests, which has no syntax, runs nothing.
+        tests = [path for path, facts in self.files.items() if facts.is_test and facts.rules.syntax is not None]
+        subjects = ((_TEST_MARK.sub("", stem_of(path)), path) for path in tests)
+        return group_by_key(
+            (subject, path)
+            for subject, path in subjects
+            if subject != stem_of(path) or "." in path.rpartition("/")[2].removesuffix(".py")
+        )
 
     def edges_from(self, path: str) -> tuple[Edge, ...]:
         links = self.links.get(path)
@@ -392,11 +392,7 @@ def _count_shared(folder: str, other: str) -> int:
     return len(names & others)
 
 
-def same_stem(path: str, other: str) -> bool:
-    return _stem(path) == _stem(other)
-
-
-def _stem(path: str) -> str:
+def stem_of(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0].lower()
 
 
@@ -434,14 +430,12 @@ def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, floa
     a thousand leaves like ten hubs. The geometric mean of both avoids either; it is scaled so that the most central
     file has 1.
     """
-    if not edges:
-        return {}
-    import numpy as np
-
     position = {path: number for number, path in enumerate(paths)}
     pairs = [(position[e.source], position[e.target]) for e in edges if e.source in position and e.target in position]
     if not pairs:
         return {}
+    import numpy as np
+
     source, target = np.array(pairs, np.int64).T
     count = len(paths)
     share = 1.0 / np.bincount(source, minlength=count)[source]
@@ -482,45 +476,26 @@ class Cycle(Struct, frozen=True):
 
 
 def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Groups of at least two files that reach each other (Tarjan's algorithm, without recursion)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    work: list[tuple[str, Iterator[str]]] = []
-    groups: list[tuple[str, ...]] = []
-
-    def enter(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        on_stack.add(node)
-        work.append((node, iter(following.get(node, ()))))
-
-    def leave(node: str) -> None:
-        cut = stack.index(node)
-        group = tuple(stack[cut:])
-        del stack[cut:]
-        on_stack.difference_update(group)
-        if len(group) > 1:
-            groups.append(group)
-
+    """Groups of at least two files that reach each other (Kosaraju's algorithm, without recursion)."""
+    seen: set[str] = set()
+    left: dict[str, None] = {}  # in the order in which a search through the graph leaves them
     for root in following:
-        if root not in index:
-            enter(root)
-        while work:
-            node, successors = work[-1]
-            for successor in successors:
-                if successor not in index:
-                    enter(successor)
-                    break
-                if successor in on_stack:
-                    low[node] = min(low[node], index[successor])
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            if node in seen:
+                left.setdefault(waiting.pop())
             else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    leave(node)
+                seen.add(node)
+                waiting += (one for one in following.get(node, ()) if one not in seen)
+    back = group_by_key((target, source) for source, targets in following.items() for target in targets)
+    groups: list[tuple[str, ...]] = []
+    for root in reversed(list(left)):
+        if root in left:
+            group = tuple(reachable([root], lambda node: [one for one in back.get(node, ()) if one in left]))
+            groups += [group] if len(group) > 1 else []
+            for node in group:
+                del left[node]
     return groups
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, components, cycles, same_stem
+from codeinfo.graph.model import Edge, Graph, components, cycles, stem_of
 from codeinfo.graph.references import find_import, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product, language_of
@@ -242,7 +242,7 @@ def _headers(graph: Graph, path: str) -> list[str]:
     """The headers that declare what a C file defines: those it includes that share its name."""
     if not graph.files[path].rules.imports.headers:
         return []
-    return [edge.target for edge in graph.edges_from(path) if same_stem(edge.target, path)]
+    return [edge.target for edge in graph.edges_from(path) if stem_of(edge.target) == stem_of(path)]
 
 
 def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:

@@ -136,14 +136,12 @@ class Compiler:
         self._uses: dict[str, dict[int, list[Occurrence]]] = {}
 
     def covers(self, path: str) -> bool:
-        known = self._fresh.get(path)
-        if known is None:
-            try:
-                known = path in self._index.paths and (self._root / path).stat().st_mtime_ns <= self._index.written_ns
-            except OSError:
-                known = False
-            self._fresh[path] = known
-        return known
+        if path not in self._fresh:
+            self._fresh[path] = False
+            with suppress(OSError):
+                written = (self._root / path).stat().st_mtime_ns
+                self._fresh[path] = path in self._index.paths and written <= self._index.written_ns
+        return self._fresh[path]
 
     def symbols_at(self, path: str, line: int, name: str, text: str) -> list[str]:
         """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from html import escape
 from itertools import islice, zip_longest
 from math import log2, sqrt
@@ -656,15 +657,8 @@ def assign_layers(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, f
 
     following = {name: [to for to in targets if not is_upward(name, to)] for name, targets in needs.items()}
     height: dict[str, int] = {}
-    waiting = list(following)
-    while waiting:
-        node = waiting[-1]
-        missing = [target for target in following[node] if target not in height]
-        if node in height or not missing:
-            height.setdefault(node, 1 + max((height[target] for target in following[node]), default=-1))
-            waiting.pop()
-        else:
-            waiting += missing
+    for name in TopologicalSorter(following).static_order():  # what others need comes before them
+        height[name] = 1 + max((height[target] for target in following[name]), default=-1)
     return height
 
 
@@ -770,17 +764,11 @@ _STYLE = """
 """
 
 
-class _Arrow(Struct, frozen=True):
-    source: MapArea
-    target: MapArea
-    weight: int
-
-
-def _arrows(areas: Sequence[MapArea]) -> list[_Arrow]:
-    """The edges worth drawing: the heaviest of each area, and all within a cycle."""
+def _arrows(areas: Sequence[MapArea]) -> list[tuple[MapArea, MapArea, int]]:
+    """The edges worth drawing, with their weights: the heaviest of each area, and all within a cycle."""
     by_name = {area.name: area for area in areas}
     return [
-        _Arrow(area, by_name[name], weight)
+        (area, by_name[name], weight)
         for area in areas
         for rank, (name, weight) in enumerate(area.needs.items())
         if rank < _EDGES_SHOWN or (area.in_cycle and by_name[name].in_cycle)
@@ -793,9 +781,9 @@ def mermaid(areas: Sequence[MapArea]) -> str:
     lines = ["flowchart TD"]
     names = {area.name: escape(area.name, quote=False).replace('"', "&quot;") for area in areas}
     lines += [f'    {number[area.name]}["{names[area.name]}<br/>{area.files} files"]' for area in areas]
-    lines += [f"    {number[one.source.name]} -->|{one.weight}| {number[one.target.name]}" for one in arrows]
+    lines += [f"    {number[source.name]} -->|{weight}| {number[target.name]}" for source, target, weight in arrows]
     lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
-    red = [str(position) for position, one in enumerate(arrows) if closes_cycle(one.source, one.target)]
+    red = [str(position) for position, (source, target, _) in enumerate(arrows) if closes_cycle(source, target)]
     if red:
         lines.append(f"    linkStyle {','.join(red)} stroke:#d1242f")
     return "\n".join(lines) + "\n"
@@ -816,8 +804,15 @@ def svg(title: str, areas: Sequence[MapArea], hubs: Mapping[str, str], note: str
         f'<text class="ink" x="{_MARGIN}" y="34" font-size="20" font-weight="600">{escape(title)}</text>',
         f'<text class="soft" x="{_MARGIN}" y="54" font-size="12">{escape(note)}</text>',
     ]
-    parts += [_edge(one, boxes) for one in _arrows(areas)]
-    parts += [_draw_box(boxes[area.name], area, lines[area.name]) for area in areas]
+    for source, target, weight in _arrows(areas):
+        loop = " loop" if closes_cycle(source, target) else ""
+        path = curve(boxes[source.name], boxes[target.name])
+        thickness = min(1 + log2(1 + weight) / 2.2, 4.5)
+        told = f"<title>{escape(source.name)} → {escape(target.name)}: {weight} imports</title>"
+        parts.append(
+            f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{told}</path>'
+        )
+    parts += [_draw_box(boxes[area.name], lines[area.name]) for area in areas]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -840,16 +835,8 @@ def _second_line(area: MapArea, hub: str) -> str:
     return "1 file" if area.files == 1 else f"{area.files} files · {hub.rpartition('/')[2]}"
 
 
-def _edge(arrow: _Arrow, boxes: Mapping[str, Box]) -> str:
-    source, target = arrow.source, arrow.target
-    loop = " loop" if closes_cycle(source, target) else ""
-    path = curve(boxes[source.name], boxes[target.name])
-    thickness = min(1 + log2(1 + arrow.weight) / 2.2, 4.5)
-    title = f"<title>{escape(source.name)} → {escape(target.name)}: {arrow.weight} imports</title>"
-    return f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{title}</path>'
-
-
-def _draw_box(box: Box, area: MapArea, second_line: str) -> str:
+def _draw_box(box: Box, second_line: str) -> str:
+    area = box.area
     kind = "hub" if area.centrality >= 0.5 else "box"
     loop = " loop" if area.in_cycle else ""
     font = _font(area)

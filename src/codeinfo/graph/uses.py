@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, takewhile
 from typing import NamedTuple
@@ -411,12 +411,10 @@ def written_types(text: str) -> list[Written]:
         behind = text[find_closing(text, 0) :]
         if behind.startswith("[]"):
             return [Written(element=first)]
-        return (
-            written_types(first.rpartition(" ")[2] if len(inner) > 1 or " *" in first else first) if not behind else []
-        )
-    parts = [
-        part for part in split_outside_brackets(text, "|&") if part.strip() not in ("None", "null", "undefined", "")
-    ]
+        is_named = len(inner) > 1 or " *" in first
+        return [] if behind else written_types(first.rpartition(" ")[2] if is_named else first)
+    nothing = ("None", "null", "undefined", "")
+    parts = [part for part in split_outside_brackets(text, "|&") if part.strip() not in nothing]
     if len(parts) > 1:
         return [one for part in parts for one in written_types(part)]
     text = parts[0].strip() if parts else ""
@@ -429,12 +427,10 @@ def written_types(text: str) -> list[Written]:
     name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
     if name is None:
         return []
-    rest = text.lstrip("\\")[name.end() :]
-    arguments = (
-        tuple(part.strip() for part in split_outside_brackets(rest[1 : find_closing(rest, 0) - 1], ","))
-        if rest[:1] in ("[", "<")
-        else ()
-    )
+    rest, arguments = text.lstrip("\\")[name.end() :], tuple[str, ...]()
+    if rest[:1] in ("[", "<"):
+        inside = rest[1 : find_closing(rest, 0) - 1]
+        arguments = tuple(part.strip() for part in split_outside_brackets(inside, ","))
     last = name.group().replace("::", ".").rpartition(".")[2]
     if arguments and last in _WRAPPERS:
         return written_types(arguments[_WRAPPERS[last]])
@@ -493,11 +489,6 @@ def _words_of(language: str) -> _Words:
     return _Words(uses, ignored, of_token, gaps_for("_$.(\n" + "".join(sign for sign in "?!=~'-" if sign in word)))
 
 
-def _header(qualified: Iterable[str]) -> str:
-    """Names in a row. A name written over two lines, as C++ operators are, must not look like a row of its own."""
-    return "\t".join(" ".join(name.split()) for name in qualified)
-
-
 def pack_code(
     masked: str,
     language: str,
@@ -514,7 +505,8 @@ def pack_code(
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
-    rows = [" ".join(timing), _header(qualified)]
+    # A name written over two lines, as C++ operators are, must not look like a row of its own.
+    rows = [" ".join(timing), "\t".join(" ".join(name.split()) for name in qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
     lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
     for at, words in enumerate(blank_signs(text.replace("(", "( "), known.gaps).split("\n")):

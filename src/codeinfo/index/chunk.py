@@ -70,21 +70,16 @@ def syntax_spans(root: Node, source: Source, settings: ChunkSettings, body_besid
 
 def text_spans(source: Source, settings: ChunkSettings) -> list[Span]:
     """Spans of at most `fallback_lines` lines, and of at most `code_max_chars` characters."""
-    units = [_Unit(line, line, 0) for line in range(1, len(source.lines) + 1) if source.lines[line - 1].strip()]
     spans: list[Span] = []
-    index = 0
-    while index < len(units):
-        first = units[index].first
-        last = first
-        while index < len(units):
-            candidate = units[index].last
-            too_long = candidate - first >= settings.fallback_lines
-            if candidate > first and (too_long or source.size(first, candidate) > settings.code_max_chars):
-                break
-            last = candidate
-            index += 1
-        spans.extend(_cut(first, last, source, settings))
-    return spans
+    first = last = 0
+    for line in (number for number, text in enumerate(source.lines, 1) if text.strip()):
+        first = first or line
+        too_long = line - first >= settings.fallback_lines
+        if line > first and (too_long or source.size(first, line) > settings.code_max_chars):
+            spans.extend(_cut(first, last, source, settings))
+            first = line
+        last = line
+    return [*spans, *(_cut(first, last, source, settings) if first else ())]
 
 
 def _tree_units(root: Node, source: Source, max_chars: int, body_beside: str) -> Iterator[_Unit]:

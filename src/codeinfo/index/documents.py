@@ -48,9 +48,14 @@ class Heading(NamedTuple):
 
 def section_parse(source: Source, language: str, settings: ChunkSettings) -> ParsedFile:
     """Chunks of kind "section" with the titles above them as breadcrumb; each heading is a definition."""
-    headings = list(_headings(source.lines, language))
+    headings, line_count = list(_headings(source.lines, language)), len(source.lines)
+    crumbs, ends = _outline(headings, line_count)
+    starts = [heading.first for heading in headings]
+    sections = list(zip(starts, [*(start - 1 for start in starts[1:]), line_count], crumbs, strict=False))
+    if not headings or starts[0] > 1:
+        sections.insert(0, (1, starts[0] - 1 if headings else line_count, ""))
     chunks: list[Chunk] = []
-    for first, last, crumb in _merge_short(list(_sections(headings, len(source.lines))), source, settings):
+    for first, last, crumb in _merge_short(sections, source, settings):
         for span in _section_spans(first, last, source, settings):
             text = source.between(span.first, span.last)
             if span.columns is not None:
@@ -59,7 +64,11 @@ def section_parse(source: Source, language: str, settings: ChunkSettings) -> Par
     titles = {heading.line: heading.title for heading in headings}
     return ParsedFile(
         chunks=tuple(chunks),
-        definitions=tuple(_definitions(headings, len(source.lines))),
+        definitions=tuple(
+            Definition(heading.title, crumb, "heading", f"level {heading.level}", "", heading.line, end)
+            for heading, crumb, end in zip(headings, crumbs, ends, strict=True)
+            if heading.title
+        ),
         terms=tuple(_terms(chunk, titles) for chunk in chunks),
     )
 
@@ -141,17 +150,16 @@ def _adorned_heading(lines: Sequence[str], number: int, levels: dict[str, int]) 
     return Heading(number + 1, number if over else number + 1, level, title.strip()[:_MAX_TITLE])
 
 
-def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[int, int, str]]:
-    """First line, last line and breadcrumb of the section each heading starts, and of the text before the first."""
-    if not headings or headings[0].first > 1:
-        yield 1, (headings[0].first - 1 if headings else line_count), ""
-    above: list[Heading] = []
+def _outline(headings: Sequence[Heading], line_count: int) -> tuple[list[str], list[int]]:
+    """For each heading, the titles above it and its own as a breadcrumb, and the last line of all that is below it."""
+    crumbs, ends = list[str](), [line_count] * len(headings)
+    above: list[int] = []
     for position, heading in enumerate(headings):
-        while above and above[-1].level >= heading.level:
-            above.pop()
-        above.append(heading)
-        last = headings[position + 1].first - 1 if position + 1 < len(headings) else line_count
-        yield heading.first, last, " > ".join(part.title for part in above if part.title)
+        while above and headings[above[-1]].level >= heading.level:
+            ends[above.pop()] = heading.first - 1
+        above.append(position)
+        crumbs.append(" > ".join(headings[at].title for at in above if headings[at].title))
+    return crumbs, ends
 
 
 def _merge_short(
@@ -171,19 +179,6 @@ def _merge_short(
             continue
         yield start, last, crumb
         start = 0
-
-
-def _definitions(headings: Sequence[Heading], line_count: int) -> Iterator[Definition]:
-    ends = [line_count] * len(headings)
-    open_positions: list[int] = []
-    for position, heading in enumerate(headings):
-        while open_positions and headings[open_positions[-1]].level >= heading.level:
-            ends[open_positions.pop()] = heading.first - 1
-        open_positions.append(position)
-    crumbs = [crumb for _, _, crumb in _sections(headings, line_count)][-len(headings) :] if headings else []
-    for heading, end, crumb in zip(headings, ends, crumbs, strict=True):
-        if heading.title:
-            yield Definition(heading.title, crumb, "heading", f"level {heading.level}", "", heading.line, end)
 
 
 def _section_spans(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:

@@ -223,16 +223,14 @@ def time_imports(
     imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
 ) -> tuple[Import, ...]:
     """Imports with the time they take effect. `scopes` has the definition around each line."""
-    timed = []
-    for one in imports:
+
+    def timing_of(one: Import) -> str:
         scope = scopes[one.line - 1]
         if any(one.line in lines for lines in types_only):
-            timed.append(replace(one, timing="types"))
-        elif not one.timing and scope is not None and symbol_kind(scope.kind).is_callable:
-            timed.append(replace(one, timing="lazy"))
-        else:
-            timed.append(one)
-    return tuple(timed)
+            return "types"
+        return one.timing or ("lazy" if scope is not None and symbol_kind(scope.kind).is_callable else "")
+
+    return tuple(replace(one, timing=timing_of(one)) for one in imports)
 
 
 def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
@@ -630,8 +628,6 @@ def _split_operator(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def _without_brackets(text: str) -> str:
-    while True:
-        shorter = _BRACKETS.sub("", text)
-        if shorter == text:
-            return text
+    while (shorter := _BRACKETS.sub("", text)) != text:
         text = shorter
+    return text

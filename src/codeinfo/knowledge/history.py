@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from codeinfo.cache import group_by_key
 from codeinfo.globs import lies_below
 from codeinfo.languages import STYLESHEETS, is_made
 from codeinfo.operations import code
@@ -113,7 +114,11 @@ class LineDates:
         return len({author for path in paths if path in self._changed for author in self._changed[path].authors})
 
     def trend(self, newest: float) -> str:
-        return trend(newest, self._last_commit)
+        """By the newest use, in seconds since the epoch; 0 is before the window."""
+        age_days = (self._last_commit - newest) / _DAY
+        if age_days <= RISING_DAYS:
+            return RISING
+        return DECLINING if age_days >= DECLINING_DAYS else STABLE
 
     def newest_use(self, uses: Lines, *, decides: bool = True) -> float | None:
         """When the newest of the lines was written, 0 if before the window, None if the budget ended before that was
@@ -185,14 +190,6 @@ class LineDates:
         lines = self._blame(path)
         self._blames_left, self._blame_s = self._blames_left - 1, self._blame_s + time.monotonic() - started
         return lines
-
-
-def trend(newest: float, now: float) -> str:
-    """By the newest use, in seconds since the epoch; 0 is before the window."""
-    age_days = (now - newest) / _DAY
-    if age_days <= RISING_DAYS:
-        return RISING
-    return DECLINING if age_days >= DECLINING_DAYS else STABLE
 
 
 def _months_until(now: float) -> tuple[str, ...]:
@@ -432,42 +429,35 @@ MOST_HOTSPOTS = 1000  # the largest limit
 _EARLIEST = 100_000_001  # 1973: git takes fewer seconds for no date, and finds nothing since then
 
 
-class _Churn(Struct):
-    commits: int = 0
-    authors: set[str] = field(default_factory=set)
-
-
 def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
     """Computes as many as any request may ask for."""
     try:
-        commits, churn = _count_changes(root, days)
+        commits, authors = _count_changes(root, days)
     except git.GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
     written = (file for file in facts.files() if file.kind == "code" and not is_made(file.path))
     logic = (file for file in written if file.language not in STYLESHEETS)
-    files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
-    definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
-    measured = []
-    for path, file in files.items():
-        lines = max(facts.lines(file.file_id), default=0)
-        measured.append((churn[path].commits * lines, lines, path, definitions[file.file_id]))
-    worst = max((weight for weight, *_ in measured), default=0)
+    files = {file.path: file.file_id for file in logic if file.path in authors and lies_below(file.path, below)}
+    definitions = Counter(file_id for file_id, _ in facts.outlines(list(files.values())))
+    lines = {path: max(facts.lines(file_id), default=0) for path, file_id in files.items()}
+    weights = {path: len(authors[path]) * lines[path] for path in files}
+    worst = max(weights.values(), default=0)
     found = [
         code.Hotspot(
             path=path,
-            commits=churn[path].commits,
-            lines=lines,
-            definitions=count,
-            authors=len(churn[path].authors),
-            score=round(weight / worst, 4) if worst else 0.0,
+            commits=len(authors[path]),
+            lines=lines[path],
+            definitions=definitions[files[path]],
+            authors=len(set(authors[path])),
+            score=round(weights[path] / worst, 4) if worst else 0.0,
         )
-        for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
+        for path in sorted(files, key=lambda path: (-weights[path], path))
     ]
     return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
 
 
-def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
-    """Commits, and churn by path relative to the root."""
+def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
+    """The number of commits, and the authors of those that changed each path, relative to the root."""
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
     last = os.fsdecode(git.run(root, ("log", "-1", "--format=%ct"))).strip()
@@ -476,10 +466,4 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     shape = ("--no-merges", *_NAMES, git.log_format("%ae"))
     log = os.fsdecode(git.run(root, ("log", *shape, f"--since=@{since}")))
     commits = list(git.read_log(log, 1))
-    churn: dict[str, _Churn] = {}
-    for (author,), paths in commits:
-        for path in paths:
-            entry = churn.setdefault(path, _Churn())
-            entry.commits += 1
-            entry.authors.add(author)
-    return len(commits), churn
+    return len(commits), group_by_key((path, author) for (author,), paths in commits for path in paths)

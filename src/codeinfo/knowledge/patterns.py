@@ -287,6 +287,8 @@ def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> 
     better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}
     staying = max((one.files for _, one in answers if not better[one.name]), default=0)
     taking = {successor.name for successor in better.values() if successor and successor.files == staying}
+    # What the language or framework offers now is already common: then the older ones are not advised.
+    is_overtaken = any(rival.modern and other.adoption > CONFLICT_ABOVE for rival, other in answers)
     advised = []
     for detector, one in answers:
         successor = better[one.name]
@@ -297,18 +299,13 @@ def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> 
             _is_backed(detector, one, people)
             and not successor
             and (_leads(one, answers) or one.name in taking)
-            and not _is_overtaken(detector, answers)
+            and (detector.modern or not is_overtaken)
         ):
             guidance = "use" if one.adoption >= USE_AT else "prefer"
         momentum = DECLINING if successor else one.trend
         instead = successor.name if successor and guidance else ""
         advised.append(replace(one, trend=momentum, guidance=guidance, instead=instead))
     return advised
-
-
-def _is_overtaken(detector: Detector, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:
-    """Whether the language's or framework's newer pattern is already common: then the older one is not advised."""
-    return not detector.modern and any(rival.modern and other.adoption > CONFLICT_ABOVE for rival, other in answers)
 
 
 def _leads(one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:

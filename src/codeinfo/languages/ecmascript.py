@@ -73,9 +73,10 @@ class EcmascriptImports(Resolver):
             name = self._tree.config(path).get("name") if file == "package.json" else None
             if isinstance(name, str) and name:
                 self._packages.setdefault(name, []).append(folder)
-        self._tables: list[tuple[str, Patterns]] = []  # the folder targets are relative to, and patterns
-        self._aliases: dict[str, list[int]] = {}  # folder of a tsconfig → its tables
-        self._by_alias: dict[tuple[int, str], str | None] = {}  # (table, module) → file
+        # By the path of a configuration: the folder that targets are relative to, and patterns.
+        self._tables: dict[str, tuple[str, Patterns] | None] = {}
+        self._aliases: dict[str, list[str]] = {}  # folder of a tsconfig → the configurations with its aliases
+        self._by_alias: dict[tuple[str, str], str | None] = {}  # (configuration, module) → file
         self._read_aliases()
         self._memo: dict[tuple[str, str], str | None] = {}
         configs = (path for name in _NUXT_CONFIGS for path in self._tree.by_name.get(name, ()))
@@ -120,8 +121,8 @@ class EcmascriptImports(Resolver):
             return self._file(join_path(folder, module))
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
-        for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
-            if found := self._resolve_alias(at, module):
+        for config in dict.fromkeys(one for above in ancestors(folder) for one in self._aliases.get(above, ())):
+            if found := self._resolve_alias(config, module):
                 return found
         if module.partition("/")[0] == "$lib":  # of SvelteKit
             module = "@/lib" + module.removeprefix("$lib")
@@ -154,24 +155,19 @@ class EcmascriptImports(Resolver):
         return next((path for e in _EXTENSIONS if (path := f"{prefix}index{e}") in self._tree), None)
 
     def _read_aliases(self) -> None:
-        known: dict[str, int | None] = {}  # configuration → its own table
         for path in sorted(self._tree.configs):
             home, _, name = path.rpartition("/")
-            if not name.startswith(("tsconfig", "jsconfig")):
-                continue
-            for current, options in _chain(self._tree, path):
-                if current not in known:
-                    table = _alias_table(current.rpartition("/")[0], options)
-                    known[current] = len(self._tables) if table else None
-                    self._tables += [table] if table else []
-                if (at := known[current]) is not None:
-                    self._aliases.setdefault(home, []).append(at)
+            for current, options in _chain(self._tree, path) if name.startswith(("tsconfig", "jsconfig")) else ():
+                if current not in self._tables:
+                    self._tables[current] = _alias_table(current.rpartition("/")[0], options)
+                if self._tables[current]:
+                    self._aliases.setdefault(home, []).append(current)
 
-    def _resolve_alias(self, at: int, module: str) -> str | None:
+    def _resolve_alias(self, config: str, module: str) -> str | None:
         """The file that an alias table gives for a name. Most folders share one table, so each is consulted once."""
-        key = (at, module)
+        key = (config, module)
         if key not in self._by_alias:
-            base, patterns = self._tables[at]
+            base, patterns = self._tables[config] or ("", [])
             paths = (
                 join_path(base, target.replace("*", middle, 1))
                 for pattern, targets in patterns

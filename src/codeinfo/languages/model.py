@@ -430,13 +430,7 @@ class Tree:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        known: set[str] = {""}
-        for path in self.files:
-            folder = path.rpartition("/")[0]
-            while folder not in known:
-                known.add(folder)
-                folder = folder.rpartition("/")[0]
-        return frozenset(known)
+        return frozenset(above for folder in ("", *self.by_folder) for above in ancestors(folder))
 
     @cached_property
     def by_folder(self) -> Mapping[str, tuple[str, ...]]:

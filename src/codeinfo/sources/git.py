@@ -215,14 +215,8 @@ def _stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
 
 def work_tree_of(root: str) -> str | None:
     """The closest folder, from `root` upwards, that has a `.git`; no process is started."""
-    folder = root
-    while True:
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
+    folders = (root, *map(str, Path(root).parents))
+    return next((folder for folder in folders if os.path.lexists(os.path.join(folder, ".git"))), None)
 
 
 def is_repository(folder: str) -> bool:

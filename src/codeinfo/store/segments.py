@@ -418,10 +418,12 @@ def reuse_files(db: apsw.Connection, tree: int, reused: Placed) -> None:
 
 
 def insert_files(db: apsw.Connection, tree: int, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
-    if files:
-        builder = SegmentBuilder()
-        reuse_files(db, tree, [(file.source, _insert_file(db, file, builder)) for file in files])
-        _insert_segment(db, builder, vectors)
+    builder = SegmentBuilder()
+    reuse_files(db, tree, [(file.source, _insert_file(db, file, builder)) for file in files])
+    if builder.file_ids:
+        owners, lengths = np.array(builder.file_ids, np.int32), np.array(builder.lengths, np.float32)
+        segment = _insert_segment(db, len(owners), owners.tobytes(), lengths.tobytes(), vectors)
+        _insert_postings(db, segment, builder.postings())
 
 
 def drop_tree(db: apsw.Connection, name: str) -> None:
@@ -490,20 +492,11 @@ def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder
     return file_id
 
 
-def _insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
-    if not builder.file_ids:
-        return
-    segment = _insert_segment_row(
-        db,
-        len(builder.file_ids),
-        np.array(builder.file_ids, np.int32).tobytes(),
-        np.array(builder.lengths, np.float32).tobytes(),
-        vectors,
-    )
-    db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((segment, term, data) for term, data in builder.postings()))
+def _insert_postings(db: apsw.Connection, segment: int, postings: Iterable[tuple[str, bytes]]) -> None:
+    db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((segment, term, data) for term, data in postings))
 
 
-def _insert_segment_row(db: apsw.Connection, rows: int, file_ids: bytes, lengths: bytes, vectors: VectorFile) -> int:
+def _insert_segment(db: apsw.Connection, rows: int, file_ids: bytes, lengths: bytes, vectors: VectorFile) -> int:
     checksum = rows_checksum(file_ids, lengths)
     db.execute(
         """INSERT INTO segments(row_count, file_ids, lengths, checksum, vector_file, dimension, vector_checksum)
@@ -566,12 +559,11 @@ def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
             values = np.frombuffer(data, kind)
             column.append((values if row_map is None else values[row_map >= 0]).tobytes())
     file_ids, lengths = (b"".join(column) for column in columns)
-    merged = _insert_segment_row(db, sum(alive[s] for s in chosen), file_ids, lengths, vectors)
+    merged = _insert_segment(db, sum(alive[s] for s in chosen), file_ids, lengths, vectors)
     offsets = np.cumsum([0, *(alive[s] for s in chosen)]).tolist()
     query = "SELECT term, data FROM postings WHERE segment = ? ORDER BY term"
     sources = [db.execute(query, (segment,)) for segment in chosen]
-    postings = merge_postings(sources, [maps[s] for s in chosen], offsets)
-    db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((merged, term, data) for term, data in postings))
+    _insert_postings(db, merged, merge_postings(sources, [maps[s] for s in chosen], offsets))
 
 
 # --- the commit index: one file beside the builds, replaced as a whole, rebuilt from git if lost ----------------------

@@ -101,11 +101,16 @@ class UserFile(UserData):
             try:
                 db = self._db = self._db or _open(self._path, self._migrations)
                 with transaction(db, begin):
-                    yield _FileTransaction(db, self)
+                    yield self
             except (UnicodeDecodeError, apsw.SQLError) as error:  # a text, or a name, with a flipped bit
                 if isinstance(error, apsw.SQLError) and not str(error).startswith(("no such ", "table ")):
                     raise
                 raise Damage(str(error)) from error
+
+    def execute(self, statement: str, *values: Any) -> list[Row]:
+        """Inside a transaction."""
+        assert self._db is not None
+        return self._db.execute(statement, values).fetchall()
 
     # --- locks that the kernel lets go of when the process dies ---
 
@@ -140,15 +145,6 @@ class UserFile(UserData):
             if isinstance(error, Busy):
                 return None
             raise
-
-
-class _FileTransaction:
-    def __init__(self, db: apsw.Connection, file: UserFile) -> None:
-        self._db = db
-        self.is_locked = file.is_locked
-
-    def execute(self, statement: str, *values: Any) -> list[Row]:
-        return self._db.execute(statement, values).fetchall()
 
 
 _MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)"
