@@ -808,10 +808,9 @@ def svg(title: str, areas: Sequence[MapArea], hubs: Mapping[str, str], note: str
         loop = " loop" if closes_cycle(source, target) else ""
         path = curve(boxes[source.name], boxes[target.name])
         thickness = min(1 + log2(1 + weight) / 2.2, 4.5)
-        told = f"<title>{escape(source.name)} → {escape(target.name)}: {weight} imports</title>"
-        parts.append(
-            f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{told}</path>'
-        )
+        tooltip = f"<title>{escape(source.name)} → {escape(target.name)}: {weight} imports</title>"
+        shape = f'class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)"'
+        parts.append(f"<path {shape}>{tooltip}</path>")
     parts += [_draw_box(boxes[area.name], lines[area.name]) for area in areas]
     return "\n".join([*parts, "</svg>"]) + "\n"
 

@@ -7,8 +7,9 @@ questions. No other package mentions a language by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 from codeinfo.errors import UsageError
 from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
@@ -17,113 +18,46 @@ from codeinfo.languages.model import get_language as get_language
 from codeinfo.languages.model import language_family as language_family
 from codeinfo.model import FileKind, NextStep, to_run
 
-# --- languages without a syntax tree: code, documents, configuration and data, chunked by text or at headings --------
+# --- languages without a syntax tree: most are rows of a table; documents that are split at their headings ------------
 
-_MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 
-_docs, _config = partial(Language, kind=FileKind.DOCS), partial(Language, kind=FileKind.CONFIG)
+def _plain_languages() -> Iterator[Language]:
+    for row in Path(__file__).with_name("plain.tsv").read_text("utf-8").splitlines():
+        if not row.startswith("#"):
+            kind, name, extensions, filenames, shebangs = ("" if cell == "-" else cell for cell in row.split("\t"))
+            yield Language(name, extensions, filenames, shebangs, FileKind(kind))
+
 
 _WITHOUT_SYNTAX = (
-    Language("objective-c", ".m .mm"),
-    Language("perl", ".pl .pm .pod .t", shebangs="perl"),
-    Language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
-    Language("julia", ".jl", shebangs="julia"),
-    Language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
-    Language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
-    Language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
-    Language("fsharp", ".fs .fsi .fsx"),
-    Language("visual-basic", ".vb .vbs .bas"),
-    Language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
-    Language("nim", ".nim .nims .nimble"),
-    Language("crystal", ".cr", shebangs="crystal"),
-    Language("d", ".d .di"),
-    Language("pascal", ".pas .pp .dpr .lpr"),
-    Language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
-    Language("ada", ".adb .ads"),
-    Language("cobol", ".cob .cbl .cpy"),
-    Language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
-    Language("elm", ".elm"),
-    Language("purescript", ".purs"),
-    Language("literate-haskell", ".lhs"),
-    Language("haxe", ".hx"),
-    Language("gleam", ".gleam"),
-    Language("odin", ".odin"),
-    Language("v", ".v .vsh"),
-    Language("verilog", ".sv .svh .vh"),
-    Language("vhdl", ".vhd .vhdl"),
-    Language("assembly", ".s .asm .nasm"),
-    Language("solidity", ".sol"),
-    Language("gdscript", ".gd"),
-    Language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
-    Language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
-    Language("awk", ".awk", shebangs="awk gawk"),
-    Language("yacc", ".y .yy .ypp .l .ll .lex"),
-    Language("fish", ".fish", shebangs="fish"),
-    Language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
-    Language("batch", ".bat .cmd"),
-    Language("vim", ".vim", filenames=".vimrc _vimrc"),
-    Language("sql", ".sql .psql .ddl .dml"),
-    Language("graphql", ".graphql .gql .graphqls"),
-    Language("protobuf", ".proto"),
-    Language("thrift", ".thrift .avdl .capnp .fbs"),
-    Language("prisma", ".prisma"),
-    Language("astro", ".astro"),
-    Language("css", ".css"),
-    Language("scss", ".scss .sass .less .styl"),
+    *_plain_languages(),
     Language(
-        "template",
-        ".erb .eex .heex .leex .ejs .hbs .mustache .jinja .jinja2 .j2 .twig .haml .slim .pug .liquid .tmpl .razor "
-        ".cshtml .stub",
+        "markdown",
+        ".md .markdown .mdx .mdc .mkd",
+        kind=FileKind.DOCS,
+        markup=Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True),
     ),
-    Language("terraform", ".tf .hcl"),
-    Language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
-    _config("make", ".mk .mak", filenames="Makefile makefile GNUmakefile Makefile.am Makefile.in", shebangs="make"),
-    _config("cmake", ".cmake", filenames="CMakeLists.txt"),
-    _config("meson", "", filenames="meson.build meson_options.txt meson.options"),
-    _config("autoconf", ".ac .m4"),
-    _config("dockerfile", ".dockerfile", filenames="Dockerfile Containerfile"),
-    _config("terraform-variables", ".tfvars"),
-    _config("nix", ".nix"),
-    _config("just", ".just", filenames="justfile Justfile"),
-    _docs("markdown", ".md .markdown .mdx .mdc .mkd", markup=_MARKDOWN),
-    _docs("rst", ".rst", markup=Markup()),
-    _docs("asciidoc", ".adoc .asciidoc", markup=Markup(r"(={1,6})[ \t]+(?=\S)", r"(-{4,}|\.{4,})[ \t\r]*$")),
-    _docs("org", ".org", markup=Markup(r"(\*{1,8})[ \t]+(?=\S)")),
-    _docs("tex", ".tex .sty .cls .bib .latex"),
-    _docs("typst", ".typ"),
-    _docs("html", ".html .htm .xhtml"),
-    _docs(
+    Language("rst", ".rst", kind=FileKind.DOCS, markup=Markup()),
+    Language(
+        "asciidoc",
+        ".adoc .asciidoc",
+        kind=FileKind.DOCS,
+        markup=Markup(r"(={1,6})[ \t]+(?=\S)", r"(-{4,}|\.{4,})[ \t\r]*$"),
+    ),
+    Language("org", ".org", kind=FileKind.DOCS, markup=Markup(r"(\*{1,8})[ \t]+(?=\S)")),
+    Language(
         "text",
         ".txt .text .log .vimdoc",
         filenames="README LICENSE LICENCE COPYING NOTICE AUTHORS CONTRIBUTORS CHANGES CHANGELOG INSTALL TODO NEWS",
+        kind=FileKind.DOCS,
         markup=Markup(),
     ),
-    _docs("notebook", ".ipynb"),
-    _config(
+    Language(
         "json",
         ".json .jsonc .json5 .jsonl .ndjson .webmanifest .geojson .har",
         filenames=".prettierrc .eslintrc .babelrc .jshintrc .swcrc composer.json",
+        kind=FileKind.CONFIG,
         family="ecmascript",
     ),
-    _config("yaml", ".yml .yaml", filenames=".clang-format .clang-tidy .yamllint"),
-    _config("toml", ".toml"),
-    _config(
-        "ini",
-        ".ini .cfg .conf .cnf .desktop .service .editorconfig .gitconfig",
-        filenames=".editorconfig .npmrc .gitmodules .flake8 .pylintrc .coveragerc",
-    ),
-    _config("properties", ".properties"),
-    _config(
-        "xml",
-        ".xml .xsd .xsl .xslt .plist .csproj .fsproj .vbproj .props .targets .nuspec .wsdl .resx .storyboard .xib .pom "
-        ".xaml .axaml",
-    ),
-    _config("dotenv", ".env", filenames=".env.example .env.sample .env.template"),
-    _config("ignore", "", filenames=".gitignore .dockerignore .npmignore .codeinfoignore .gitattributes .eslintignore"),
-    _config("requirements", "", filenames="requirements.txt constraints.txt"),
-    _config("gomod", ".mod .work"),
-    _config("cabal", ".cabal", filenames="cabal.project"),
-    _config("csv", ".csv .tsv .psv"),
 )
 
 
