@@ -89,6 +89,9 @@ def test_clients_in_different_folders_share_one_process(runtime: Path, tmp_path:
         assert first_file(second, "payment") == "settle.py"
         assert len(servers(runtime)) == 1
         assert first_file(second, "payment", project="../one") == "refund.py", "seen from the client's own folder"
+        for client, folder in ((first, one), (second, other)):
+            read = client.request("resources/read", {"uri": "codebase://context"})
+            assert read["result"]["contents"][0]["text"].startswith(f"# {folder.name}\n")
     assert not eventually(lambda: not servers(runtime))
 
 

@@ -42,7 +42,7 @@ IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # how long a shared server waits for another client
 RETRY_S = 0.1
 MCP_PATH = "/mcp"
-_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *CONTROLS), "\ufffd")  # an error may name files of a repository
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *CONTROLS), "\ufffd")  # of names and texts in a repository
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class Service:
 
     def _context(self, call: Call) -> str:
         with self.lease.use() as engine:
-            return codebase_context(engine, call)
+            return codebase_context(engine, call, self._dispatcher.projects)
 
     async def list_prompts(self, exchange: Exchange) -> Result:
         return {"prompts": [row.describe() for row in PROMPTS]}
@@ -394,13 +394,13 @@ CONTEXT_URI = "codebase://context"
 LISTED = 10  # entries of each part
 
 
-def codebase_context(engine: Engine, call: Call) -> str:
+def codebase_context(engine: Engine, call: Call, projects: dispatch.Projects) -> str:
     """The working folder's project on one page, as Markdown."""
     from codeinfo.knowledge.patterns import advice_line
     from codeinfo.operations.code import MapRequest
     from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 
-    found = engine.code.map(MapRequest(), call.progress)
+    found = engine.code.map(projects.place(MapRequest()), call.progress)
     languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])
     parts = [
         f"# {found.root.rpartition('/')[2]}\n\n{found.files} files ({languages}), {found.cycles} import cycles.",
@@ -410,8 +410,8 @@ def codebase_context(engine: Engine, call: Call) -> str:
         *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in found.hotspots]),
     ]
     try:
-        report = engine.knowledge.patterns(PatternsRequest(), call.progress)
-        memories = engine.knowledge.memory_list(MemoryListRequest(limit=LISTED)).memories
+        report = engine.knowledge.patterns(projects.place(PatternsRequest()), call.progress)
+        memories = engine.knowledge.memory_list(projects.place(MemoryListRequest(limit=LISTED))).memories
     except CodeInfoError as error:
         return "\n\n".join([*parts, f"What the team knows could not be read: {error}"])
     ways = [f"{p.guidance} {advice_line(p)}" for p in report.patterns if p.guidance]
@@ -421,7 +421,7 @@ def codebase_context(engine: Engine, call: Call) -> str:
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
-    listed = [f"- {line}" for line in lines][:LISTED]
+    listed = [f"- {' '.join(line.split())}".translate(_CONTROLS) for line in lines][:LISTED]
     return [f"## {title}\n\n" + "\n".join(listed)] if listed else []
 
 
