@@ -32,6 +32,94 @@ CASES = {
         {"Screen.swift:6"},
         0,
     ),
+    "variables of C++ with plain types": (
+        {
+            "shop.h": "#pragma once\nnamespace shop {\nbool equal(int a);\n}\n",
+            "shop.cc": '#include "shop.h"\nnamespace shop {\nbool equal(int a) { return a; }\n'
+            "bool one(int a, bool equal = true) { return equal; }\n"
+            "bool two(int a) {\n  const bool equal = a;\n  return equal;\n}\n"
+            "bool three(int a) { return equal(a); }\n}\n",
+            "shop_test.cc": '#include "shop.h"\nusing namespace shop;\nTEST(Shop, equal) {\n  EXPECT(equal(1));\n}\n',
+        },
+        "shop.cc::shop.equal",
+        {"shop.cc:9", "shop_test.cc:4"},
+        0,
+    ),
+    "C++ with values of inferred types": (
+        {
+            "cart.h": "class Cart {\n public:\n  static Cart* make();\n  void add(int n);\n};\n",
+            "use.cc": '#include "cart.h"\nvoid use() {\n  auto* cart = Cart::make();\n  cart->add(1);\n}\n'
+            "void more(int old) {\n  Cart cart(old);\n  cart.add(2);\n}\n",
+        },
+        "Cart.add",
+        {"use.cc:4", "use.cc:8"},
+        0,
+    ),
+    "overloads have variables of their own": (
+        {
+            "Form.swift": "class Form {\n    func append(_ url: URL, mimeType: String) {}\n"
+            "    func append(_ url: URL) {\n        append(url, mimeType: mimeType(of: url))\n    }\n"
+            "    private func mimeType(of url: URL) -> String {}\n}\n",
+            "Use.swift": 'func use(form: Form) {\n    form.append(url, mimeType: "a/b")\n'
+            "    form.each { mimeType in print(mimeType) }\n}\n",
+        },
+        "Form.mimeType",
+        {"Form.swift:4"},
+        0,
+    ),
+    "Swift's existential types": (
+        {
+            "Model.swift": "protocol Tapped {\n    func onTap()\n}\n",
+            "Use.swift": "func use(_ model: any Tapped) {\n    model.onTap()\n}\n",
+        },
+        "Tapped.onTap",
+        {"Use.swift:2"},
+        0,
+    ),
+    "properties that C# sets where it makes an object": (
+        {
+            "Cart.cs": "class Cart {\n    public int Count { get; set; }\n}\nclass Other {\n    public int Count;\n}\n",
+            "Use.cs": "class Use {\n    int Count;\n    void Run(object o, List<Cart> carts, int Count) {\n"
+            "        var cart = new Cart { Count = 1 };\n        Log(Count: 3);\n"
+            "        if (o is Cart made) { Log(made.Count); }\n"
+            "        foreach (var one in carts) { Log(one.Count); }\n"
+            "        Take(out Cart taken); Log(taken.Count);\n    }\n}\n",
+        },
+        "Cart.Count",
+        {"Use.cs:4", "Use.cs:6", "Use.cs:7", "Use.cs:8"},
+        0,
+    ),
+    "constructors without brackets": (
+        {
+            "Cart.cs": "class Cart {\n    public Cart() { }\n    public int Count;\n}\n",
+            "Use.cs": "class Use {\n    Cart last = new Cart { Count = 1 };\n    object Run() => new Cart\n    {\n"
+            "        Count = 2,\n    };\n    Cart[] all = new Cart[3];\n}\n",
+        },
+        "Cart.Cart",
+        {"Use.cs:2", "Use.cs:3"},
+        0,
+    ),
+    "variables of Java": (
+        {
+            "Cart.java": "class Cart extends RuntimeException {\n    int total() { return 1; }\n    String names;\n"
+            "    void list(String... names) { print(names); }\n"
+            "    void use(Object o) {\n        if (o instanceof Cart other) { other.total(); }\n"
+            "        try { run(); } catch (Cart failed) { failed.total(); }\n    }\n}\n",
+            "Other.java": "class Other {\n    int total() { return 2; }\n}\n",
+        },
+        "Cart.total",
+        {"Cart.java:6", "Cart.java:7"},
+        0,
+    ),
+    "parameters of Java that may be many": (
+        {
+            "Cart.java": "class Cart {\n    String names;\n    void list(String... names) { print(names); }\n"
+            "    void show() { print(names); }\n}\n",
+        },
+        "Cart.names",
+        {"Cart.java:4"},
+        0,
+    ),
     "dart": (
         {
             "cart.dart": "class Cart {\n  Cart.of(Shop shop);\n  void add() {}\n  Cart next() => this;\n"

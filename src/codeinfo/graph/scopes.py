@@ -49,10 +49,11 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     bindings = index.bindings(unit)
     if not bindings.of(name):
         return []
-    around = [one for one in enclosing_names(use.within) if not _is_type(unit, one)]
+    around = [one for one in enclosing_names(use.within) if not _holds_members(unit, one)]
     rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
         name, use.line, around
     )
+    rows = [row for row in rows if _is_same_body(unit, row, use.line)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
     # A parameter may share its method's name.
@@ -63,9 +64,18 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     return [] if is_defined else rows
 
 
-def _is_type(unit: Unit, qualified: str) -> bool:
+def _is_same_body(unit: Unit, row: Row, line: int) -> bool:
+    """Overloads are one scope, but each has its own variables."""
+    named = unit.by_name.get(row.scope.rpartition(".")[2], ()) if row.scope and not row.end else ()
+    bodies = [one for one in named if one.qualified == row.scope and one.start_line <= row.line <= one.end_line]
+    return not bodies or any(one.start_line <= line <= one.end_line for one in bodies)
+
+
+def _holds_members(unit: Unit, qualified: str) -> bool:
+    """Whether a scope is a type or a namespace: what it binds are no variables."""
     definition = unit.by_qualified.get(unit.without_namespace(qualified))
-    return definition is not None and definition.is_type
+    is_namespace = any(space.startswith(f"{qualified}.") for space in unit.namespaces)
+    return is_namespace or (definition is not None and definition.is_type)
 
 
 def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:

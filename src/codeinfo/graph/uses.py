@@ -316,7 +316,7 @@ _WRAPPERS = {
     "Coroutine": -1,
 }
 _TYPE_PREFIX = re.compile(
-    r"(?:(?:mut|dyn|impl|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
+    r"(?:(?:mut|dyn|impl|any|some|inout|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
 )
 _ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
 
@@ -455,6 +455,7 @@ def split_outside_brackets(text: str, signs: str) -> list[str]:
 
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more
+_BARE_NEW = re.compile(r"\bnew [\w$.]++(?=\s*[{;),\]]|\s*$)", re.MULTILINE)  # `new Cart { … }`, `new Cart;`
 _TYPED_CALL = re.compile(r"([\w$]+)<[\w$\s,.|&\[\]<>'\"]*>\(")
 _MAX_RECEIVER = 120  # characters
 _MAX_BRACKETS = 3000  # characters between two brackets
@@ -503,6 +504,8 @@ def pack_code(
     known = _words_of(language)
     uses_in = known.of_token.__getitem__
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
+    if "new " in text and "new" in GRAMMARS[language].keywords:
+        text = _BARE_NEW.sub(r"\g<0>(", text)
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     # A name written over two lines, as C++ operators are, must not look like a row of its own.

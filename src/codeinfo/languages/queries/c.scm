@@ -24,3 +24,9 @@
   declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @bind)))
 (field_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (field_identifier) @bind)
 (field_declaration type: [(type_identifier) (struct_specifier !body)] @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))
+(parameter_declaration type: [(primitive_type) (sized_type_specifier)] declarator: [
+  (identifier) @bind (pointer_declarator declarator: (identifier) @bind) (array_declarator declarator: (identifier) @bind)])
+(declaration type: [(primitive_type) (sized_type_specifier)] declarator: [
+  (identifier) @bind (pointer_declarator declarator: (identifier) @bind) (array_declarator declarator: (identifier) @bind)
+  (init_declarator declarator: [(identifier) @bind (pointer_declarator declarator: (identifier) @bind)
+    (array_declarator declarator: (identifier) @bind)])])

@@ -28,6 +28,7 @@
 (using_directive) @import
 
 (parameter type: (_) @bind.type name: (identifier) @bind)
+(parameter_list type: (_) @bind.type name: (identifier) @bind)
 (class_declaration (parameter_list (parameter type: (_) @bind.type name: (identifier) @bind))) @bind.in
 (struct_declaration (parameter_list (parameter type: (_) @bind.type name: (identifier) @bind))) @bind.in
 (variable_declaration type: (_) @bind.type (variable_declarator name: (identifier) @bind))
@@ -36,3 +37,10 @@
 (foreach_statement type: (_) @bind.type left: (identifier) @bind) @bind.in
 (lambda_expression parameters: (implicit_parameter) @bind) @bind.in
 (method_declaration returns: (_) @returns)
+(foreach_statement type: (implicit_type) left: (identifier) @bind right: (_) @bind.each) @bind.in
+(declaration_pattern type: (_) @bind.type name: (identifier) @bind)
+(argument "out" (declaration_expression type: (_) @bind.type name: (identifier) @bind))
+(catch_declaration type: (_) @bind.type name: (identifier) @bind)
+(argument name: (identifier) @key)
+(object_creation_expression type: (_) @key.of
+  initializer: (initializer_expression (assignment_expression left: (identifier) @key)))

@@ -30,3 +30,6 @@
 (lambda_expression parameters: (identifier) @bind) @bind.in
 (lambda_expression parameters: (inferred_parameters (identifier) @bind)) @bind.in
 (method_declaration type: (_) @returns)
+(instanceof_expression right: (_) @bind.type name: (identifier) @bind)
+(catch_formal_parameter (catch_type . (_) @bind.type .) name: (identifier) @bind)
+(spread_parameter (_) @bind.type . (variable_declarator name: (identifier) @bind))

@@ -24,10 +24,19 @@
 
 (import_declaration) @import
 
-(parameter name: (simple_identifier) @bind [(user_type) (optional_type) (function_type)] @bind.type)
+(parameter name: (simple_identifier) @bind . ":" . (_) @bind.type)
+(parameter name: (simple_identifier) @bind . ":" . (parameter_modifiers) . (_) @bind.type)
 (property_declaration name: (pattern bound_identifier: (simple_identifier) @bind)
   (type_annotation [(user_type) (optional_type) (function_type)] @bind.type))
 (property_declaration name: (pattern bound_identifier: (simple_identifier) @bind) value: (_) @bind.value)
 (for_statement item: (pattern bound_identifier: (simple_identifier) @bind)) @bind.in
 (if_statement bound_identifier: (simple_identifier) @bind) @bind.in
 (function_declaration (user_type) @returns)
+(guard_statement bound_identifier: (simple_identifier) @bind)
+((call_expression . [(simple_identifier) (navigation_expression target: (_) @own)] (call_suffix (lambda_literal
+  type: (lambda_function_type (lambda_function_type_parameters (lambda_parameter name: (simple_identifier) @bind)))) @bind.in))
+  (#not-eq? @own @bind))
+(switch_entry (switch_pattern (pattern (pattern bound_identifier: (simple_identifier) @bind)))) @bind.in
+(catch_block error: (pattern bound_identifier: (simple_identifier) @bind)) @bind.in
+(value_argument_label (simple_identifier) @key)
+(parameter external_name: (simple_identifier) @key)
