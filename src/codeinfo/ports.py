@@ -86,7 +86,12 @@ class ToolCall(Struct, frozen=True):
 class ToolSpec(Struct, frozen=True):
     name: str
     description: str
-    parameters: Mapping[str, Any]  # JSON schema
+    parameters: Mapping[str, Any]  # their schema
+
+
+Messages = Sequence[Message]
+Tools = Sequence[ToolSpec]
+Schema = Mapping[str, Any]  # JSON schema
 
 
 class Usage(Struct, frozen=True):
@@ -110,12 +115,7 @@ class Llm(Protocol):
     def model_id(self) -> str: ...
 
     def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        schema: Mapping[str, Any] | None = None,
-        max_tokens: int | None = None,
+        self, messages: Messages, *, tools: Tools = (), schema: Schema | None = None, max_tokens: int | None = None
     ) -> Iterator[Delta]: ...
 
 

@@ -30,7 +30,7 @@ from codeinfo.errors import ProviderError
 from codeinfo.model import Passage
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.operations.base import Listener
-from codeinfo.ports import Message
+from codeinfo.ports import Messages
 from codeinfo.search.focus import Finder
 from codeinfo.settings import AnswerSettings
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
@@ -78,7 +78,7 @@ def answer(
     resources: Resources,
     listener: Listener,
     *,
-    history: Sequence[Message] = (),
+    history: Messages = (),
     system: str = "",
     briefing: str = "",
     found: Research | None = None,
@@ -113,9 +113,7 @@ def answer(
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _research(
-    question: str, history: Sequence[Message], resources: Resources, listener: Listener, found: Research
-) -> None:
+def _research(question: str, history: Messages, resources: Resources, listener: Listener, found: Research) -> None:
     """Search and grade until the evidence is enough, nothing new is found, or the rounds are used up."""
     query = standalone(question, history, resources)
     for number in range(1, resources.settings.rounds + 1):
@@ -137,7 +135,7 @@ def _research(
         query = next_query(question, verdict, found, resources)
 
 
-def standalone(question: str, history: Sequence[Message], resources: Resources) -> str:
+def standalone(question: str, history: Messages, resources: Resources) -> str:
     """The text to search for: the question, rewritten to stand alone if it follows earlier turns."""
     if not history:
         return question

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from itertools import islice
 from typing import Any
@@ -14,11 +14,10 @@ from typing import Any
 from codeinfo.cache import start_timer
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import AnswerUsage
-from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
+from codeinfo.ports import Delta, Llm, Message, Messages, Schema, Tools, Usage
 from codeinfo.tokens import estimate_tokens
 
 CONTEXT_OVERFLOW = "LLM_CONTEXT"  # code of a failure: the prompt is larger than the model's context
-Schema = Mapping[str, Any]
 Object = dict[str, Any]  # as the model wrote it
 Validate = Callable[[Object], Sequence[str]]
 
@@ -85,12 +84,7 @@ class Model:
         return self._llm.model_id
 
     def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        schema: Schema | None = None,
-        max_tokens: int | None = None,
+        self, messages: Messages, *, tools: Tools = (), schema: Schema | None = None, max_tokens: int | None = None
     ) -> Iterator[Delta]:
         """Raises `Spent` in place of the final delta when a limit ends the reply."""
         prompt = "\n".join(message.content for message in messages)
@@ -217,12 +211,7 @@ _QUOTED = 4_000  # characters of a bad reply shown to the model again
 
 
 def request_json(
-    llm: Llm,
-    messages: Sequence[Message],
-    schema: Schema,
-    validate: Validate | None = None,
-    *,
-    max_tokens: int | None = None,
+    llm: Llm, messages: Messages, schema: Schema, validate: Validate | None = None, *, max_tokens: int | None = None
 ) -> Object:
     """The object the model replied with. `validate` names further problems; two bad replies raise ProviderError."""
     wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
@@ -239,7 +228,7 @@ def request_json(
     raise ProviderError(what, "Use a model that follows JSON schemas", code="LLM_BAD_REPLY")
 
 
-def _reply(llm: Llm, messages: Sequence[Message], schema: Schema, max_tokens: int | None) -> str:
+def _reply(llm: Llm, messages: Messages, schema: Schema, max_tokens: int | None) -> str:
     """Try each schema format the client supports, then none: the message asks for the format anyway."""
     for sent in (schema, schema, None):
         try:

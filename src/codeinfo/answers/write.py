@@ -23,7 +23,7 @@ from codeinfo.errors import ProviderError
 from codeinfo.languages import language_of
 from codeinfo.model import Passage
 from codeinfo.operations.answers import AnswerUsage, Citation, CitationFault, Conversation, Turn
-from codeinfo.ports import Delta, Message, ToolCall, ToolSpec
+from codeinfo.ports import Delta, Message, Messages, ToolCall, Tools
 from codeinfo.search.query import STOP_WORDS
 from codeinfo.tokens import terms
 
@@ -349,7 +349,7 @@ def write(
     *,
     system: str,
     briefing: str,
-    history: Sequence[Message],
+    history: Messages,
     thin: bool,
     reply_tokens: int,
     emit: Emit,
@@ -387,12 +387,7 @@ def write(
 
 
 def _reply(
-    model: Model,
-    messages: Sequence[Message],
-    tools: tuple[ToolSpec, ...],
-    reply_tokens: int,
-    live: LiveAnswer,
-    notes: list[str],
+    model: Model, messages: Messages, tools: Tools, reply_tokens: int, live: LiveAnswer, notes: list[str]
 ) -> tuple[Delta, str]:
     """The final delta and the text of the reply. If an endpoint refuses tools, it is asked again without them."""
     parts: list[str] = []
@@ -518,9 +513,7 @@ def to_markdown(conversation: Conversation, turns: Sequence[Turn]) -> str:
             lines += ["", f"*{turn.status}: {turn.error or 'ended before it was done'}*"]
         if turn.citations:
             lines += ["", "Sources:", ""]
-            lines += [
-                f"- [{one.number}] {one.path}:{one.start_line}-{one.end_line}"
-                + (f" ({UNVERIFIED}: {one.problem})" if one.problem else "")
-                for one in turn.citations
-            ]
+            for one in turn.citations:
+                problem = f" ({UNVERIFIED}: {one.problem})" if one.problem else ""
+                lines.append(f"- [{one.number}] {one.path}:{one.start_line}-{one.end_line}{problem}")
     return "\n".join(lines).rstrip() + "\n"

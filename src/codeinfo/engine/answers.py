@@ -53,7 +53,7 @@ from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations
-    from codeinfo.ports import Message
+    from codeinfo.ports import Messages
     from codeinfo.team.user_data import SharedAnswers
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ class AnswerOperations:
         step = NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
         raise UsageError("chat is for people at a terminal", step)
 
-    def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
+    def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Messages) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)

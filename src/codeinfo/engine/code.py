@@ -39,6 +39,7 @@ GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
+Provable = ops.RefsRequest | ops.CallsRequest
 Symbol = tuple[str, str]  # path and qualified name
 Line = tuple[str, int]  # path and number
 
@@ -164,10 +165,7 @@ class CodeOperations:
         return self._with_proofs(request, progress, lambda index, below: refs.call_graph(index, request, below))
 
     def _with_proofs(
-        self,
-        request: ops.RefsRequest | ops.CallsRequest,
-        progress: ProgressSink,
-        answer: Callable[[CodeIndex, str], Proved],
+        self, request: Provable, progress: ProgressSink, answer: Callable[[CodeIndex, str], Proved]
     ) -> Proved:
         """Ask language servers, if enabled, and answer again, as long as that raises further questions. Servers take
         seconds; other questions are served meanwhile."""

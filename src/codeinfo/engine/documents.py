@@ -571,11 +571,11 @@ class DocumentOperations:
 
     def search(self, request: ops.DocsSearchRequest, progress: ProgressSink = None) -> ops.DocsSearchResponse:
         chosen, notes = self.choose(request.path, request.collections)
-        response = retry_on_damage(
-            lambda again: search_documents(
-                self._indexes, chosen, replace(request, refresh=again or request.refresh), progress
-            )
-        )
+
+        def ask(again: bool) -> ops.DocsSearchResponse:
+            return search_documents(self._indexes, chosen, replace(request, refresh=again or request.refresh), progress)
+
+        response = retry_on_damage(ask)
         return replace(response, notes=(*notes, *response.notes))
 
     def choose(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:

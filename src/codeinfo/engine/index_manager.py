@@ -446,9 +446,8 @@ class _Refresh(Struct, frozen=True):
         if self.progress is not None:
             self.progress(Progress("walk", 0))
         if aside := index.folder.take_damage_note():
-            self.notes.append(
-                f"the index that {index.root} shared was damaged; it was set aside as {aside} and rebuilt"
-            )
+            damaged = f"the index that {index.root} shared was damaged"
+            self.notes.append(f"{damaged}; it was set aside as {aside} and rebuilt")
         if index.team is not None and not (self.full and not index.source.fixed):  # everything is to be stored again
             self._pull()
         store = index.live_store()  # which another thread may close meanwhile: it opens again on its own

@@ -350,11 +350,8 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
     if not path or place is None:
         return written
     line = int(place[2])
-    around = [
-        definition
-        for definition in index.facts.definitions(index.graph.files[path].file_id)
-        if definition.start_line <= line <= definition.end_line
-    ]
+    defined = index.facts.definitions(index.graph.files[path].file_id)
+    around = [one for one in defined if one.start_line <= line <= one.end_line]
     inner = min(around, key=lambda one: one.end_line - one.start_line, default=None)
     if inner is None and line > (last := max(index.facts.lines(index.graph.files[path].file_id), default=0)):
         raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")

@@ -152,11 +152,8 @@ def _was_left_out(path: str, text: str) -> bool:
 
 def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
     """Old versions of files, which no index has, and those that the parser, busy or gone, returned as mere text."""
-    tasks = [
-        ParseTask(path, text, language.name)
-        for path, text in texts.items()
-        if (language := language_of_text(path, text)) is not None
-    ]
+    languages = {path: language_of_text(path, text) for path, text in texts.items()}
+    tasks = [ParseTask(path, texts[path], language.name) for path, language in languages.items() if language]
     with project.index.parsers() as pool:
         done = list(pool.run(tasks))
     found = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
@@ -214,10 +211,8 @@ class Change:
     def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
         """What is known by its name only counts if the name has several words and is called as a function:
         `session.delete`, or a field called `content_type`, may mean anything."""
-        defined = self._definitions(f"{path}::{qualified}")
-        is_telling = len(split_identifier(qualified.rpartition(".")[2])) > 1 and any(
-            one.kind in ("function", "method") for one in defined
-        )
+        is_function = any(one.kind in ("function", "method") for one in self._definitions(f"{path}::{qualified}"))
+        is_telling = is_function and len(split_identifier(qualified.rpartition(".")[2])) > 1
         used = (use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths)
         return [use for use in used if use.confidence != "syntactic" or (is_telling and use.edge == "CALLS")]
 
@@ -256,11 +251,8 @@ class Change:
                 symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
             )
         }
-        mended = {
-            one.path.rpartition("/")[0]
-            for one in self._revisions
-            if one.kind is FileKind.TEST and one.change.state != "removed"
-        }
+        kept = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
+        mended = {one.path.rpartition("/")[0] for one in kept}
         folders = [around for own in mended if (around := tested_folder(own)) not in ("", own)]
         changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
         tests = self._code.tests_of(self._project.index, list(changed))
@@ -276,13 +268,9 @@ class Change:
         patterns = self._project.patterns
         report = patterns.report(self._store, now)
         texts = {one.path: text for one in self.differences if (text := self._project.text(one.path)) is not None}
-        near = {path: in_area(report, path, language.name) for path in texts if (language := language_of(path))}
-        return diff.unusual_patterns(
-            patterns.uses_in(texts),
-            self.differences,
-            patterns.detectors,
-            {path: near[path].patterns for path in near},
-        )
+        languages = {path: language for path in texts if (language := language_of(path))}
+        near = {path: in_area(report, path, language.name).patterns for path, language in languages.items()}
+        return diff.unusual_patterns(patterns.uses_in(texts), self.differences, patterns.detectors, near)
 
     def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
         if not self._project.history.known:

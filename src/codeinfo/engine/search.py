@@ -191,9 +191,8 @@ def _apply_filters(
     request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager], scope: Scope
 ) -> NDArray[np.bool_] | None:
     """The files the filters let through, each root's by its own paths and history."""
-    by_root = [
-        allowed_files(request, view, index, scope.folders[index]) for view, index in zip(views, indexes, strict=True)
-    ]
+    pairs = zip(views, indexes, strict=True)
+    by_root = [allowed_files(request, view, index, scope.folders[index]) for view, index in pairs]
     if all(allowed is None for allowed in by_root):
         return None
     parts = zip(by_root, views, strict=True)

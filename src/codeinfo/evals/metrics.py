@@ -385,7 +385,6 @@ COLUMNS = (
 )
 _WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
 _TIMES = {"p50_ms", "p95_ms"}
-QUERY_SHOWN = 70  # characters of a query in a table
 
 
 def figures_table(groups: Iterable[ops.Group], by: str) -> list[Row]:
@@ -409,22 +408,3 @@ def align(rows: Sequence[Row]) -> list[Row]:
     """Align every cell but the first of a row to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))) for row in rows]
-
-
-def comparison_line(comparison: ops.Comparison) -> str:
-    """`ndcg10 0.8356 → 0.8931: +0.0575 (95 %: +0.0431 to +0.0720, p = 0.0001), 201 won, 88 lost, 460 even`."""
-    span = f"95 %: {comparison.low:+.4f} to {comparison.high:+.4f}, p = {comparison.p_value:.4f}"
-    counts = f"{len(comparison.wins)} won, {len(comparison.losses)} lost, {comparison.ties} even"
-    means = f"{comparison.metric} {comparison.old:.4f} → {comparison.new:.4f}"
-    return f"{means}: {comparison.difference:+.4f} ({span}), {counts}"
-
-
-def changes_table(changes: Sequence[ops.Change], most: int | None) -> list[Row]:
-    return [(one.id, f"{one.old:.3f} → {one.new:.3f}", one.query[:QUERY_SHOWN]) for one in changes[:most]]
-
-
-def misses_table(outcomes: Sequence[ops.Outcome]) -> list[Row]:
-    """Queries without a wanted file in the first ten."""
-    misses = [one for one in outcomes if not one.score.recall10]
-    found = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
-    return [(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, found, strict=True)]

@@ -36,7 +36,7 @@ from codeinfo.models.endpoints import (
     with_retries,
 )
 from codeinfo.operations.answers import Provider, ProviderList
-from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec, Usage
+from codeinfo.ports import Delta, Llm, Message, Messages, Schema, ToolCall, Tools, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
 Json = dict[str, Any]
@@ -59,12 +59,7 @@ class OpenAIChat:
         return self._endpoint.model
 
     def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        schema: Mapping[str, Any] | None = None,
-        max_tokens: int | None = None,
+        self, messages: Messages, *, tools: Tools = (), schema: Schema | None = None, max_tokens: int | None = None
     ) -> ChatStream:
         """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised. A
         schema format that the endpoint does not support fails once with LLM_REJECTED; the next call uses the next
@@ -76,7 +71,7 @@ class OpenAIChat:
                 payload["response_format"] = way
         return ChatStream(self._endpoint, self._target, payload, self._refused)
 
-    def _payload(self, messages: Sequence[Message], tools: Sequence[ToolSpec], max_tokens: int | None) -> Json:
+    def _payload(self, messages: Messages, tools: Tools, max_tokens: int | None) -> Json:
         payload: Json = {
             "model": self._endpoint.model,
             "messages": [_message(message) for message in messages],
@@ -175,7 +170,7 @@ def _event(event: Any) -> Json:
     return event
 
 
-def _formats(schema: Mapping[str, Any]) -> tuple[Json, ...]:
+def _formats(schema: Schema) -> tuple[Json, ...]:
     """The schema formats of endpoints: OpenAI's, which most support, and llama-cpp-python's."""
     # "strict" is left out: it refuses schemas with optional fields, and local servers enforce any schema anyway.
     return (

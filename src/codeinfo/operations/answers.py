@@ -7,19 +7,15 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, registry
+from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, Texts, registry
 
 OPERATIONS, _operation = registry(group="answers", section="Conversations, agents, models")
 
 ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
-ProviderName = Annotated[
-    str,
-    Opt(
-        "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model.",
-        metavar="NAME",
-    ),
-]
+_PROVIDER = "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model."
+ProviderName = Annotated[str, Opt(_PROVIDER, metavar="NAME")]
 ModelName = Annotated[str, Opt("The model to ask.", short="m", metavar="NAME")]
+_WORKING_FOLDER = "The folder it works on, the current one by default; its tools cannot leave it."
 ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")]
 
 
@@ -227,15 +223,7 @@ class AgentRunRequest(Struct, frozen=True):
 
     agent: Annotated[str, Arg("The agent's name.")]
     instruction: Annotated[str, Arg("What the agent should do; optional for some commands.")] = ""
-    working_folder: Annotated[
-        str,
-        Opt(
-            "The folder it works on, the current one by default; its tools cannot leave it.",
-            short="w",
-            metavar="DIR",
-            names=PROJECT,
-        ),
-    ] = "."
+    working_folder: Annotated[str, Opt(_WORKING_FOLDER, short="w", metavar="DIR", names=PROJECT)] = "."
     command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""
     conversation: Annotated[str, Opt("Continue this conversation with the same agent.", short="c", metavar="ID")] = ""
     provider: ProviderName = ""
@@ -329,7 +317,7 @@ class ConversationSearchRequest(Struct, frozen=True):
 
 
 class ConversationIdsRequest(Struct, frozen=True):
-    ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or at least its first six characters.")]
+    ids: Annotated[Texts, Arg("The conversations, each by its id or at least its first six characters.")]
 
 
 class ConversationsChanged(Struct, frozen=True):

@@ -19,6 +19,7 @@ from msgspec.structs import fields, replace
 from codeinfo.model import Step
 
 Request = TypeVar("Request", bound=type)
+Texts = tuple[str, ...]  # of a request: a field that may be given several times
 
 MAX_TEXT_CHARS = 10_000  # of a query or any other text sent to a server: a long stack trace, some 0.2 s of work
 
@@ -59,11 +60,9 @@ Arg = partial(Input, "", argument=True)
 # Fields that many requests have.
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
 # A folder or file means that part of its project; none means the whole project around the current folder.
-Folders = Annotated[
-    tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.", names=PROJECT)
-]
+Folders = Annotated[Texts, Arg("Folders and files to look in; the whole project you are in by default.", names=PROJECT)]
 Indexed = Annotated[
-    tuple[str, ...], Arg("Projects, each given by any folder in it; the one you are in by default.", names=PROJECT)
+    Texts, Arg("Projects, each given by any folder in it; the one you are in by default.", names=PROJECT)
 ]
 Revision = Annotated[str, Opt("Look in this git revision, without checking it out.", metavar="REV")]
 Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR", names=PROJECT)]

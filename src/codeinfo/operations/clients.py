@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Skip
-from codeinfo.operations.base import Arg, EmptyRequest, Opt, Progress, registry
+from codeinfo.operations.base import Arg, EmptyRequest, Opt, Progress, Texts, registry
 
 OPERATIONS, _operation = registry(section="For agents and browsers")
 
@@ -181,7 +181,7 @@ class InstallRequest(Struct, frozen=True):
     Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.
     """
 
-    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    agents: Annotated[Texts, Opt(_AGENTS, short="a")] = ()
     tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
     instructions: Annotated[
         bool,
@@ -211,5 +211,5 @@ class UninstallRequest(Struct, frozen=True):
     Restores their files to what they were before.
     """
 
-    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    agents: Annotated[Texts, Opt(_AGENTS, short="a")] = ()
     dry_run: Annotated[bool, Opt(_DRY_RUN)] = False

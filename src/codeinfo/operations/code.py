@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Revision, registry
+from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Revision, Texts, registry
 
 OPERATIONS, _operation = registry(group="code", section="Code")
 
@@ -55,7 +55,7 @@ class SymbolsRequest(Struct, frozen=True):
     """List what a file or folder defines."""
 
     path: Annotated[str, Arg("The file, or a folder for all files below it.", names=FILE)]
-    kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
+    kinds: Annotated[Texts, Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
     limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
     root: Root = ""
     refresh: Refresh = True

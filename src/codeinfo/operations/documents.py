@@ -8,18 +8,16 @@ from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ModelName, ProviderName, ShowTrace
-from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, has_skips, registry
+from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, Texts, has_skips, registry
 
 OPERATIONS, _operation = registry(group="documents", section="Documents")
 
 CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
 DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
-OnlyCollections = Annotated[tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")]
-OnlyDocuments = Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")]
-ContextProject = Annotated[
-    str,
-    Opt("The project whose context.json is used in addition to your own collections.", metavar="DIR", names=PROJECT),
-]
+OnlyCollections = Annotated[Texts, Opt("Only these collections, by name or id; all by default.", short="c")]
+OnlyDocuments = Annotated[Texts, Opt("Only documents that match; a leading ! excludes them.", short="g")]
+_CONTEXT = "The project whose context.json is used in addition to your own collections."
+ContextProject = Annotated[str, Opt(_CONTEXT, metavar="DIR", names=PROJECT)]
 MAX_QUERIES = 10
 
 
@@ -58,9 +56,7 @@ class DocsAddRequest(Struct, frozen=True):
     A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.
     """
 
-    sources: Annotated[
-        tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.", names=SOURCE)
-    ]
+    sources: Annotated[Texts, Arg("A folder, files, a package (folder or tar.gz) or a git repository.", names=SOURCE)]
     name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
     globs: OnlyDocuments = ()
@@ -100,7 +96,7 @@ class DocsListResponse(Struct, frozen=True):
 class DocsListRequest(Struct, frozen=True):
     """List collections, or the documents in them."""
 
-    collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
+    collections: Annotated[Texts, Arg("List the documents of these collections.")] = ()
     path: ContextProject = "."
 
 
@@ -111,7 +107,7 @@ class DocsSyncRequest(Struct, frozen=True):
     Apart from adding a collection, the only command that uses the network for one.
     """
 
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
+    collections: Annotated[Texts, Arg("Collections by name or id; all by default.")] = ()
     dry_run: Annotated[bool, Opt("Only show what would change.")] = False
     path: ContextProject = "."
 
@@ -133,7 +129,7 @@ class DocsRemoveRequest(Struct, frozen=True):
     Your own files are not touched; documents that were written into a collection are deleted with it.
     """
 
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
+    collections: Annotated[Texts, Arg("Collections by name or id.")]
     path: ContextProject = "."
 
 
@@ -176,7 +172,7 @@ class DocsDeleteRequest(Struct, frozen=True):
     """Delete documents that were written into a collection."""
 
     collection: CollectionName
-    documents: Annotated[tuple[str, ...], Arg("Documents, by their paths in the collection.")]
+    documents: Annotated[Texts, Arg("Documents, by their paths in the collection.")]
     path: ContextProject = "."
 
 
@@ -236,11 +232,9 @@ class DocsSearchRequest(Struct, frozen=True):
     Each result says where it opens: page, sheet, slide, heading or line.
     """
 
-    queries: Annotated[
-        tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
-    ]
+    queries: Annotated[Texts, Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")]
     collections: OnlyCollections = ()
-    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR", names=PROJECTS)] = ()
+    code: Annotated[Texts, Opt("Search the code of this folder as well.", metavar="DIR", names=PROJECTS)] = ()
     limit: Limit = 10
     max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
     hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True

@@ -7,11 +7,12 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import PROJECT, Arg, Opt, Project, registry
+from codeinfo.operations.base import PROJECT, Arg, Opt, Project, Texts, registry
 
 ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.", names=PROJECT)]
-_MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
-_MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
+_TYPES = ("convention", "decision", "gotcha", "failure")
+_SCOPE = "file:PATH or symbol:NAME, several with commas between; the whole project by default."
+_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 PATTERN_CATEGORIES = (
     "dependency injection",
     "state management",
@@ -46,15 +47,10 @@ class RememberRequest(Struct, frozen=True):
     """
 
     memory: Annotated[str, Arg("What to remember, in a sentence or two.")]
-    type: Annotated[str, Opt("How it ages: a convention never expires.", short="t", choices=_MEMORY_TYPES)] = (
-        "convention"
-    )
-    category: Annotated[str, Opt("What it is about.", short="c", choices=_MEMORY_CATEGORIES)] = "conventions"
+    type: Annotated[str, Opt("How it ages: a convention never expires.", short="t", choices=_TYPES)] = "convention"
+    category: Annotated[str, Opt("What it is about.", short="c", choices=_CATEGORIES)] = "conventions"
     reason: Annotated[str, Opt("The reason for it.", short="r")] = ""
-    scope: Annotated[
-        str,
-        Opt("file:PATH or symbol:NAME, several with commas between; the whole project by default.", metavar="SCOPE"),
-    ] = ""
+    scope: Annotated[str, Opt(_SCOPE, metavar="SCOPE")] = ""
     author: Annotated[str, Opt("Its author.", metavar="NAME")] = ""
     path: Project = "."
 
@@ -73,8 +69,8 @@ class MemoryListRequest(Struct, frozen=True):
     """
 
     query: Annotated[str, Arg("Only memories about this, by words and meaning.")] = ""
-    type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
-    category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
+    type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_TYPES)] = ""
+    category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_CATEGORIES)] = ""
     limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=1000)] = 20
     path: Project = "."
 
@@ -206,9 +202,7 @@ class PatternsRequest(Struct, frozen=True):
 
     path: ProjectFolder = "."
     category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
-    languages: Annotated[
-        tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
-    ] = ()
+    languages: Annotated[Texts, Opt("Only patterns of this language; may be given several times.", short="l")] = ()
     history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False
 
 

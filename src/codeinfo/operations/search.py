@@ -8,22 +8,34 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import FILE, PROJECT, Arg, Folders, Indexed, Limit, Opt, Revision, has_skips, registry
+from codeinfo.operations.base import (
+    FILE,
+    PROJECT,
+    Arg,
+    Folders,
+    Indexed,
+    Limit,
+    Opt,
+    Revision,
+    Texts,
+    has_skips,
+    registry,
+)
 
 OPERATIONS, _operation = registry()
 
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-Languages = Annotated[tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")]
-Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! excludes them.", short="g")]
-Kinds = Annotated[tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
+Languages = Annotated[Texts, Opt("Only files of this language; may be given several times.", short="l")]
+Globs = Annotated[Texts, Opt("Only paths that match; a leading ! excludes them.", short="g")]
+Kinds = Annotated[Texts, Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
 ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
 Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
 Everywhere = Annotated[bool, Opt("Search all projects indexed on this machine or, with a team, all that you may see.")]
-
-
 PURPOSES = ("edit", "refactor", "migrate")
+_PURPOSE = "Search before this kind of change: a card says whether the evidence is enough to start."
+_INTENTS = tuple(intent.value for intent in Intent)
 
 
 @_operation("search", SearchResult, "search", section="Search and ask")
@@ -37,21 +49,12 @@ class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
     paths: Folders = ()
     limit: Limit = 10
-    intent: Annotated[
-        str,
-        Opt("Treat the query as this kind instead of detecting it.", choices=tuple(intent.value for intent in Intent)),
-    ] = ""
-    purpose: Annotated[
-        str,
-        Opt(
-            "Search before this kind of change: a card says whether the evidence is enough to start.",
-            choices=PURPOSES,
-        ),
-    ] = ""
+    intent: Annotated[str, Opt("Treat the query as this kind instead of detecting it.", choices=_INTENTS)] = ""
+    purpose: Annotated[str, Opt(_PURPOSE, choices=PURPOSES)] = ""
     languages: Languages = ()
     globs: Globs = ()
     kinds: Kinds = ()
-    symbol_kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…")] = ()
+    symbol_kinds: Annotated[Texts, Opt("Only definitions of this kind: function, class, method…")] = ()
     changed_since: ChangedSince = ""
     max_tokens: Annotated[int, Opt("Pack the best results into about this many tokens; 0 for no limit.", minimum=0)] = 0
     explain: Annotated[
@@ -117,7 +120,7 @@ class GrepRequest(Struct, frozen=True):
     languages: Languages = ()
     globs: Globs = ()
     kinds: Kinds = ()
-    symbol_kinds: Annotated[tuple[str, ...], Opt("Only lines within definitions of this kind.")] = ()
+    symbol_kinds: Annotated[Texts, Opt("Only lines within definitions of this kind.")] = ()
     changed_since: ChangedSince = ""
     refresh: Refresh = True
     at: Revision = ""
@@ -427,15 +430,11 @@ class EvalRequest(Struct, frozen=True):
     trees: Annotated[
         str, Opt("The folder that holds the repositories, each in a folder of its name.", metavar="DIR")
     ] = ""
-    repos: Annotated[tuple[str, ...], Opt("Only questions about this repository; may be given several times.")] = ()
+    repos: Annotated[Texts, Opt("Only questions about this repository; may be given several times.")] = ()
     whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users do.")] = False
     out: Annotated[str, Opt("Write the results, one query per line.", metavar="FILE")] = ""
-    compare: Annotated[
-        tuple[str, ...], Opt("Compare with an older run's --out file, query by query.", metavar="FILE")
-    ] = ()
-    gates: Annotated[
-        tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
-    ] = ()
+    compare: Annotated[Texts, Opt("Compare with an older run's --out file, query by query.", metavar="FILE")] = ()
+    gates: Annotated[Texts, Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")] = ()
     explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
 
 
@@ -473,9 +472,9 @@ class AnswerEvalRequest(Struct, frozen=True):
     Exit code 3 when an answer fails a check. docs/answers.md describes the files.
     """
 
-    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
+    suites: Annotated[Texts, Arg("YAML files with questions and the requirements for their answers.")]
     paths: Annotated[
-        tuple[str, ...],
+        Texts,
         Opt("The folders the questions are about; the project you are in by default.", metavar="DIR", names=PROJECT),
     ] = ()
     provider: ProviderName = ""

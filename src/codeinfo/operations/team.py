@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Limit, Opt, registry
+from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Limit, Opt, Texts, registry
 
 OPERATIONS, _operation = registry(group="local", section="A team's server")
 
@@ -151,7 +151,7 @@ class TeamGroups(Struct, frozen=True):
 
 class TeamGroupRequest(Struct, frozen=True):
     group: Annotated[str, Arg("The group.")]
-    users: Annotated[tuple[str, ...], Arg("The users.")] = ()
+    users: Annotated[Texts, Arg("The users.")] = ()
 
 
 _operation("team group list", TeamGroups, "team.groups", "List the groups and who is in them.")(EmptyRequest)
@@ -246,7 +246,7 @@ class TeamTokenAddRequest(Struct, frozen=True):
 
     user: Annotated[str, Arg("Whose token it is.")]
     name: Annotated[str, Opt("What it is for.")] = ""
-    scopes: Annotated[tuple[str, ...], Opt("read, write or admin; may be given several times, read by default.")] = ()
+    scopes: Annotated[Texts, Opt("read, write or admin; may be given several times, read by default.")] = ()
     days: Annotated[int, Opt("It expires after this many days.", minimum=1, maximum=366)] = 90
 
 
@@ -266,9 +266,7 @@ class TeamProjectAddRequest(Struct, frozen=True):
     """
 
     url: Annotated[str, Arg("Where workers fetch it from, as in https://host/owner/name or git@host:owner/name.")]
-    follow: Annotated[
-        tuple[str, ...], Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")
-    ] = ()
+    follow: Annotated[Texts, Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")] = ()
     fork_of: Annotated[str, Opt("The project it was forked from, with which it shares identical files.")] = ""
 
 

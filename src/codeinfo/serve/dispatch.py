@@ -278,6 +278,9 @@ class Call:
         self.check()
 
 
+Work = Callable[[Call], Done]
+
+
 class EngineLease:
     """The engine of a server: made on first use and closed when unused for `idle_s`; with None its owner closes it."""
 
@@ -519,12 +522,7 @@ class Dispatcher(Struct):
             return result, describe_sources(engine, operation, request, result, named_project(request), files)
 
     async def run(
-        self,
-        work: Callable[[Call], Done],
-        *,
-        report: Report | None = None,
-        computes: bool = False,
-        reserved: bool = False,
+        self, work: Work[Done], *, report: Report | None = None, computes: bool = False, reserved: bool = False
     ) -> Done:
         """Run `work` in a thread and stop it when the client cancels or disconnects. `computes` is for short work
         that waits for nothing else, `reserved` for checks of the server itself, which never wait for other work."""
@@ -549,7 +547,7 @@ class Dispatcher(Struct):
                 del error  # or it and this frame would hold each other
         return done  # type: ignore[return-value]
 
-    def _outcome(self, work: Callable[[Call], Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
+    def _outcome(self, work: Work[Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
         """Failures as values: a thread that the loop no longer awaits must not raise into it."""
         failed: CodeInfoError
         try:

@@ -174,7 +174,7 @@ class Runs:
             if not new and time.monotonic() - beat < SIGN_OF_LIFE_S:
                 continue
             try:
-                result = msgspec.json.encode(run.answers, enc_hook=str).decode() if ended else None
+                result = msgspec.json.encode(run.answers, enc_hook=str).decode() if ended else ""
                 if shared.publish(run.owner, run.id, sent, new, result):
                     run.call.cancel()
             except CodeInfoError as error:

@@ -105,9 +105,8 @@ def check_offered(operation: str) -> None:
 
 
 def refusal_of(operation: str) -> team.Refused:
-    return team.Refused(
-        f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}", "docs/team.md says what it offers"
-    )
+    what = f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}"
+    return team.Refused(what, "docs/team.md says what it offers")
 
 
 def hide_places(text: str) -> str:

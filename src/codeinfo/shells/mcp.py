@@ -301,9 +301,8 @@ class SharedServer:
 
     async def run(self) -> None:
         self._listener.setblocking(False)
-        asyncio.get_running_loop().set_default_executor(
-            ThreadPoolExecutor(dispatch.MOST_WAITING)
-        )  # clients wait for their own
+        clients = ThreadPoolExecutor(dispatch.MOST_WAITING)  # each waits for its own
+        asyncio.get_running_loop().set_default_executor(clients)
         async with asyncio.TaskGroup() as tasks:
             serving = [tasks.create_task(self._accept(tasks)), tasks.create_task(release_when_idle(self.lease))]
             while self._clients or time.monotonic() - self._last_seen < LINGER_S:

@@ -36,6 +36,7 @@ ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "fail
 SKIPS_SHOWN = 10
 LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one column
 MARK = "bold red"  # a word of the query
+QUERY_SHOWN = 70  # characters of a query in a table
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
 METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {
@@ -461,32 +462,40 @@ def _matches(result: VectorSearchResult, out: Output) -> None:
 @render.register
 def _evaluation(result: EvalReport, out: Output) -> None:
     """The whole report; with `explain` every win, loss and miss."""
-    from codeinfo.evals import metrics as evaluation
-    from codeinfo.evals.metrics import LOWER_IS_BETTER
+    from codeinfo.evals.metrics import LOWER_IS_BETTER, figures_table
 
     vectors = result.model_id or "keyword search only"
     size = f"{quantity(result.files, 'file')}, {quantity(result.chunks, 'chunk')}"
     content = f"  {size} indexed in {result.index_ms / 1000:.1f} s, {vectors}"
     out.wrap((result.dataset, "bold cyan"), content, hang=2)
     for by in ("all", "language", "category"):
-        _figures(evaluation.figures_table(result.groups, by), out)
+        _figures(figures_table(result.groups, by), out)
     for comparison in result.comparisons:
-        out.line(("against ", "bold"), comparison.name, ("  " + evaluation.comparison_line(comparison), "dim"))
-        for title, changes in (("largest gains", comparison.wins), ("largest losses", comparison.losses)):
-            if changes:
-                out.line(f"  {title}")
-                out.table(evaluation.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
-        out.line()
-    misses = evaluation.misses_table(result.outcomes)
+        _comparison(comparison, out)
+    misses = [one for one in result.outcomes if not one.score.recall10]
     out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
-        out.table(misses)
+        found = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
+        out.table([(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, found, strict=True)])
     for verdict in result.verdicts:
         sign = "≤" if verdict.metric in LOWER_IS_BETTER else "≥"
         value = "not measured" if verdict.value is None else f"{verdict.value:.4f}"
         state = ("passed", "green") if verdict.passed else ("FAILED", "bold red")
         out.line(f"gate {verdict.metric} {sign} {verdict.wanted:g}: {value}  ", state)
     out.notes(result.notes)
+
+
+def _comparison(found: search.Comparison, out: Output) -> None:
+    means = f"{found.metric} {found.old:.4f} → {found.new:.4f}: {found.difference:+.4f}"
+    span = f"95 %: {found.low:+.4f} to {found.high:+.4f}, p = {found.p_value:.4f}"
+    counts = f"{len(found.wins)} won, {len(found.losses)} lost, {found.ties} even"
+    out.line(("against ", "bold"), found.name, (f"  {means} ({span}), {counts}", "dim"))
+    for title, changes in (("largest gains", found.wins), ("largest losses", found.losses)):
+        if changes:
+            out.line(f"  {title}")
+            shown = changes if out.explain else changes[:CHANGES_SHOWN]
+            out.table([(one.id, f"{one.old:.3f} → {one.new:.3f}", one.query[:QUERY_SHOWN]) for one in shown], indent=4)
+    out.line()
 
 
 def _figures(table: Sequence[Sequence[str]], out: Output) -> None:

@@ -28,6 +28,7 @@ from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreU
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
+Ask = Callable[[Connection], Answer]
 Values = Sequence[Any] | Mapping[str, Any]  # of a query's placeholders
 
 SCHEMA = "codeinfo"
@@ -248,12 +249,7 @@ class TeamDatabase:
             pool.putconn(db)
 
     def read(
-        self,
-        ask: Callable[[Connection], Answer],
-        user: int | None = None,
-        *,
-        patience_s: float = _CONNECT_S,
-        quick: bool = False,
+        self, ask: Ask[Answer], user: int | None = None, *, patience_s: float = _CONNECT_S, quick: bool = False
     ) -> Answer:
         """The result of a read-only query, retried for a while if the server goes down meanwhile. Without patience
         it fails at once if another has just failed: searches must not wait one after the other."""

@@ -101,15 +101,13 @@ class SharedAnswers:
             insert = "INSERT INTO answers(id, question, conversation, agent) VALUES(%s, %s, %s, %s)"
             db.execute(insert, (identity, question.replace("\0", " "), conversation, agent))
 
-    def publish(
-        self, owner: int, identity: str, first: int, events: Sequence[Event], result: str | None = None
-    ) -> bool:
+    def publish(self, owner: int, identity: str, first: int, events: Sequence[Event], result: str = "") -> bool:
         """Add events from number `first` on; returns whether a stop was requested. Idempotent."""
         with self._database.transaction(owner) as db:
             rows = [(identity, number, *event) for number, event in enumerate(events, first)]
             insert = "INSERT INTO answer_events VALUES(%s, %s, %s, %s) ON CONFLICT (answer, number) DO NOTHING"
             db.cursor().executemany(insert, rows)
-            update = "UPDATE answers SET seen_at = now(), result = %s WHERE id = %s RETURNING stop"
+            update = "UPDATE answers SET seen_at = now(), result = nullif(%s, '') WHERE id = %s RETURNING stop"
             return any(stop for (stop,) in db.execute(update, (result, identity)))
 
     def find(self, owner: int, *, identity: str = "", conversation: str = "") -> SharedAnswer | None:
