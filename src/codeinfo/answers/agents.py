@@ -49,9 +49,7 @@ _DESCRIPTIONS = {
         "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin."
     ),
 }
-SPECS = {
-    name: ToolSpec(name, _DESCRIPTIONS[name], object_schema(**properties)) for name, properties in _PARAMETERS.items()
-}
+SPECS = {name: ToolSpec(name, _DESCRIPTIONS[name], object_schema(**fields)) for name, fields in _PARAMETERS.items()}
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------

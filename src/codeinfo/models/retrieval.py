@@ -304,9 +304,8 @@ class LocalReranker:
         options.log_severity_level = _ONLY_ERRORS
         try:
             tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
-            session = onnxruntime.InferenceSession(
-                str(folder / MODEL_FILE), options, providers=["CPUExecutionProvider"]
-            )
+            model = str(folder / MODEL_FILE)
+            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # both libraries raise their own types for a damaged file
             raise self._unusable(f"cannot be loaded ({_first_line(error)})") from error
         tokenizer.no_padding()

@@ -8,24 +8,11 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import (
-    FILE,
-    PROJECT,
-    Arg,
-    Folders,
-    Indexed,
-    Limit,
-    Opt,
-    Revision,
-    Texts,
-    has_skips,
-    registry,
-)
+from codeinfo.operations.base import FILE, PROJECT, Arg, Folders, Limit, Opt, Revision, Texts, has_skips, registry
 
 OPERATIONS, _operation = registry()
 
 # --- search ----------------------------------------------------------------------------------------------------------
-
 
 Languages = Annotated[Texts, Opt("Only files of this language; may be given several times.", short="l")]
 Globs = Annotated[Texts, Opt("Only paths that match; a leading ! excludes them.", short="g")]
@@ -143,6 +130,9 @@ class SimilarRequest(Struct, frozen=True):
 
 
 # --- index -----------------------------------------------------------------------------------------------------------
+
+_PROJECTS = "Projects, each given by any folder in it; the one you are in by default."
+Indexed = Annotated[Texts, Arg(_PROJECTS, names=PROJECT)]
 
 
 class IndexReport(Struct, frozen=True):
@@ -440,6 +430,8 @@ class EvalRequest(Struct, frozen=True):
 
 # --- answer tests ----------------------------------------------------------------------------------------------------
 
+_FOLDERS = "The folders the questions are about; the project you are in by default."
+
 
 class AnswerCheck(Struct, frozen=True):
     """One question of a suite and what its answer lacks; nothing lacking is a pass."""
@@ -473,9 +465,6 @@ class AnswerEvalRequest(Struct, frozen=True):
     """
 
     suites: Annotated[Texts, Arg("YAML files with questions and the requirements for their answers.")]
-    paths: Annotated[
-        Texts,
-        Opt("The folders the questions are about; the project you are in by default.", metavar="DIR", names=PROJECT),
-    ] = ()
+    paths: Annotated[Texts, Opt(_FOLDERS, metavar="DIR", names=PROJECT)] = ()
     provider: ProviderName = ""
     model: ModelName = ""

@@ -164,9 +164,8 @@ class Guard:
         readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._open_session(asked):
-            await send_page(
-                send, 200, continue_page("/"), [(b"set-cookie", self._sessions.set_cookie(session).encode())]
-            )
+            cookie = self._sessions.set_cookie(session).encode()
+            await send_page(send, 200, continue_page("/"), [(b"set-cookie", cookie)])
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
         if refusal := self._check_credentials(scope, headers, page_token):
@@ -336,9 +335,7 @@ LINK_FILE = "open-pages.html"
 class Sessions:
     """`announce` receives each new code: at most one link is open at a time; `secure`: browsers use https."""
 
-    def __init__(
-        self, token: str, announce: Callable[[str], None] = lambda code: None, *, secure: bool = False
-    ) -> None:
+    def __init__(self, token: str, announce: Callable[[str], None] = lambda _: None, *, secure: bool = False) -> None:
         self._token = token.encode()
         self._announce = announce
         self._secure = secure

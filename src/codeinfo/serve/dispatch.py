@@ -496,16 +496,14 @@ class Dispatcher(Struct):
     _reserved: Limiter = field(default_factory=lambda: Limiter(1))
 
     @contextmanager
-    def begin(
-        self, operation: Operation, request: Asked, client: str, name: str = ""
-    ) -> Iterator[tuple[Engine, Asked]]:
+    def begin(self, operation: Operation, request: Asked, shell: str, name: str = "") -> Iterator[tuple[Engine, Asked]]:
         """The engine and the request for it, if the current caller may use the operation. Every operation starts here:
         it is observed under its own name or the tool's, and described for the audit log."""
         check_offered(operation.name)
         describe_use(operation.name, query_of(request))
         if (caller := current_user.get()) is not None and hasattr(request, "author"):
             request = replace(request, author=caller.name)  # nobody writes in another one's name
-        with self.observe(name or operation.name, client), self.lease.use() as engine:
+        with self.observe(name or operation.name, shell), self.lease.use() as engine:
             yield engine, self.projects.place(request)
         if not operation.read_only:
             self.projects.forget()
