@@ -251,11 +251,11 @@ def deciding_environment() -> list[tuple[str, str]]:
 _OF_SECTIONS = tuple(f"CODEINFO_{section.upper()}_" for section in SECTIONS)
 
 
-def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) -> Config:
+def _resolve(layers: tuple[Layer, ...], file: Layer, env: Mapping[str, str]) -> Config:
     flags, environment, user = layers
     if unknown_flag := next((key for key in flags.values if key not in SETTINGS), None):
         raise _unknown_name(unknown_flag, SETTINGS, "--set", "", what="setting")
-    project, notes = _admit(found, layers)
+    project, notes = _admit(file, layers)
     variables = {row.env: row for row in SETTINGS.values()}
     for name in (name for name in env if name.startswith(_OF_SECTIONS) and name not in variables):
         unknown = _unknown_name(name, variables, "the environment", "", what="variable")
@@ -281,13 +281,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
         for name, kind in SECTIONS.items()
     }
     return Config(
-        **sections,
-        origins=origins,
-        notes=tuple(notes),
-        patterns=found.patterns,
-        _layers=layers,
-        _project=found,
-        _env=env,
+        **sections, origins=origins, notes=tuple(notes), patterns=file.patterns, _layers=layers, _project=file, _env=env
     )
 
 

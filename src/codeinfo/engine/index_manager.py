@@ -21,7 +21,7 @@ from codeinfo.engine.index_sources import RevisionSource, Source, TeamSource, sa
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, hide_user, iso_time, to_run
+from codeinfo.model import UNREADABLE, NextStep, SourceFile, Walk, hide_user, iso_time, quantity, to_run
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
@@ -255,8 +255,8 @@ class IndexManager:
         store = self.open_store
         if not self.source.fixed or store is None or (count := store.meta().get("lacking", "0")) == "0":
             return ()
-        files = "file" if count == "1" else "files"
-        return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
+        files = quantity(int(count), "file")
+        return (f"this clone lacks the content of {files} of that revision, which the search leaves out",)
 
     def commits(self) -> CommitIndex | None:
         """The repository's commit messages, as of the last time something was indexed."""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from codeinfo.model import Distance, Dropped
 from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, Texts, registry
 
-OPERATIONS, _operation = registry(group="answers", section="Conversations, agents, models")
+OPERATIONS, _operation, _change = registry(group="answers", section="Conversations, agents, models")
 
 ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
 _PROVIDER = "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model."
@@ -122,7 +122,7 @@ class Answer(Struct, frozen=True):
         return "high" if self.kind == "generated" and verified else "medium"
 
 
-@_operation("ask", Answer, "answers.ask", section="Search and ask", read_only=False)
+@_change("ask", Answer, "answers.ask", section="Search and ask")
 class AskRequest(Struct, frozen=True):
     """Answer a question from the indexed files, with citations that were checked.
 
@@ -137,7 +137,7 @@ class AskRequest(Struct, frozen=True):
     trace: ShowTrace = False
 
 
-@_operation("chat", Answer, "answers.refuse_chat", group="local", section="Search and ask", read_only=False)
+@_change("chat", Answer, "answers.refuse_chat", group="local", section="Search and ask")
 class ChatRequest(Struct, frozen=True):
     """Ask several questions in one conversation.
 
@@ -214,7 +214,7 @@ class AgentRun(Struct, frozen=True):
     answers: tuple[Answer, ...]
 
 
-@_operation("agents run", AgentRun, "answers.run_agent", read_only=False)
+@_change("agents run", AgentRun, "answers.run_agent")
 class AgentRunRequest(Struct, frozen=True):
     """Run an agent on a folder.
 
@@ -325,30 +325,27 @@ class ConversationsChanged(Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-_operation(
+_change(
     "conversations archive",
     ConversationsChanged,
     "answers.archive_conversations",
     "Archive conversations: they stay readable but take no new turns.",
-    read_only=False,
 )(ConversationIdsRequest)
 
 
-_operation(
+_change(
     "conversations restore",
     ConversationsChanged,
     "answers.restore_conversations",
     "Take conversations out of the archive.",
-    read_only=False,
 )(ConversationIdsRequest)
 
 
-_operation(
+_change(
     "conversations delete",
     ConversationsChanged,
     "answers.delete_conversations",
     "Delete conversations permanently.",
-    read_only=False,
     confirm="Delete {ids} permanently?",
 )(ConversationIdsRequest)
 

@@ -11,7 +11,7 @@ from functools import cache, partial
 from importlib import import_module
 from inspect import cleandoc, signature
 from operator import attrgetter
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Protocol, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
@@ -150,9 +150,14 @@ class Operation(Struct, frozen=True):
         return {name: [value] if known[name].is_list else value for name, value in given.items()}
 
 
-def registry(**common: Any) -> tuple[list[Operation], Callable[..., Callable[[Request], Request]]]:
-    """The operations of one area, and the decorator that registers a request. The request's docstring is the
-    operation's summary and, below a blank line, the rest of its help. `common` holds the area's defaults for a row."""
+class Register(Protocol):
+    def __call__(self, *row: Any, **more: Any) -> Callable[[Request], Request]: ...
+
+
+def registry(**common: Any) -> tuple[list[Operation], Register, Register]:
+    """The operations of one area, and the decorators that register a request: of an operation that only reads, and of
+    one that changes something. The request's docstring is the operation's summary and, below a blank line, the rest of
+    its help. `common` holds the area's defaults for a row."""
     rows: list[Operation] = []
 
     def operation(
@@ -168,7 +173,7 @@ def registry(**common: Any) -> tuple[list[Operation], Callable[..., Callable[[Re
 
         return register
 
-    return rows, operation
+    return rows, operation, partial(operation, read_only=False)
 
 
 @cache

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from codeinfo.model import Skip
 from codeinfo.operations.base import Arg, EmptyRequest, Opt, Progress, Texts, registry
 
-OPERATIONS, _operation = registry(section="For agents and browsers")
+OPERATIONS, _operation, _change = registry(section="For agents and browsers")
 
 CONTRACT_NAMES = {"name": ("symbol", "name", "symbolId"), "path": ("file", "path")}  # of fields, for these clients
 
@@ -172,9 +172,7 @@ def _has_failed(report: InstallReport) -> bool:
     return any(change.action == "failed" for change in report.changes)
 
 
-@_operation(
-    "install", InstallReport, "codeinfo.shells.install:install", group="local", read_only=False, falls_short=_has_failed
-)
+@_change("install", InstallReport, "codeinfo.shells.install:install", group="local", falls_short=_has_failed)
 class InstallRequest(Struct, frozen=True):
     """Add the MCP server to the agents on this machine.
 
@@ -197,14 +195,7 @@ class InstallRequest(Struct, frozen=True):
     dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
 
 
-@_operation(
-    "uninstall",
-    InstallReport,
-    "codeinfo.shells.install:uninstall",
-    group="local",
-    read_only=False,
-    falls_short=_has_failed,
-)
+@_change("uninstall", InstallReport, "codeinfo.shells.install:uninstall", group="local", falls_short=_has_failed)
 class UninstallRequest(Struct, frozen=True):
     """Remove the MCP server from the agents.
 

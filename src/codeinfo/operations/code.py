@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from codeinfo.model import RelatedMemory
 from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Revision, Texts, registry
 
-OPERATIONS, _operation = registry(group="code", section="Code")
+OPERATIONS, _operation, _ = registry(group="code", section="Code")
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 

@@ -10,7 +10,7 @@ from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ModelName, ProviderName, ShowTrace
 from codeinfo.operations.base import PROJECT, PROJECTS, SOURCE, Arg, Limit, Opt, Texts, has_skips, registry
 
-OPERATIONS, _operation = registry(group="documents", section="Documents")
+OPERATIONS, _operation, _change = registry(group="documents", section="Documents")
 
 CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
 DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
@@ -49,7 +49,7 @@ class SyncResponse(Struct, frozen=True):
     reports: tuple[SyncReport, ...]
 
 
-@_operation("docs add", SyncResponse, "documents.add", read_only=False, falls_short=has_skips)
+@_change("docs add", SyncResponse, "documents.add", falls_short=has_skips)
 class DocsAddRequest(Struct, frozen=True):
     """Add a collection of documents and index it.
 
@@ -100,7 +100,7 @@ class DocsListRequest(Struct, frozen=True):
     path: ContextProject = "."
 
 
-@_operation("docs sync", SyncResponse, "documents.sync", read_only=False, falls_short=has_skips)
+@_change("docs sync", SyncResponse, "documents.sync", falls_short=has_skips)
 class DocsSyncRequest(Struct, frozen=True):
     """Fetch remote sources and index what changed, by content.
 
@@ -122,7 +122,7 @@ class DocsRemoveResponse(Struct, frozen=True):
     removed: tuple[RemovedCollection, ...]
 
 
-@_operation("docs remove", DocsRemoveResponse, "documents.remove", read_only=False, confirm="Remove {collections}?")
+@_change("docs remove", DocsRemoveResponse, "documents.remove", confirm="Remove {collections}?")
 class DocsRemoveRequest(Struct, frozen=True):
     """Remove collections and delete their indexes.
 
@@ -141,7 +141,7 @@ class DocsUpdateResponse(Struct, frozen=True):
     passages: int
 
 
-@_operation("docs update", DocsUpdateResponse, "documents.update", read_only=False)
+@_change("docs update", DocsUpdateResponse, "documents.update")
 class DocsUpdateRequest(Struct, frozen=True):
     """Add one document to a collection, or replace it.
 
@@ -160,13 +160,8 @@ class DocsDeleteResponse(Struct, frozen=True):
     documents: int  # that are left
 
 
-@_operation(
-    "docs delete",
-    DocsDeleteResponse,
-    "documents.delete",
-    read_only=False,
-    removes=True,
-    confirm="Delete {documents} from {collection}?",
+@_change(
+    "docs delete", DocsDeleteResponse, "documents.delete", removes=True, confirm="Delete {documents} from {collection}?"
 )
 class DocsDeleteRequest(Struct, frozen=True):
     """Delete documents that were written into a collection."""
@@ -246,7 +241,7 @@ class DocsSearchRequest(Struct, frozen=True):
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-@_operation("docs ask", Answer, "answers.ask", group="answers", read_only=False)
+@_change("docs ask", Answer, "answers.ask", group="answers")
 class DocsAskRequest(Struct, frozen=True):
     """Answer a question from collections of documents, with citations that were checked.
 
@@ -338,7 +333,7 @@ class DocsRelatedRequest(Struct, frozen=True):
     path: ContextProject = "."
 
 
-@_operation("docs pack", DocsPackResponse, "documents.pack", group="local", read_only=False)
+@_change("docs pack", DocsPackResponse, "documents.pack", group="local")
 class DocsPackRequest(Struct, frozen=True):
     """Pack a folder's documents so that anyone can add them.
 

@@ -26,7 +26,7 @@ PATTERN_CATEGORIES = (
     "component style",
 )
 
-OPERATIONS, _operation = registry(group="knowledge", section="The team")
+OPERATIONS, _operation, _change = registry(group="knowledge", section="The team")
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ class Remembered(Struct, frozen=True):
     known: bool
 
 
-@_operation("remember", Remembered, "knowledge.remember", read_only=False)
+@_change("remember", Remembered, "knowledge.remember")
 class RememberRequest(Struct, frozen=True):
     """Write down something about this project for later.
 
@@ -87,12 +87,11 @@ class MemoryRemoved(Struct, frozen=True):
     memory: RelatedMemory
 
 
-_operation(
+_change(
     "memory remove",
     MemoryRemoved,
     "knowledge.memory_remove",
     "Remove one memory from the project's file.",
-    read_only=False,
     removes=True,
 )(MemoryRequest)
 
@@ -117,7 +116,7 @@ class MemoryImported(Struct, frozen=True):
     from_git: int  # skipped: they are read from the history anyway
 
 
-@_operation("memory import", MemoryImported, "knowledge.memory_import", group="local", read_only=False)
+@_change("memory import", MemoryImported, "knowledge.memory_import", group="local")
 class MemoryImportRequest(Struct, frozen=True):
     """Import memories from a file.
 

@@ -10,7 +10,7 @@ from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
 from codeinfo.operations.base import FILE, PROJECT, Arg, Folders, Limit, Opt, Revision, Texts, has_skips, registry
 
-OPERATIONS, _operation = registry()
+OPERATIONS, _operation, _change = registry()
 
 # --- search ----------------------------------------------------------------------------------------------------------
 
@@ -239,15 +239,7 @@ class ClearReport(Struct, frozen=True):
     cleared: tuple[Cleared, ...]
 
 
-@_operation(
-    "clear",
-    ClearReport,
-    "clear",
-    group="admin",
-    section="The index",
-    read_only=False,
-    confirm="Delete the index of {paths}?",
-)
+@_change("clear", ClearReport, "clear", group="admin", section="The index", confirm="Delete the index of {paths}?")
 class ClearRequest(Struct, frozen=True):
     """Delete the index of a folder.
 
@@ -395,14 +387,7 @@ class EvalReport(Struct, frozen=True):
         return all(verdict.passed for verdict in self.verdicts)
 
 
-@_operation(
-    "eval",
-    EvalReport,
-    "codeinfo.evals.run:evaluate",
-    group="local",
-    read_only=False,
-    falls_short=lambda report: not report.passed,
-)
+@_change("eval", EvalReport, "codeinfo.evals.run:evaluate", group="local", falls_short=lambda report: not report.passed)
 class EvalRequest(Struct, frozen=True):
     """Measure search on questions with known answers, or on a repository's own history.
 
@@ -450,12 +435,11 @@ class AnswerEvalReport(Struct, frozen=True):
     failed: int
 
 
-@_operation(
+@_change(
     "eval answers",
     AnswerEvalReport,
     "codeinfo.evals.run:run_suites",
     group="local",
-    read_only=False,
     falls_short=lambda report: report.failed > 0,
 )
 class AnswerEvalRequest(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Limit, Opt, Texts, registry
 
-OPERATIONS, _operation = registry(group="local", section="A team's server")
+OPERATIONS, _operation, _change = registry(group="local", section="A team's server")
 
 PUSH_STEPS = ("lacking", "files", "tree")  # of an upload, in their order
 HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
@@ -27,7 +27,7 @@ class PushReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-@_operation("push", PushReport, "team.push", read_only=False)
+@_change("push", PushReport, "team.push")
 class PushRequest(Struct, frozen=True):
     """Upload what you have in a folder to the team's server.
 
@@ -111,7 +111,7 @@ class TeamUsers(Struct, frozen=True):
 _operation("team user list", TeamUsers, "team.users", "List the users.")(EmptyRequest)
 
 
-@_operation("team user add", TeamUsers, "team.add_user", read_only=False)
+@_change("team user add", TeamUsers, "team.add_user")
 class TeamUserAddRequest(Struct, frozen=True):
     """Add a user who has tokens only.
 
@@ -127,17 +127,16 @@ class TeamUserRequest(Struct, frozen=True):
     name: Annotated[str, Arg("The user.")]
 
 
-_operation(
+_change(
     "team user disable",
     TeamUsers,
     "team.disable_user",
     "Lock a user out immediately.",
     help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
-    read_only=False,
 )(TeamUserRequest)
 
 
-_operation("team user enable", TeamUsers, "team.enable_user", "Let a user in again.", read_only=False)(TeamUserRequest)
+_change("team user enable", TeamUsers, "team.enable_user", "Let a user in again.")(TeamUserRequest)
 
 
 class TeamGroup(Struct, frozen=True):
@@ -157,18 +156,15 @@ class TeamGroupRequest(Struct, frozen=True):
 _operation("team group list", TeamGroups, "team.groups", "List the groups and who is in them.")(EmptyRequest)
 
 
-_operation("team group add", TeamGroups, "team.add_members", "Create a group, or add users to it.", read_only=False)(
-    TeamGroupRequest
-)
+_change("team group add", TeamGroups, "team.add_members", "Create a group, or add users to it.")(TeamGroupRequest)
 
 
-_operation(
+_change(
     "team group remove",
     TeamGroups,
     "team.remove_members",
     "Remove users from a group.",
     help="Without users, remove the group itself and its grants.",
-    read_only=False,
 )(TeamGroupRequest)
 
 
@@ -189,7 +185,7 @@ class TeamGrantListRequest(Struct, frozen=True):
     project: Annotated[str, Arg("Only of this project.")] = ""
 
 
-@_operation("team grant add", TeamGrants, "team.add_grant", read_only=False)
+@_change("team grant add", TeamGrants, "team.add_grant")
 class TeamGrantAddRequest(Struct, frozen=True):
     """Let a user or group see a project."""
 
@@ -198,7 +194,7 @@ class TeamGrantAddRequest(Struct, frozen=True):
     level: Annotated[str, Opt("What they may do.", choices=("read", "write"))] = "read"
 
 
-@_operation("team grant remove", TeamGrants, "team.remove_grant", read_only=False)
+@_change("team grant remove", TeamGrants, "team.remove_grant")
 class TeamGrantRemoveRequest(Struct, frozen=True):
     """Take a grant back, at once."""
 
@@ -237,7 +233,7 @@ class NewTeamToken(Struct, frozen=True):
     days: int
 
 
-@_operation("team token add", NewTeamToken, "team.add_token", read_only=False)
+@_change("team token add", NewTeamToken, "team.add_token")
 class TeamTokenAddRequest(Struct, frozen=True):
     """Make a personal access token.
 
@@ -250,14 +246,14 @@ class TeamTokenAddRequest(Struct, frozen=True):
     days: Annotated[int, Opt("It expires after this many days.", minimum=1, maximum=366)] = 90
 
 
-@_operation("team token revoke", TeamTokens, "team.revoke_token", read_only=False)
+@_change("team token revoke", TeamTokens, "team.revoke_token")
 class TeamTokenRevokeRequest(Struct, frozen=True):
     """End a token, at once."""
 
     token: Annotated[int, Arg("Its number, as `team token list` shows it.")]
 
 
-@_operation("team project add", TeamProject, "team.add_project", read_only=False)
+@_change("team project add", TeamProject, "team.add_project")
 class TeamProjectAddRequest(Struct, frozen=True):
     """Have workers index a repository.
 
@@ -270,7 +266,7 @@ class TeamProjectAddRequest(Struct, frozen=True):
     fork_of: Annotated[str, Opt("The project it was forked from, with which it shares identical files.")] = ""
 
 
-@_operation("team project index", TeamJobs, "team.index_project", read_only=False)
+@_change("team project index", TeamJobs, "team.index_project")
 class TeamProjectIndexRequest(Struct, frozen=True):
     """Have workers look at a repository now."""
 
@@ -287,7 +283,7 @@ _operation("team project hook", TeamProject, "team.project", "Show the secret of
 )
 
 
-@_operation("team project rotate", TeamProject, "team.rotate_hook", read_only=False)
+@_change("team project rotate", TeamProject, "team.rotate_hook")
 class TeamHookRotateRequest(Struct, frozen=True):
     """Replace the secret of a project's push webhook.
 
@@ -298,13 +294,12 @@ class TeamHookRotateRequest(Struct, frozen=True):
     hours: Annotated[int, Opt("The old secret is accepted for this many hours.", minimum=0, maximum=720)] = 24
 
 
-_operation(
+_change(
     "team project remove",
     RemovedTeamProject,
     "team.remove_project",
     "Remove a project with everything that is indexed of it.",
     help="Servers drop their copies at once, workers their mirrors within minutes.",
-    read_only=False,
     confirm="Remove {project}, its index, memories, grants and work trees from the team?",
 )(TeamProjectRequest)
 

@@ -549,8 +549,7 @@ def _ago(stamp: str) -> str:
         return stamp
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            count = int(seconds // length)
-            return f"{quantity(count, unit)} ago"
+            return f"{quantity(int(seconds // length), unit)} ago"
     return "just now"
 
 

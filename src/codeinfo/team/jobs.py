@@ -166,10 +166,8 @@ class _Worker:
                     if context.job.queueing_lock:
                         with self._tools.database.transaction() as db:
                             db.execute(_RELEASE, (context.job.id,))
-                    if name == BATCH:
-                        log.info("%s", perform(**arguments, progress=_stopper(context)))
-                    else:
-                        log.info("%s", perform(**arguments))
+                    stopping = {"progress": partial(_stop_if_asked, context)} if name == BATCH else {}
+                    log.info("%s", perform(**arguments, **stopping))
                 except exceptions.JobAborted:  # by a worker that is ending: the job is queued again
                     raise
                 except Exception as error:
@@ -208,12 +206,9 @@ class _Worker:
         self._tools.mirrors.keep_only(identity for (identity,) in self._tools.database.rows(query))
 
 
-def _stopper(context: procrastinate.JobContext) -> Callable[[Progress], None]:
-    def look(progress: Progress) -> None:
-        if context.should_abort():
-            raise exceptions.JobAborted
-
-    return look
+def _stop_if_asked(context: procrastinate.JobContext, progress: Progress) -> None:
+    if context.should_abort():
+        raise exceptions.JobAborted
 
 
 async def _configure(db: psycopg.AsyncConnection[Any]) -> None:
