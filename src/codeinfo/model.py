@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -553,8 +554,6 @@ def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False)
 def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = False, compact: bool = False) -> str:
     """The JSON text of what `jsonable` returned; `ascii_only` for streams that accept nothing else, `compact` for
     models, which pay for spaces."""
-    import json
-
     marks = (",", ":") if compact else None
     text = json.dumps(plain, ensure_ascii=ascii_only, allow_nan=False, indent=indent, separators=marks)
     if text.isascii():

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote, urljoin
 
 from msgspec.structs import replace
 
@@ -355,8 +356,6 @@ def _read_archive(path: Path) -> bytes:
 
 def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
     """The files listed by a manifest on the web, each from its own address or relative to the manifest."""
-    from urllib.parse import quote, urljoin
-
     if manifest.globs:
         raise UsageError("a manifest on the web cannot use globs", "List files, or publish a tar.gz")
     base = manifest.base_url or url

@@ -47,6 +47,7 @@ from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import apply_policy, distance_of
 from codeinfo.search.query import extract_usage_targets
+from codeinfo.sources.git import list_changed
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
@@ -277,8 +278,6 @@ def allowed_files(
     if request.globs:
         tests.append(np.array(match_globs(view.paths, request.globs), bool))
     if request.changed_since:
-        from codeinfo.sources.git import list_changed
-
         changed = list_changed(index.root, request.changed_since)
         tests.append(_among(view.paths, changed))
     return np.logical_and.reduce(tests) if tests else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -29,6 +30,7 @@ from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsRe
 from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of
+from codeinfo.tokens import stem, words
 
 FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
@@ -100,7 +102,6 @@ def _grep(result: search.GrepResult, out: Output) -> None:
 def query_words(query: str) -> set[str]:
     """The words of a query that are highlighted in a text: those that carry meaning."""
     from codeinfo.search.query import STOP_WORDS
-    from codeinfo.tokens import words
 
     return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}
 
@@ -169,8 +170,6 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES, symbol: str = "") -> list[int]:
     """The lines to show: all of a short chunk, otherwise its head, which is the line that names the symbol or the first
     one, and the part with most of the query's words, or the lines from the head on if no line has more of them."""
-    from codeinfo.tokens import stem
-
     if len(lines) <= most:
         return list(range(len(lines)))
     found = [{stem(line[start:end].lower()) for start, end in word_spans(line, wanted)} for line in lines]
@@ -202,8 +201,6 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those
 
 def word_spans(line: str, wanted: set[str]) -> list[tuple[int, int]]:
     """Where the query's words stand, in any form: `parses` matches `parse`."""
-    from codeinfo.tokens import stem
-
     stems = set(map(stem, wanted))
     return [match.span() for match in _WORD.finditer(line) if stem(match[0].lower()) in stems]
 
@@ -401,8 +398,6 @@ def _as_toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return f"[{', '.join(map(_as_toml, value))}]"
-    import json
-
     return json.dumps(os.fspath(value), ensure_ascii=False)  # TOML's basic strings are written as JSON's are
 
 
