@@ -40,7 +40,6 @@ from codeinfo.model import (
 )
 from codeinfo.models.chat import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.operations import answers as ops
-from codeinfo.operations.answers import Citation
 from codeinfo.operations.base import Listener, ProgressSink
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
@@ -96,7 +95,7 @@ class Lookup(ABC):
     def functions(self) -> ToolFunctions:
         """The tools for the model."""
 
-    def locate(self, citation: Citation) -> Citation:
+    def locate(self, citation: ops.Citation) -> ops.Citation:
         """The citation with a link to open it, if one is known."""
         return citation
 
@@ -269,7 +268,7 @@ class DocumentLookup(Lookup):
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline)
 
-    def locate(self, citation: Citation) -> Citation:
+    def locate(self, citation: ops.Citation) -> ops.Citation:
         try:
             index, path = self._find(citation.path, citation.root)
         except NotFound:  # removed while the answer was being written

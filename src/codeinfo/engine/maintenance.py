@@ -35,7 +35,6 @@ from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.sources import git
-from codeinfo.sources.git import GitFailed, names_repository
 from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.database import library_version
@@ -140,7 +139,7 @@ class Trees:
                 commit = history.head()
                 staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))
                 state = TreeState(key, commit, bool(staged), git.list_tracked(root))
-            except GitFailed:
+            except git.GitFailed:
                 return None  # no commits yet, or no git
             self._states[root] = state
             return state
@@ -201,7 +200,7 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     """For the current project if the path lies below it, otherwise for the path's own. Links are not followed."""
     target = Path.cwd() / path
     is_here = not str(path).startswith("//") and os.path.lexists(target)
-    if not is_here and indexes.config.store.url and names_repository(str(path)):
+    if not is_here and indexes.config.store.url and git.names_repository(str(path)):
         return _why_in_team(indexes.find(str(path)), indexes)
     if not is_here:
         raise NotFound(f"{path} does not exist", "Give the path of a file or folder that exists")

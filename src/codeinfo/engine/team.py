@@ -33,7 +33,6 @@ from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import access, receiving
-from codeinfo.team.access import identity_of
 from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
 from codeinfo.team.mirror import Mirrors
 from codeinfo.team.store import drop_project, encode_file
@@ -217,7 +216,7 @@ class TeamOperations:
         return caller
 
     def add_project(self, request: ops.TeamProjectAddRequest) -> ops.TeamProject:
-        identity = identity_of(request.url)
+        identity = access.identity_of(request.url)
         with self.database.transaction() as db:
             forked = access.project_id(db, request.fork_of) if request.fork_of else None
             added = db.execute(
@@ -377,7 +376,7 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
 
 def _identity(root: Path) -> str:
     try:
-        return identity_of(origin_of(root))
+        return access.identity_of(origin_of(root))
     except UsageError as error:
         step = "Name the project with --project host/owner/name"
         raise UsageError(f"{root} has no git remote on a server", step) from error

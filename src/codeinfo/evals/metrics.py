@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.languages import file_kind
 from codeinfo.model import FileKind
-from codeinfo.operations import search as ops
-from codeinfo.operations.search import Change, Comparison, Figures, Score, Summary, Verdict
+from codeinfo.operations.search import Change, Comparison, Figures, Group, Score, Summary, Verdict
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 WHOLE_TREE = "-"  # in repos.tsv: index the whole repository
@@ -387,7 +386,7 @@ _WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
 _TIMES = {"p50_ms", "p95_ms"}
 
 
-def figures_table(groups: Iterable[ops.Group], by: str) -> list[Row]:
+def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
     """A header and one row a group, numbers aligned to the right."""
     rows: list[Row] = [(by, *COLUMNS)]
     for group in groups:

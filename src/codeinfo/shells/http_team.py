@@ -16,7 +16,6 @@ from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import team as ops
-from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve import auth
 from codeinfo.serve.team import (
     ADMIN,
@@ -84,8 +83,8 @@ def receiving_routes() -> list[Route]:
         return Response(answer, media_type="application/msgpack")
 
     return [
-        *(TeamRoute(f"{auth.HOOKS}{kind}", partial(hook, kind), "POST") for kind in HOOK_KINDS),
-        *(TeamRoute(f"{auth.UPLOADS}{step}", partial(upload, step), "POST", WRITE) for step in PUSH_STEPS),
+        *(TeamRoute(f"{auth.HOOKS}{kind}", partial(hook, kind), "POST") for kind in ops.HOOK_KINDS),
+        *(TeamRoute(f"{auth.UPLOADS}{step}", partial(upload, step), "POST", WRITE) for step in ops.PUSH_STEPS),
     ]
 
 

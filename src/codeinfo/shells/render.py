@@ -27,7 +27,6 @@ from codeinfo.model import (
 from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
-from codeinfo.operations.search import EvalReport
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of
 from codeinfo.tokens import stem, words
@@ -455,7 +454,7 @@ def _matches(result: VectorSearchResult, out: Output) -> None:
 
 
 @render.register
-def _evaluation(result: EvalReport, out: Output) -> None:
+def _evaluation(result: search.EvalReport, out: Output) -> None:
     """The whole report; with `explain` every win, loss and miss."""
     from codeinfo.evals.metrics import LOWER_IS_BETTER, figures_table
 
