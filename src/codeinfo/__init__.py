@@ -31,21 +31,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Config": "config",
-    "Engine": "engine",
-    "CodeInfoError": "errors",
-    "ClearRequest": "operations.search",
-    "DoctorRequest": "operations.search",
-    "GrepRequest": "operations.search",
-    "GrepResult": "operations.search",
-    "IndexRequest": "operations.search",
-    "SearchRequest": "operations.search",
-    "StatusRequest": "operations.search",
-    "WhyRequest": "operations.search",
-    "Hit": "model",
-    "SearchResult": "model",
-}
+_HOMES = {"Config": "config", "Engine": "engine", "CodeInfoError": "errors", "Hit": "model", "SearchResult": "model"}
+_HOMES |= dict.fromkeys(
+    "ClearRequest DoctorRequest GrepRequest GrepResult IndexRequest SearchRequest StatusRequest WhyRequest".split(),
+    "operations.search",
+)
 
 __all__ = ["__version__", *_HOMES]
 
