@@ -137,6 +137,7 @@ def test_tests_by_convention(path: str) -> None:
         ("tests/README.md", FileKind.DOCS),
         ("pyproject.toml", FileKind.CONFIG),
         ("Makefile", FileKind.CONFIG),
+        ("shop-1.0-0.rockspec", FileKind.CONFIG),
         ("infra/main.tf", FileKind.CODE),
         ("src/parser.y", FileKind.CODE),
         ("src/lexer.l", FileKind.CODE),

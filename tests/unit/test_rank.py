@@ -476,6 +476,7 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("app/migrations/0007_retries.py", "migration"),
         ("models/migrations/v1_22/v91.go", "migration"),
         ("alembic/versions/retries.py", "migration"),
+        ("util/Migrator/scripts/2024-01-02_00_Retries.sql", "migration"),
     ],
 )
 def test_secondary_files_weigh_less(path: str, factor: str) -> None:
@@ -495,6 +496,7 @@ def test_a_migration_that_is_asked_for_weighs_what_others_do() -> None:
     "path",
     [
         "src/retry.py",
+        "legacy/ui/retry.py",  # half of some products
         "db/schema.rb",
         "models/user_story.py",
         "services/migrations/retry.go",  # a part of a product

@@ -240,8 +240,30 @@ def test_one_identifier_is_a_name_to_find(text: str, names: tuple[str, ...]) -> 
 
 def test_in_a_sentence_only_what_looks_like_code_is_a_name() -> None:
     query = read_query("How does the RetryPolicy handle connection_pool errors in Session.send for Django")
-    assert query.names == ("RetryPolicy", "connection_pool", "send", "Django")
+    assert query.names == ("RetryPolicy", "connection_pool", "send", "Session", "Django")
+    assert read_query("why is self.pool empty in RetryPolicy::wait").names == ("pool", "wait", "RetryPolicy")
     assert read_query("Retry failed requests").names == (), "the first word is capital anyway"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[SHOP-1234] Retries of uploads in the pool",
+        "[SHOP-1234] - Retries of uploads in the pool",
+        "DEV: Retries of uploads in the pool",
+        "SECURITY: Retries of uploads in the pool",
+    ],
+)
+def test_the_key_of_a_ticket_or_the_kind_of_a_change_says_nothing_about_the_code(text: str) -> None:
+    query = read_query(text)
+    assert query.shape is Shape.TASK
+    assert query.words == ("retries", "uploads", "pool")
+    assert query.title == read_query("Retries of uploads in the pool").title
+
+
+def test_what_only_looks_like_a_ticket_stays() -> None:
+    assert "utf" in read_query("UTF-8 decoding of names").terms
+    assert read_query("[SHOP-1234]").words
 
 
 @pytest.mark.parametrize(

@@ -188,11 +188,16 @@ def may_be_test(language: str, qualified: str) -> bool:
     return language not in _TEST_FUNCTIONS or _TEST_FUNCTIONS[language].match(qualified) is not None
 
 
+_PACKAGE_LISTS = (".gemspec", ".podspec", ".rockspec")  # in a programming language, but they list names and files
+
+
 def kind_of(path: str, language: Language | None) -> FileKind:
     """The purpose of the file. Text of an unknown type is configuration in a dot file, otherwise documentation."""
     folder, _, name = path.rpartition("/")
     unknown = FileKind.CONFIG if name.startswith(".") else FileKind.DOCS
     kind = language.kind if language else unknown
+    if name.endswith(_PACKAGE_LISTS):
+        kind = FileKind.CONFIG
     if kind is FileKind.DOCS or _is_loaded(path) or _is_in_package(path):
         return kind
     is_named = kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name) and not _TEST_SETTINGS.fullmatch(path)
@@ -242,7 +247,7 @@ def _is_around(folder: str) -> bool:
 
 # A database migration, and the resulting schema: nobody calls or changes them.
 _MIGRATION = re.compile(
-    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?)/(?:.*/)?(?:\d{3,}[_-].*|[Vv]\d+(?:[_-].*|\.go))"
+    r"(?:.*/)?\w*[Mm]igrat(?:e|ions?|or)/(?:.*/)?(?:\d{3,}[_-].*|[Vv]\d+(?:[_-].*|\.go))"
     r"|(?:.*/)?(?:alembic|migrations?|revisions)/(?:.*/)?versions/[^/]+\.py"
 )
 _SCHEMA_DUMP = re.compile(r"(?:.*/)?db/\w*schema\.rb|(?:.*/)?Migrations/(?:.*/)?\w*ModelSnapshot\.cs")

@@ -33,7 +33,7 @@ LEAST_REPEATED = 3  # files
 # The matching group is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
-    r"bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|single_include|amalgamat\w+)|"
+    r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
     r"(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"

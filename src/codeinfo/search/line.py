@@ -240,10 +240,11 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     }
     may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in found)
     quotation, rows = find_quotation(query, keyword, view) if may_quote else (None, [])
-    if quotation:
+    is_data = quotation is not None and view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
+    is_change = query.shape in (Shape.TASK, Shape.REPORT)  # of the code that shows a label, not of the label
+    if quotation and not (is_data and is_change):
         evidence.quoting, evidence.is_quoted = rows, not quotation.is_part or query.bare_name
         evidence.files["exact_text"] = np.zeros(files, np.float32)
-        is_data = view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
         worth = QUOTED_IN_DATA if is_data else PART_QUOTED if quotation.is_part else 1
         evidence.files["exact_text"][view.row_file[rows]] = worth
     if options.commits:
@@ -721,7 +722,7 @@ def _hit(
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
         if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
-        symbol = _without_namespace(symbol, extents)
+        symbol = "" if kind == "package" else _without_namespace(symbol, extents)
     return Hit(
         root=root,
         path=chunk.path,

@@ -171,7 +171,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     )
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     scope = _scope(_first_line(prose))
-    shape = _shape(_words(tokens, stop), title, scope, bare)
+    shape = _shape(_words(tokens, stop), title, scope, bare, _PREFIX.match(text) is not None)
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
     project_files = _project_files(opening) if shape is Shape.QUESTION else ""
     if shape is Shape.QUESTION:
@@ -209,6 +209,11 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     )
 
 
+# Before the text: the key of a ticket, whose letters occur all over, or the kind of change.
+_PREFIX = re.compile(
+    r"\A\s*(?:\[[A-Z][A-Z0-9]{1,9}[- ]\d+\][\s:-]*"
+    r"|(?:BENCH|BLD|BUG|CLN|DEP|DEV|ENH|FEATURE|FIX|MAINT|PERF|REF|REL|REV|SECURITY|STY|TST|TYP|UX): )"
+)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
 # Lines of a report written by its template or tools: check lists, trailers, lists of versions. Runs of blanks are
@@ -225,10 +230,9 @@ _TEMPLATE_LINE = (  # compiled for the first text with several lines
 
 
 def _drop_boilerplate(text: str) -> str:
-    """A text without what says nothing about code: comments, addresses, and what issue templates and tools add.
-
-    Only texts of several lines have any; a one-line question is taken as typed.
-    """
+    """A text without what says nothing about code: the key of a ticket, comments, addresses, and what issue templates
+    and tools add. Only texts of several lines have comments and the like."""
+    text = _PREFIX.sub("", text) or text
     if "\n" not in text.strip():
         return text
     prose = re.sub(_TEMPLATE_LINE, "", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
@@ -285,12 +289,12 @@ def _scope(title: str) -> str:
     return "" if scope.lower() in CHANGE_VERBS else scope
 
 
-def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -> Shape:
+def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool, has_prefix: bool) -> Shape:
     if bare:
         return Shape.NAME
     if len(words) > REPORT_WORDS:
         return Shape.REPORT
-    return Shape.TASK if scope or _is_task([word.lower() for word in title]) else Shape.QUESTION
+    return Shape.TASK if scope or has_prefix or _is_task([word.lower() for word in title]) else Shape.QUESTION
 
 
 def _is_task(title: Sequence[str]) -> bool:
@@ -495,7 +499,7 @@ def extract_usage_targets(text: str) -> tuple[str, ...]:
     """The names in a question about uses: "who calls `send`", "where is Session used". Search finds only a few uses."""
     if "\n" in text.strip() or _USES.search(text) is None:
         return ()
-    return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False))
+    return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False, owners=False))
 
 
 _TYPES = "class|struct|enum|interface|trait|protocol|type|record|union|macro"
@@ -522,8 +526,9 @@ def extract_definition_target(text: str) -> str:
     return name if is_code or (is_type and name[0].isupper() and not name.isupper()) else ""
 
 
-def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
-    """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun."""
+def _names(tokens: list[str], bare: bool, owners: bool = True) -> tuple[str, ...]:
+    """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun, and with
+    `owners` the types that others are members of: `Session` of `Session.send`, but not `self` of `self.pool`."""
     found: list[str] = []
     for at, token in enumerate(tokens):
         *qualifiers, last = _pieces(token)
@@ -531,7 +536,7 @@ def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
         proper = at > 0 and token[:1].isupper()
         if bare or looks_like_code or proper:
             found.append(last)
-            found.extend(qualifiers if bare else ())
+            found.extend(owner for owner in qualifiers if bare or (owners and owner[:1].isupper()))
     return tuple(dict.fromkeys(name for name in found if len(name) > 1))[:MAX_NAMES]
 
 
