@@ -426,6 +426,7 @@ def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_pat
         "src/lib.rs": "mod range;\nmod style;\n",
         "src/range.rs": "pub fn parse() {}\n\n#[test]\nfn parses() {}\n",
         "src/style.rs": "pub fn plain() {}\n",
+        "src/keys.zig": 'pub fn read() void {}\n\ntest "reads" {\n    read();\n}\n',
         "ipam/models/__init__.py": "from .ip import *\nfrom .vlan import *\nfrom .asn import *\n",
         "ipam/models/ip.py": "class Prefix: pass\n",
         "ipam/models/vlan.py": "class VLAN: pass\n",
@@ -444,7 +445,8 @@ def test_tests_lie_in_the_file_itself_or_take_its_names_from_its_package(tmp_pat
         inline = engine.knowledge.metadata(MetadataRequest(str(root))).tests.inline
     assert found["src/range.rs"] == ("src/range.rs",)
     assert found["src/style.rs"] == ()
-    assert inline == 1
+    assert found["src/keys.zig"] == ("src/keys.zig",)
+    assert inline == 2
     assert found["ipam/models/ip.py"] == ("ipam/tests/test_views.py",)
     assert found["ipam/models/vlan.py"] == ("ipam/tests/test_vlans.py",)
     assert found["ipam/models/asn.py"] == ()

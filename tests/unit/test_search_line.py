@@ -153,6 +153,7 @@ QUOTED = {
     "src/body_limit.py": "class BodyLimit:\n    bytes: int  # BODY_LIMIT_BYTES: the limit of a body in bytes\n",
     "src/body/errors.py": "class New:\n    # body.errors.new is made here\n    pass\n",
     "config/server.properties": "# of the server\nworker.queue.depth=100\nworker.queue.depth.soft=50\n",
+    "web/locale/en.json": '{\n  "limits": "Limits of a job",\n  "depth": "Depth of a job"\n}\n',
     "src/worker/queue.py": "class Queue:\n    # the depth of the queue of a worker\n    most = 100\n",
     "src/pages.py": "def title(translate):\n    return translate('body.errors.new'), 'Body size limits'\n",
     "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
@@ -172,6 +173,7 @@ QUOTED = {
         ("BODY_LIMIT_BYTES", "src/settings.py"),
         ("body.errors.new", "src/pages.py"),
         ("worker.queue.depth", "config/server.properties"),
+        ("the page that says Limits of a job", "web/locale/en.json"),
     ],
 )
 def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query: str, first: str) -> None:
@@ -318,6 +320,7 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
         "parse lazily",  # and of a test
         "body size limits",  # and of a label
         "There was an error parsing the header",
+        'Remove the page "Limits of a job" of workers',  # a change of code, not of the label
     ],
 )
 def test_a_task_or_a_topic_is_no_quotation(tmp_path: Path, query: str) -> None:
@@ -738,15 +741,29 @@ def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
         assert search("the limit of columns", symbol_kinds=("function",)).hits[0].symbol == "limit"
 
 
+def test_test_blocks_come_after_the_code(tmp_path: Path) -> None:
+    asserts = "\n".join(f"    try expectEqual(limit(columns), {number}); // limit of columns" for number in range(40))
+    steps = "\n".join(f"    steps += {number};" for number in range(60))
+    (tmp_path / "flags.zig").write_text(
+        f"/// Limits columns.\npub fn limit(columns: usize) usize {{\n{steps}\n    return 80;\n}}\n\n"
+        f'test "the limit of columns" {{\n    const columns = 90;\n{asserts}\n}}\n'
+    )
+    with make_engine(tmp_path) as engine:
+        search = searcher(engine, tmp_path)
+        assert search("where is the limit of columns set").hits[0].symbol == "limit"
+        assert search("tests of the limit of columns").hits[0].symbol == "test"
+
+
 def test_a_result_is_named_without_its_namespace(tmp_path: Path) -> None:
     files = {
         "Retries.cs": "namespace Acme.Net\n{\n  public class Retries\n  {\n    public int Count() => 3;\n  }\n}\n",
+        "Waits.kt": "package org.acme.waits\n\nimport java.time.Duration\n" + "// of the package\n" * 200,
         "retry.cc": "namespace a {\nnamespace b {\nint Attempts() { return 1; }\n}\nint Backoff() { return 2; }\n}\n",
     }
     with make_engine(write(tmp_path, files)) as engine:
         names = {
             query: engine.search(SearchRequest(query, paths=(str(tmp_path),))).hits[0].symbol
-            for query in ("Count", "Retries", "Attempts", "Backoff", "acme net")
+            for query in ("Count", "Retries", "Attempts", "Backoff", "acme net", "org.acme.waits")
         }
     assert names == {
         "Count": "Retries.Count",
@@ -754,6 +771,7 @@ def test_a_result_is_named_without_its_namespace(tmp_path: Path) -> None:
         "Attempts": "Attempts",
         "Backoff": "Backoff",
         "acme net": "Retries",
+        "org.acme.waits": "",
     }
 
 

@@ -193,6 +193,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
     tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
     inline_modules: bool = False  # modules may be written inside a file
+    inline_tests: bool = False  # tests may be written beside the code
     linked: bool = False  # an exported function has one name in the whole program
     whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
     symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
@@ -250,15 +251,16 @@ def get_language(name: str) -> Language:
 
 
 def may_have_inline_tests(language: str) -> bool:
-    return get_language(language).names.inline_modules
+    return get_language(language).names.inline_tests
 
 
 def is_inline_test(language: str, qualified: str) -> bool:
-    """Whether a definition is a test beside the code, in a module of that name, as in Rust."""
+    """Whether a definition is a test beside the code: in a module of that name (Rust), or a `test` block (Zig)."""
     return may_have_inline_tests(language) and in_test_module(qualified)
 
 
-TEST_ATTRIBUTE = re.compile(r"(?m)^[^\S\n]*#\[(?:\w+::)*(?:test|rstest)\b")  # marks a function of Rust as a test
+# An attribute that marks a function of Rust as a test, or the head of a test in Zig.
+TEST_MARK = re.compile(r'(?m)^[^\S\n]*(?:#\[(?:\w+::)*(?:test|rstest)\b|test(?: "[^"\n]*"| \w+)? \{)')
 
 
 def in_test_module(qualified: str) -> bool:

@@ -280,7 +280,13 @@ RUST = model.Language(
         read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types", paths=True
     ),
     names=model.NameRules(
-        explicit=True, open_types=True, imports_show=True, outside="all", inline_modules=True, calls="macro"
+        explicit=True,
+        open_types=True,
+        imports_show=True,
+        outside="all",
+        inline_modules=True,
+        inline_tests=True,
+        calls="macro",
     ),
 )
 
@@ -564,10 +570,12 @@ ZIG = model.Language(
     syntax=model.Syntax(grammar="zig", exported=model.marked_pub),
     imports=model.ImportRules(
         calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
+        call_words=("@import(",),
         resolver=ZigImports,
         deferred="types",
         configs=("build.zig",),
     ),
+    names=model.NameRules(inline_tests=True),
 )
 BASH = model.Language(
     "bash",

@@ -2,6 +2,7 @@
 (string) @string
 (multiline_string) @string
 
+(test_declaration "test" @name) @function
 (function_declaration name: (identifier) @name) @function
 (variable_declaration (identifier) @name (enum_declaration)) @enum
 (variable_declaration (identifier) @name [(struct_declaration) (union_declaration) (opaque_declaration)]) @struct
