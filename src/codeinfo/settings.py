@@ -52,16 +52,10 @@ class IndexSettings(Struct, frozen=True):
     section_chars: int = project_setting(
         1000, "Documents are cut at headings into chunks of at most this size.", between=(100, 20_000)
     )
-    section_overlap: int = project_setting(
-        200, "Characters that neighbouring document chunks share.", between=(0, 10_000)
-    )
-    fallback_lines: int = project_setting(
-        50, "Text of no known structure is cut after this many lines.", between=(5, 1000)
-    )
+    section_overlap: int = project_setting(200, "Characters that adjacent document chunks share.", between=(0, 10_000))
+    fallback_lines: int = project_setting(50, "Unstructured text is cut after this many lines.", between=(5, 1000))
     keep_days: int = setting(
-        14,
-        "Days to keep content that no work tree of a repository has any more: a branch may come back.",
-        between=(0, 3650),
+        14, "Days to keep content that no work tree of a repository has now: a branch may come back.", between=(0, 3650)
     )
     keep_share: float = setting(1.0, "Limit for that content, as a share of the content in use.", between=(0, 100))
     workers: int = setting(0, "Parser processes; 0 means one per processor, at most 6.", between=(0, 256))
@@ -69,18 +63,14 @@ class IndexSettings(Struct, frozen=True):
 
 class EmbeddingSettings(Struct, frozen=True):
     provider: str = setting(
-        "builtin",
-        "Source of vectors; none means keyword search only.",
-        choices=("builtin", "openai", "scripted", "none"),
+        "builtin", "Source of vectors; none: keyword search only.", choices=("builtin", "openai", "scripted", "none")
     )
     model: str = setting("", "Model to request from an OpenAI-compatible endpoint.")
     base_url: str = setting("http://localhost:1234/v1", "Address of the OpenAI-compatible embeddings endpoint.")
     api_key_env: str = setting("", "Name of the environment variable that holds the endpoint's key.")
     batch: int = setting(64, "Chunks per request to the endpoint.", between=(1, 2048))
     timeout_s: float = setting(60.0, "Seconds to wait for one batch.", between=(0.1, 3600))
-    dimension: int = setting(
-        0, "Vector length to request from the endpoint; 0 means the model's own.", between=(0, None)
-    )
+    dimension: int = setting(0, "Vector length to ask the endpoint for; 0 means the model's own.", between=(0, None))
 
 
 class RerankSettings(Struct, frozen=True):
@@ -90,9 +80,7 @@ class RerankSettings(Struct, frozen=True):
         choices=("none", "endpoint", "local"),
     )
     base_url: str = setting("", "Address of the reranking endpoint, without /rerank.")
-    model: str = setting(
-        "", "Model to request from the endpoint; empty for a single-model server with TEI's request format."
-    )
+    model: str = setting("", "Model to request; empty for a single-model server with TEI's request format.")
     api_key_env: str = setting("", "Name of the environment variable that holds the endpoint's key.")
     model_path: str = setting("", "Folder of a local cross-encoder: model.onnx and tokenizer.json.")
     timeout_ms: int = setting(
@@ -100,9 +88,7 @@ class RerankSettings(Struct, frozen=True):
     )
     candidates: int = setting(10, "Number of first results to rerank.", between=(3, 100))
     closeness: float = setting(
-        0.08,
-        "Code results are reranked if the scores of the first three are within this of each other.",
-        between=(0, 1),
+        0.08, "Code results are reranked if the first three scores are within this of each other.", between=(0, 1)
     )
 
 
@@ -112,16 +98,12 @@ class SearchSettings(Struct, frozen=True):
         "How channels are combined: score adds weighted signals, rrf ranks (reciprocal rank fusion, k = 60).",
         choices=("score", "rrf"),
     )
-    results_per_file: int = project_setting(
-        0, "Most results from one file; 0 means one, and two for a report.", between=(0, 10)
-    )
+    results_per_file: int = project_setting(0, "Most results per file; 0 means one, two for a report.", between=(0, 10))
 
 
 class RetrievalSettings(Struct, frozen=True):
     distance_cutoff: float = policy_setting(
-        1.4,
-        "Results farther away than this are dropped (squared L2: 0 is identical, 4 is opposite).",
-        between=(0, None),
+        1.4, "Results farther away are dropped (squared L2: 0 is identical, 4 is opposite).", between=(0, None)
     )
     cutoff_disabled: bool = project_setting(False, "Keep results at any distance; the size caps still apply.")
     fallback_chunks: int = policy_setting(
@@ -153,26 +135,20 @@ class LlmSettings(Struct, frozen=True):
         "auto uses base_url, or a local server that answers; none uses no model and quotes passages.",
         choices=("auto", "none"),
     )
-    base_url: str = setting(
-        "", "Address of an OpenAI-compatible chat endpoint; if empty, the usual local ports are tried."
-    )
+    base_url: str = setting("", "Address of an OpenAI-compatible chat endpoint; empty tries the usual local ports.")
     discover: bool = setting(True, "Try the usual local ports if no address is set.")
     model: str = setting("", "Chat model; empty means the first one the endpoint offers.")
     api_key_env: str = setting("", "Name of the environment variable that holds the endpoint's key.")
     api_key_file: str = setting("", "File with the endpoint's key, readable by its owner only.")
     temperature: float = setting(0.0, "Sampling temperature of the model.", between=(0, 2))
-    timeout_s: float = setting(
-        120.0, "Seconds of silence after which a request to the endpoint fails.", between=(0.1, 3600)
-    )
+    timeout_s: float = setting(120.0, "Seconds of silence after which a request fails.", between=(0.1, 3600))
 
 
 class AnswerSettings(Struct, frozen=True):
     rounds: int = setting(3, "Most searches before the answer is written.", between=(1, 10))
     items: int = setting(10, "Chunks per search.", between=(1, 100))
     least_score: float = setting(
-        0.6,
-        "Beyond the first three, passages below this share of the best score are not sent to the model.",
-        between=(0, 1),
+        0.6, "After the first three, the model gets no passage below this share of the best score.", between=(0, 1)
     )
     passage_chars: int = setting(
         900,
@@ -189,13 +165,9 @@ class AnswerSettings(Struct, frozen=True):
 class McpSettings(Struct, frozen=True):
     reply_tokens: int = setting(8000, "Approximate limit for the tokens of a tool's reply.", between=(500, 1_000_000))
     patience_s: float = setting(
-        15.0,
-        "Seconds a tool waits for an index that is being built; after that it uses what is there.",
-        between=(0, None),
+        15.0, "Seconds a tool waits for an index being built; after that it uses what is there.", between=(0, None)
     )
-    idle_s: float = setting(
-        600.0, "Models and indexes are released after this many seconds without a call.", between=(1, None)
-    )
+    idle_s: float = setting(600.0, "Seconds without a call until models and indexes are released.", between=(1, None))
     shared: bool = setting(True, "All agents of a user share one background server, which ends with the last of them.")
     memory_mb: int = setting(
         1024, "A shared server that uses more memory releases models and indexes between calls.", between=(100, None)
@@ -218,27 +190,17 @@ class AuthSettings(Struct, frozen=True):
     scope: str = setting("openid profile email", "Scopes to request from the service.")
     groups_claim: str = setting("groups", "Claim with a user's groups.")
     admin_group: str = setting("", "Members of this group of the service are administrators; empty for none.")
-    audience: str = setting(
-        "", "Required audience of the service's access tokens; empty for this server's address with /mcp."
-    )
-    audit_queries: bool = setting(
-        False, "Record the text of searches in a team's audit log, not only the projects searched."
-    )
+    audience: str = setting("", "Required audience of access tokens; empty for this server's address with /mcp.")
+    audit_queries: bool = setting(False, "Record the text of searches in a team's audit log, not only their projects.")
 
 
 class StoreSettings(Struct, frozen=True):
-    url: str = setting(
-        "", "Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps everything local."
-    )
+    url: str = setting("", "The team's PostgreSQL, postgresql://user@host/database; empty keeps everything local.")
     cache_mb: int = setting(
-        20_000,
-        "Disk space for local copies of a team's indexes; the least recently used are removed.",
-        between=(1, None),
+        20_000, "Disk space for local copies of team indexes; the least recently used are removed.", between=(1, None)
     )
     mirrors_mb: int = setting(
-        50_000,
-        "Disk space for a worker's mirrors of repositories; the least recently used are removed.",
-        between=(1, None),
+        50_000, "Disk space for a worker's repository mirrors; the least recently used are removed.", between=(1, None)
     )
     git_credentials: str = setting(
         "", "File of https://user:token@host lines for workers to fetch repositories with; readable by its owner only."
@@ -246,9 +208,7 @@ class StoreSettings(Struct, frozen=True):
     server: str = setting("", "Address of the team's server that `push` sends to, as in https://code.example.com.")
     token_file: str = setting("", "File with your personal access token for it, readable by its owner only.")
     heartbeat_s: float = setting(
-        5.0,
-        "Seconds between a worker's heartbeats; after six missing ones others take over its jobs.",
-        between=(0.1, 600),
+        5.0, "Seconds between a worker's heartbeats; after six missed ones others take its jobs.", between=(0.1, 600)
     )
 
 

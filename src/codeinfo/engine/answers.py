@@ -371,12 +371,8 @@ class AnswerOperations:
             raise UsageError("the question is empty", "Ask something")
         known = self._conversation_for(request.conversation, agent)
         try:
-            chosen = choose_chat_model(
-                self._config,
-                request.provider or (agent.provider if agent else ""),
-                request.model or (agent.model if agent else ""),
-                self._config.answers.timeout_s,
-            )
+            provider, model = (agent.provider, agent.model) if agent else ("", "")
+            chosen = choose_chat_model(self._config, request.provider or provider, request.model or model)
         except ProviderError as error:
             raise unavailable(error) from error
         lookup: Lookup  # first: a refusal must not create a conversation

@@ -276,7 +276,7 @@ class TeamOperations:
         """What a worker with this configuration indexes with."""
         config, indexes = self._indexes.config, self._indexes
         hosts = frozenset(host.lower() for host in config.trust.private_hosts)
-        folder = config.paths.cache_dir / "mirrors"
+        folder, most_bytes = config.paths.cache_dir / "mirrors", config.store.mirrors_mb * 1_000_000
         embedder = indexes.models.embedder()
 
         def walk(mirror: Path, commit: str) -> tuple[Files, Walk]:
@@ -284,9 +284,7 @@ class TeamOperations:
 
         return Tools(
             database=self.database,
-            mirrors=Mirrors(
-                folder, HostPolicy(hosts), config.store.git_credentials, config.store.mirrors_mb * 1_000_000
-            ),
+            mirrors=Mirrors(folder, HostPolicy(hosts), config.store.git_credentials, most_bytes),
             recipe=indexes.recipe(),
             walk=walk,
             parsers=indexes.at_commit(folder, "0" * 40, config).parsers,  # those of any commit

@@ -377,25 +377,24 @@ class ChatModel(Struct, frozen=True):
         return self.llm.model_id if self.llm is not None else ""
 
 
-def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:
-    """`provider` and `model` are the caller's choice and may be empty; `seconds` bounds one request."""
+def choose_chat_model(config: Config, provider: str, model: str) -> ChatModel:
+    """`provider` and `model` are the caller's choice and may be empty."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
     wanted = model or config.llm.model
     if config.llm.base_url and provider in ("", CONFIGURED):
         limits = _limits(config, LOOK_S)
         offered = look(CONFIGURED, config.llm.base_url, _key(config), limits).models if model else ()
-        if (
-            offered and model not in offered
-        ):  # the endpoint itself may take a minute to say so; without a list it is tried
+        # The endpoint itself may take a minute to say so; without a list it is tried.
+        if offered and model not in offered:
             step = f"Those it has: {', '.join(offered[:10])}"
             raise NotFound(f"{config.llm.base_url} offers no model {model!r}", step)
-        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, seconds, _key(config)))
+        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, _key(config)))
     servers = discover() if config.llm.discover else ()
     for server in servers:
         fitting = [name for name in server.models if name == wanted] if wanted else chat_models(server.models)
         if server.state == "ok" and provider in ("", server.name) and fitting:
-            return ChatModel(server.name, _llm(config, server.base_url, fitting[0], seconds, None))
+            return ChatModel(server.name, _llm(config, server.base_url, fitting[0], None))
     answering = [server.name for server in servers if server.state == "ok"]
     if provider and provider not in answering:
         step = NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers"))
@@ -432,8 +431,8 @@ def unavailable(error: ProviderError) -> ProviderError:
     return ProviderError(error.what, error.next_step, code="CODE_INFO_LLM_UNAVAILABLE")
 
 
-def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    limits = _limits(config, max(seconds, 1))
+def _llm(config: Config, base_url: str, model: str, key: Key | None) -> Llm:
+    limits = _limits(config, max(config.answers.timeout_s, 1))
     return make_llm(ChatEndpoint(base_url, model, key, temperature=config.llm.temperature, limits=limits))
 
 

@@ -88,11 +88,7 @@ class MemoryRemoved(Struct, frozen=True):
 
 
 _change(
-    "memory remove",
-    MemoryRemoved,
-    "knowledge.memory_remove",
-    "Remove one memory from the project's file.",
-    removes=True,
+    "memory remove", MemoryRemoved, "knowledge.memory_remove", "Remove a memory from the project's file.", removes=True
 )(MemoryRequest)
 
 

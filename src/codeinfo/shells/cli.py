@@ -629,9 +629,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 @cli.command(short_help="Serve the pages, the JSON API and the MCP server.")
 @_option("--port", type=WholeNumber(0, 65535), default=5010, help="The port; 0 takes a free one.")
 @_option("--host", default="127.0.0.1", help="The address; others need --token-file.")
-@click.option(
-    "--allow", multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
-)
+@click.option("--allow", multiple=True, metavar="DIR", help="Folders in it may be added; the current one by default.")
 @click.option("--token-file", metavar="FILE", default="", help="File with the token that every request must send.")
 @click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
 @_option(

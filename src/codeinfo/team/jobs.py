@@ -130,13 +130,9 @@ class _Worker:
         start_timer(DRAIN_S + 20, os._exit, 0)  # its job is then taken over
 
     async def _work(self, *, until_idle: bool) -> None:
+        url = self._tools.database.url
         connector = procrastinate.PsycopgConnector(
-            conninfo=self._tools.database.url,
-            kwargs=CONNECTING,
-            min_size=1,
-            max_size=4,
-            timeout=10,
-            configure=_configure,
+            conninfo=url, kwargs=CONNECTING, min_size=1, max_size=4, timeout=10, configure=_configure
         )
         app = self._app(connector)
         async with app.open_async():
