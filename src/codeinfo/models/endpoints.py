@@ -189,9 +189,7 @@ class Kind(Enum):
         "{where} has no model {model!r}, or nothing at this path",
         "Load the model, or set another that the server lists under /models; most addresses end in /v1.",
     )
-    RATE_LIMITED = _Row(
-        "RATE_LIMITED", "{where} accepts no more requests for now", "Wait, or use another endpoint.", True
-    )
+    RATE_LIMITED = _Row("RATE_LIMITED", "{where} accepts no more requests for now", "Wait, or use another one.", True)
     SERVER = _Row("UNAVAILABLE", "{where} failed", "Look at the server's own log, then try again.", retry=True)
     REJECTED = _Row(
         "REJECTED", "{where} rejects the request for model {model!r}", "Check the model and the settings sent to it."

@@ -334,10 +334,7 @@ _change(
 
 
 _change(
-    "conversations restore",
-    ConversationsChanged,
-    "answers.restore_conversations",
-    "Take conversations out of the archive.",
+    "conversations restore", ConversationsChanged, "answers.restore_conversations", "Restore archived conversations."
 )(ConversationIdsRequest)
 
 

@@ -19,9 +19,7 @@ NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define 
 
 
 Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.", names=PROJECT)]
-Root = Annotated[
-    str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER", names=PROJECT)
-]
+Root = Annotated[str, Opt("The file's project; found from the file by default.", metavar="FOLDER", names=PROJECT)]
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 

@@ -101,9 +101,7 @@ class GrepRequest(Struct, frozen=True):
     regex: Annotated[bool, Opt("Treat the pattern as a regular expression.", short="E")] = False
     word: Annotated[bool, Opt("Only whole words.", short="w")] = False
     ignore_case: Annotated[bool, Opt("Ignore upper and lower case.", short="i")] = False
-    limit: Annotated[
-        int, Opt("Show at most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)
-    ] = 100
+    limit: Annotated[int, Opt("At most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)] = 100
     languages: Languages = ()
     globs: Globs = ()
     kinds: Kinds = ()
@@ -122,9 +120,7 @@ class SimilarRequest(Struct, frozen=True):
     """
 
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
-    path: Annotated[
-        str, Opt("Only results from this folder; the whole project you are in by default.", names=PROJECT)
-    ] = ""
+    path: Annotated[str, Opt("Only results from this folder; the project you are in by default.", names=PROJECT)] = ""
     limit: Limit = 10
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
@@ -402,9 +398,7 @@ class EvalRequest(Struct, frozen=True):
         bool, Opt("Build the questions from a repository's own history: what a commit says, what it changed.")
     ] = False
     commits: Annotated[int, Opt("With --from-git, ask about this many commits.", minimum=1, maximum=1000)] = 30
-    trees: Annotated[
-        str, Opt("The folder that holds the repositories, each in a folder of its name.", metavar="DIR")
-    ] = ""
+    trees: Annotated[str, Opt("The folder with the repositories, each in a folder of its name.", metavar="DIR")] = ""
     repos: Annotated[Texts, Opt("Only questions about this repository; may be given several times.")] = ()
     whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users do.")] = False
     out: Annotated[str, Opt("Write the results, one query per line.", metavar="FILE")] = ""

@@ -229,11 +229,7 @@ _ERROR_SCHEMA = {
                 "next": {"type": "string", "description": "What to do next."},
             },
         },
-        "details": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Of VALIDATION_FAILED: what is wrong.",
-        },
+        "details": {"type": "array", "items": {"type": "string"}, "description": "What VALIDATION_FAILED found wrong."},
     },
 }
 _DESCRIPTIONS = {
