@@ -31,7 +31,7 @@ from codeinfo.engine import Engine
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import SymbolId
 from codeinfo.graph.names import resolve
-from codeinfo.graph.scip import ScipIndex
+from codeinfo.graph.scip import Compiler
 from codeinfo.graph.uses import all_references
 from codeinfo.languages.model import get_language, language_family
 
@@ -83,7 +83,7 @@ def oracle(project: str, root: Path, tools: Path) -> Truth:
     output = tools / f"{project}.scip"
     if not output.exists():
         _run_indexer(kind, project, home, output, arguments, tools)
-    return _scip_truth(ScipIndex(output), home, "" if folder == "." else f"{folder}/")
+    return _scip_truth(Compiler(output, home), home, "" if folder == "." else f"{folder}/")
 
 
 def _run_indexer(kind: str, project: str, home: Path, output: Path, arguments: tuple[str, ...], tools: Path) -> None:
@@ -109,7 +109,7 @@ def _go_truth(output: Path) -> Truth:
     return {place: frozenset(defined) for place, defined in found.items()}
 
 
-def _scip_truth(index: ScipIndex, home: Path, prefix: str) -> Truth:
+def _scip_truth(index: Compiler, home: Path, prefix: str) -> Truth:
     """A local symbol without a definition is one that the oracle could not find out."""
     defined: dict[str, set[Place]] = defaultdict(set)
     used: list[tuple[Place, str]] = []

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from codeinfo.store.database import read_chunks
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot
+from codeinfo.store.snapshot import SqliteSnapshot
 from codeinfo.store.sqlite import SqliteStore
 
 _TERMS_AT_ONCE = 500
@@ -30,31 +30,30 @@ def digest_of(store: SqliteStore) -> str:
     """SHA-256 over a tree's rows, postings and vectors, files sorted by path: independent of how the index was built
     and of other trees."""
     with store._connections.reading() as db:
-        return _content_digest(db, store._arrays_of(db))
+        return _content_digest(db, store._snapshot_in(db))
 
 
-def _content_digest(db: apsw.Connection, arrays: Arrays) -> str:
+def _content_digest(db: apsw.Connection, view: SqliteSnapshot) -> str:
     total = hashlib.sha256()
     for query in _CONTENT:
-        for row in db.execute(query, (arrays.tree,)):
+        for row in db.execute(query, (view.tree,)):
             total.update(repr(row).encode("utf-8", "surrogatepass"))
-    for file_id, path in db.execute(f"SELECT f.id, f.path FROM files f {_OF_TREE} ORDER BY f.path", (arrays.tree,)):
+    for file_id, path in db.execute(f"SELECT f.id, f.path FROM files f {_OF_TREE} ORDER BY f.path", (view.tree,)):
         total.update(repr((path, *map(astuple, read_chunks(db, file_id, path)))).encode("utf-8", "surrogatepass"))
-    for part in _array_content(db, arrays):
+    for part in _array_content(db, view):
         total.update(part)
     return total.hexdigest()
 
 
-def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
-    by_path = sorted(range(len(arrays.paths)), key=arrays.paths.__getitem__)
-    spans = [np.arange(arrays.file_rows[file]) + arrays.file_first[file] for file in by_path]
+def _array_content(db: apsw.Connection, view: SqliteSnapshot) -> Iterator[bytes]:
+    by_path = sorted(range(len(view.paths)), key=view.paths.__getitem__)
+    spans = [np.arange(view.file_rows[file]) + view.file_first[file] for file in by_path]
     order = np.concatenate(spans).astype(np.int64) if spans else np.zeros(0, np.int64)
     place = np.zeros(len(order), np.int64)
     place[order] = np.arange(len(order))
-    yield repr([(arrays.paths[file], int(arrays.file_rows[file])) for file in by_path]).encode()
-    yield arrays.row_length[order].tobytes()
-    yield _vectors(arrays)[order].tobytes()
-    view = SqliteSnapshot(db, arrays)
+    yield repr([(view.paths[file], int(view.file_rows[file])) for file in by_path]).encode()
+    yield view.row_length[order].tobytes()
+    yield _vectors(view)[order].tobytes()
     terms = [row[0] for row in db.execute("SELECT DISTINCT term FROM postings ORDER BY term")]
     for at in range(0, len(terms), _TERMS_AT_ONCE):
         for term, posting in sorted(view.postings(terms[at : at + _TERMS_AT_ONCE]).items()):
@@ -63,12 +62,12 @@ def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
             yield term.encode() + b"".join(column[sorted_rows].tobytes() for column in columns)
 
 
-def _vectors(arrays: Arrays) -> NDArray[np.int8]:
+def _vectors(view: SqliteSnapshot) -> NDArray[np.int8]:
     """One row per chunk, as stored; empty if the index is keyword-only."""
     blocks = []
-    for segment in (segment for segment in arrays.segments if segment.live_rows):
+    for segment in (segment for segment in view.segments if segment.live_rows):
         if segment.vectors is None:
-            return np.zeros((len(arrays.row_file), 0), np.int8)
+            return np.zeros((len(view.row_file), 0), np.int8)
         every = segment.vectors.all()
         blocks.append(every if segment.row_map is None else every[segment.row_map >= 0])
     return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.int8)

@@ -16,7 +16,7 @@ from codeinfo import Config, Engine
 from codeinfo.engine import index_manager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph import uses as packed_uses
-from codeinfo.graph.scip import ScipIndex
+from codeinfo.graph.scip import Compiler
 from codeinfo.graph.uses import UsedNames, pack_code, references_to, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.model import Reference
@@ -1086,7 +1086,7 @@ def test_a_compilers_index_that_is_cut_or_broken_says_nothing(tmp_path: Path) ->
     broken = b"\x0a\x06bad.ts\x12\x05" + b"\xff" * 5  # a document whose only occurrence is none
     nameless = b"\x08\x05"  # a number in the place of a document's name
     path.write_bytes(good + b"".join(b"\x12" + bytes([len(one)]) + one for one in (broken, nameless)))
-    index = ScipIndex(path)
+    index = Compiler(path, tmp_path)
     assert index.occurrences("store.ts")
     assert index.occurrences("bad.ts") == ()
     os.truncate(path, 0)  # as an indexer does that writes it again: reading a mapped file would end the process

@@ -65,13 +65,16 @@ class _Pages:
         return data
 
 
-class ScipIndex:
-    def __init__(self, path: Path) -> None:
+class Compiler:
+    """The answers of a project's `index.scip` for files that have not been written since."""
+
+    def __init__(self, path: Path, root: Path) -> None:
         """Raises OSError, or ScipError for a file of another kind."""
-        self._data = _Pages(path)
-        self.written_ns = self._data.status.st_mtime_ns
+        self._root, self._data = root, _Pages(path)
         self.tool = ""
         self._spans: dict[str, tuple[int, int]] = {}
+        self._fresh: dict[str, bool] = {}
+        self._uses: dict[str, dict[int, list[Occurrence]]] = {}
         for number, start, end in _fields(self._data, 0, self._data.status.st_size):
             if number == 1:
                 self.tool = _tool(self._data.read(start, end))
@@ -86,11 +89,38 @@ class ScipIndex:
     def paths(self) -> Collection[str]:
         return self._spans.keys()
 
+    def covers(self, path: str) -> bool:
+        if path not in self._fresh:
+            self._fresh[path], written_ns = False, self._data.status.st_mtime_ns
+            with suppress(OSError):
+                self._fresh[path] = path in self._spans and (self._root / path).stat().st_mtime_ns <= written_ns
+        return self._fresh[path]
+
+    def symbols_at(self, path: str, line: int, name: str, text: str) -> list[str]:
+        """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""
+        if not text.isascii():  # columns are counted differently there
+            return []
+        found = [one.symbol for one in self._on_line(path, line) if text[one.start : one.end] == name]
+        return [] if any(one.startswith("local ") for one in found) else found
+
+    def defines(self, path: str, line: int, symbol: str) -> bool:
+        return any(one.defines and one.symbol == symbol for one in self._on_line(path, line))
+
+    def _on_line(self, path: str, line: int) -> list[Occurrence]:
+        if path not in self._uses:
+            self._uses[path] = group_by_key((one.line, one) for one in self.occurrences(path))
+        return self._uses[path].get(line, [])
+
     def occurrences(self, path: str) -> tuple[Occurrence, ...]:
         """None where the document is broken: its names are then resolved as if there were no index."""
         with suppress(OSError, ScipError):
             return tuple(_occurrences(self._data.read(*self._spans[path]))) if path in self._spans else ()
         return ()
+
+    def note(self) -> str:
+        stale = sum(not self.covers(path) for path in self.paths)
+        older = f", {stale} of which were changed since and are resolved without it" if stale else ""
+        return f"{FILE_NAME} by {self.tool or 'an unnamed tool'} covers {len(self._spans)} files{older}"
 
 
 def _tool(data: bytes) -> str:
@@ -127,43 +157,6 @@ _DESCRIPTOR = re.compile(r"(?:`((?:[^`]|``)+)`|([\w$+-]+))(?:\([^()]*\)\.|[#.:/!
 _CONSTRUCTORS = frozenset({"<constructor>", "__init__"})
 
 
-class Compiler:
-    """The answers of an `index.scip` for files that have not been written since."""
-
-    def __init__(self, index: ScipIndex, root: Path) -> None:
-        self._index, self._root = index, root
-        self._fresh: dict[str, bool] = {}
-        self._uses: dict[str, dict[int, list[Occurrence]]] = {}
-
-    def covers(self, path: str) -> bool:
-        if path not in self._fresh:
-            self._fresh[path] = False
-            with suppress(OSError):
-                written = (self._root / path).stat().st_mtime_ns
-                self._fresh[path] = path in self._index.paths and written <= self._index.written_ns
-        return self._fresh[path]
-
-    def symbols_at(self, path: str, line: int, name: str, text: str) -> list[str]:
-        """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""
-        if not text.isascii():  # columns are counted differently there
-            return []
-        found = [one.symbol for one in self._on_line(path, line) if text[one.start : one.end] == name]
-        return [] if any(one.startswith("local ") for one in found) else found
-
-    def defines(self, path: str, line: int, symbol: str) -> bool:
-        return any(one.defines and one.symbol == symbol for one in self._on_line(path, line))
-
-    def _on_line(self, path: str, line: int) -> list[Occurrence]:
-        if path not in self._uses:
-            self._uses[path] = group_by_key((one.line, one) for one in self._index.occurrences(path))
-        return self._uses[path].get(line, [])
-
-    def note(self) -> str:
-        stale = sum(not self.covers(path) for path in self._index.paths)
-        older = f", {stale} of which were changed since and are resolved without it" if stale else ""
-        return f"{FILE_NAME} by {self._index.tool or 'an unnamed tool'} covers {len(self._index.paths)} files{older}"
-
-
 def defined_name(symbol: str) -> tuple[str, bool]:
     """The name at the end of a symbol, and whether it is a constructor: then it is the name of its type."""
     names = [quoted or plain for quoted, plain in _DESCRIPTOR.findall(symbol)]
@@ -182,9 +175,8 @@ def scip_written(root: Path) -> int:
 
 def open_compiler(root: Path) -> Compiler | None:
     """None if the project has no such file. Raises ScipError for one that cannot be read."""
-    path = root / FILE_NAME
     try:
-        return Compiler(ScipIndex(path), root)
+        return Compiler(root / FILE_NAME, root)
     except FileNotFoundError:
         return None
     except OSError as error:

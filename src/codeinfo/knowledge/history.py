@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, groupby, repeat
 from pathlib import Path
 
@@ -68,7 +69,7 @@ class LastChange(Struct):
     authors: set[str] = field(default_factory=set)
 
 
-class LineDates:
+class LineDates(Struct, dict=True):
     """Dates lines on demand, within a budget of MOST_BLAMES files and BLAME_S seconds.
 
     `changed` are the files that changed within the window, `edited` those that differ from the commit. `known` is what
@@ -77,45 +78,40 @@ class LineDates:
     of it is recent, and that says nothing.
     """
 
-    def __init__(
-        self,
-        changed: Mapping[str, LastChange],
-        edited: frozenset[str],
-        known: dict[str, FileDates],
-        blame: Callable[[str], Sequence[BlameLine]],
-        text_of: Callable[[str], str],
-        now: float,
-        last_commit: float,
-        *,
-        is_young: bool = False,
-    ) -> None:
-        self._changed, self._edited = changed, edited
-        self._known, self._blame, self._text_of, self._now = known, blame, text_of, now
-        self._last_commit = last_commit
-        self.is_young = is_young
-        self._by_path: dict[str, Sequence[float]] = {}
-        self._blames_left, self._blame_s = MOST_BLAMES, 0.0
-        self.complete = True  # until a file is left out for lack of budget
-        # When each file last changed: none of its lines can be newer.
-        self._bounds = {path: float(one.time) for path, one in changed.items()} | dict.fromkeys(edited, now)
+    changed: Mapping[str, LastChange]
+    edited: frozenset[str]
+    known: dict[str, FileDates]
+    blame: Callable[[str], Sequence[BlameLine]]
+    text_of: Callable[[str], str]
+    now: float
+    last_commit: float
+    is_young: bool = False
+    complete: bool = True  # until a file is left out for lack of budget
+    by_path: dict[str, Sequence[float]] = {}
+    blame_count: int = 0
+    blame_s: float = 0.0
+
+    @cached_property
+    def bounds(self) -> Mapping[str, float]:
+        """When each file last changed: none of its lines can be newer."""
+        return {path: float(one.time) for path, one in self.changed.items()} | dict.fromkeys(self.edited, self.now)
 
     @property
     def notes(self) -> tuple[str, ...]:
         young = f"the history is shorter than {RISING_DAYS} days: trends are not known"
-        dated = MOST_BLAMES - self._blames_left
-        left_out = f"only {dated} files were dated this time; the next run goes on from there"
+        left_out = f"only {self.blame_count} files were dated this time; the next run goes on from there"
         return (young,) * self.is_young + (left_out,) * (not self.complete)
 
     def is_recent(self, path: str) -> bool:
-        return path in self._bounds
+        return path in self.bounds
 
     def authors(self, paths: Iterable[str]) -> int:
         """How many people changed some files within the window."""
-        return len({author for path in paths if path in self._changed for author in self._changed[path].authors})
+        return len({author for path in paths if path in self.changed for author in self.changed[path].authors})
 
     def trend(self, newest: float) -> str:
         """By the newest use, in seconds since the epoch; 0 is before the window."""
-        age_days = (self._last_commit - newest) / _DAY
+        age_days = (self.last_commit - newest) / _DAY
         if age_days <= RISING_DAYS:
             return RISING
         return DECLINING if age_days >= DECLINING_DAYS else STABLE
@@ -125,10 +121,10 @@ class LineDates:
         known: over all files, or a few where the date decides nothing. Files are dated from the latest on until no
         other can have a newer line; those already dated come first among equals."""
         newest, undated = 0.0, False
-        in_window = (path for path in uses if path in self._bounds)
-        candidates = sorted(in_window, key=lambda path: (-self._bounds[path], path not in self._known, path))
+        in_window = (path for path in uses if path in self.bounds)
+        candidates = sorted(in_window, key=lambda path: (-self.bounds[path], path not in self.known, path))
         for number, path in enumerate(candidates):
-            if self._bounds[path] <= newest or (number >= EXACT_FILES and self.trend(newest) == RISING):
+            if self.bounds[path] <= newest or (number >= EXACT_FILES and self.trend(newest) == RISING):
                 break
             if number >= FEW_FILES and not decides:
                 undated = True
@@ -140,18 +136,18 @@ class LineDates:
 
     def date_all(self, paths: Iterable[str]) -> None:
         """Date as many files as the budget allows, the latest first."""
-        for path in sorted((path for path in paths if path in self._bounds), key=lambda p: (-self._bounds[p], p)):
+        for path in sorted((path for path in paths if path in self.bounds), key=lambda p: (-self.bounds[p], p)):
             self._dates(path)
 
     def by_month(self, uses: Lines) -> PatternHistory:
         """How many of the lines were written in each month."""
-        months = _months_until(self._now)
+        months = _months_until(self.now)
         counts = dict.fromkeys(months, 0)
         older = undated = 0
         for path, lines in uses.items():
-            dates = self._dates(path) if path in self._bounds else [0.0] * max(lines)
+            dates = self._dates(path) if path in self.bounds else [0.0] * max(lines)
             for line in lines:
-                seconds = min(dates[line - 1], self._now) if line <= len(dates) else None
+                seconds = min(dates[line - 1], self.now) if line <= len(dates) else None
                 month = time.strftime("%Y-%m", time.gmtime(seconds)) if seconds is not None else ""
                 if month in counts:
                     counts[month] += 1
@@ -163,32 +159,30 @@ class LineDates:
 
     def _dates(self, path: str) -> Sequence[float]:
         """One date per line; none for a file that exceeded the budget."""
-        dates = self._by_path.get(path)
+        dates = self.by_path.get(path)
         if dates is None:
-            dates = self._by_path[path] = (
-                self._date_edited(path) if path in self._edited else self._date_committed(path)
-            )
+            dates = self.by_path[path] = self._date_edited(path) if path in self.edited else self._date_committed(path)
         return dates
 
     def _date_edited(self, path: str) -> list[float]:
         blame = self._blame_lines(path)
-        return dates_after_edit(self._text_of(path).split("\n"), blame, self._now) if blame is not None else []
+        return dates_after_edit(self.text_of(path).split("\n"), blame, self.now) if blame is not None else []
 
     def _date_committed(self, path: str) -> list[float]:
-        if path not in self._known:
+        if path not in self.known:
             blame = self._blame_lines(path)
             if blame is None:
                 return []
-            self._known[path] = FileDates.from_blame(self._changed[path].commit, blame)
-        return self._known[path].lines()
+            self.known[path] = FileDates.from_blame(self.changed[path].commit, blame)
+        return self.known[path].lines()
 
     def _blame_lines(self, path: str) -> Sequence[BlameLine] | None:
-        if not self._blames_left or self._blame_s > BLAME_S:
+        if self.blame_count >= MOST_BLAMES or self.blame_s > BLAME_S:
             self.complete = False
             return None
         started = time.monotonic()
-        lines = self._blame(path)
-        self._blames_left, self._blame_s = self._blames_left - 1, self._blame_s + time.monotonic() - started
+        lines = self.blame(path)
+        self.blame_count, self.blame_s = self.blame_count + 1, self.blame_s + time.monotonic() - started
         return lines
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
@@ -27,46 +27,12 @@ class Part(NamedTuple):
     view: Snapshot
 
 
-class Columns(Struct, frozen=True):
-    """The concatenated columns of some snapshots. They depend only on the generations, so they outlive the
-    snapshots."""
-
-    roots: list[str]
-    paths: list[str]
-    languages: list[str]
-    kinds: list[str]
-    row_file: NDArray[np.int32]
-    file_first: NDArray[np.int32]
-    file_rows: NDArray[np.int32]
-    row_length: NDArray[np.float32]
-    first_row: list[int]  # of each part, and the number of all rows
-    first_file: list[int]
-    derived: dict[Hashable, Any] = field(default_factory=dict)
-
-
-def join_columns(parts: Sequence[Part]) -> Columns:
-    views = [view for _, view in parts]
-    first_row = [0, *accumulate(len(view.row_file) for view in views)]
-    first_file = [0, *accumulate(len(view.paths) for view in views)]
-    return Columns(
-        roots=[root for root, view in parts for _ in view.paths],
-        paths=[path for view in views for path in view.paths],
-        languages=[language for view in views for language in view.languages],
-        kinds=[kind for view in views for kind in view.kinds],
-        row_file=_shift([view.row_file for view in views], first_file),
-        file_first=_shift([view.file_first for view in views], first_row),
-        file_rows=_shift([view.file_rows for view in views], [0] * len(views)),
-        row_length=np.concatenate([np.empty(0, np.float32), *(view.row_length for view in views)]),
-        first_row=first_row,
-        first_file=first_file,
-    )
-
-
 def join_parts(parts: Sequence[Part]) -> Joined:
-    """The parts as one. What does not depend on a query is computed once for the same generations."""
+    """The parts as one. What does not depend on a query is computed once for the same generations: it outlives the
+    snapshots."""
     key = tuple((root, view.once("identity", object)) for root, view in parts)
-    known = parts[0].view.once("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
-    return Joined(parts, known.get(key) or known.add(key, join_columns(parts)))
+    known = parts[0].view.once("joined", lambda: Cache[Hashable, Joined](KEPT_JOINS, lambda _: 1))
+    return known.once(key, lambda: Joined(parts).over(())).over(parts)
 
 
 class Joined:
@@ -75,25 +41,33 @@ class Joined:
     Paths may therefore repeat; a file is identified by its position, or by its root and path.
     """
 
-    def __init__(self, parts: Sequence[Part], columns: Columns | None = None) -> None:
-        """`columns` were made earlier from the same parts."""
+    def __init__(self, parts: Sequence[Part]) -> None:
+        views = [view for _, view in parts]
         self._parts = parts
-        self._columns = columns = columns or join_columns(parts)
+        self._first_row = [0, *accumulate(len(view.row_file) for view in views)]  # of each part, and of none
+        self._first_file = [0, *accumulate(len(view.paths) for view in views)]
+        self._derived: dict[Hashable, Any] = {}
+        self._scanned: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
         self.generation = 0
         self.part_count = len(parts)
-        self.complete = all(part.view.complete for part in parts)
-        self.roots: Sequence[str] = columns.roots
-        self.paths: Sequence[str] = columns.paths
-        self.languages: Sequence[str] = columns.languages
-        self.kinds: Sequence[str] = columns.kinds
-        self.row_file = columns.row_file
-        self.file_first = columns.file_first
-        self.file_rows = columns.file_rows
-        self.row_length = columns.row_length
-        self._scanned: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
+        self.complete = all(view.complete for view in views)
+        self.roots: Sequence[str] = [root for root, view in parts for _ in view.paths]
+        self.paths: Sequence[str] = [path for view in views for path in view.paths]
+        self.languages: Sequence[str] = [language for view in views for language in view.languages]
+        self.kinds: Sequence[str] = [kind for view in views for kind in view.kinds]
+        self.row_file = _shift([view.row_file for view in views], self._first_file)
+        self.file_first = _shift([view.file_first for view in views], self._first_row)
+        self.file_rows = _shift([view.file_rows for view in views], [0] * len(views))
+        self.row_length = np.concatenate([np.empty(0, np.float32), *(view.row_length for view in views)])
+
+    def over(self, parts: Sequence[Part]) -> Joined:
+        """The same over other snapshots of the same generations."""
+        other = copy(self)
+        other._parts, other._scanned = parts, (None, None)
+        return other
 
     def part_of_row(self, row: int) -> int:
-        return bisect_right(self._columns.first_row, row) - 1
+        return bisect_right(self._first_row, row) - 1
 
     def rows_of(self, root: str, path: str) -> range:
         file = self._file(root, path)
@@ -117,17 +91,16 @@ class Joined:
     # --- the port ---
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        known = self._columns.derived
-        if key not in known:
-            known[key] = make()
-        return cast(Made, known[key])
+        if key not in self._derived:
+            self._derived[key] = make()
+        return cast(Made, self._derived[key])
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
         parts = range(len(self._parts)) if files is None else self._find_parts(files)
         return self.read_lists(self._lists(terms, parts)) if self._parts else {}
 
     def count_rows(self, terms: Sequence[str], files: NDArray[np.integer]) -> Mapping[str, float]:
-        first_row, parts, counts = self._columns.first_row, self._find_parts(files), Counter[str]()
+        first_row, parts, counts = self._first_row, self._find_parts(files), Counter[str]()
         for at in parts:
             counts.update(self._parts[at].view.count_rows(terms, files))
         share = sum(first_row[at + 1] - first_row[at] for at in parts) / max(first_row[-1], 1)
@@ -135,11 +108,11 @@ class Joined:
 
     def _find_parts(self, files: NDArray[np.integer]) -> list[int]:
         """The parts that have one of these files."""
-        return sorted(set((np.searchsorted(self._columns.first_file, files, side="right") - 1).tolist()))
+        return sorted(set((np.searchsorted(self._first_file, files, side="right") - 1).tolist()))
 
     def _lists(self, terms: Sequence[str], parts: Iterable[int], first_row: int = 0) -> Iterator[PostingList]:
         for at in parts:
-            yield from self._parts[at].view.posting_lists(terms, first_row + self._columns.first_row[at])
+            yield from self._parts[at].view.posting_lists(terms, first_row + self._first_row[at])
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         return self._lists(terms, range(len(self._parts)), first_row)
@@ -160,7 +133,7 @@ class Joined:
     def _cosines_of(self, query: NDArray[np.float32], rows: NDArray[np.integer]) -> NDArray[np.float32] | None:
         result = np.empty(len(rows), np.float32)
         for part, places in self._by_part(rows):
-            found = self._parts[part].view.cosines(query, rows[places] - self._columns.first_row[part])
+            found = self._parts[part].view.cosines(query, rows[places] - self._first_row[part])
             if found is None:
                 return None
             result[places] = found
@@ -184,7 +157,7 @@ class Joined:
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         wanted = np.asarray(rows, np.int64)
         pieces = [
-            (places, self._parts[part].view.vectors(wanted[places] - self._columns.first_row[part]))
+            (places, self._parts[part].view.vectors(wanted[places] - self._first_row[part]))
             for part, places in self._by_part(wanted)
         ]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
@@ -196,21 +169,21 @@ class Joined:
         found: dict[int, ChunkRow] = {}
         wanted = np.asarray(rows, np.int64)
         for part, places in self._by_part(wanted):
-            own = self._parts[part].view.chunks((wanted[places] - self._columns.first_row[part]).tolist())
+            own = self._parts[part].view.chunks((wanted[places] - self._first_row[part]).tolist())
             found.update(zip(places.tolist(), own, strict=True))
         return [found[at] for at in range(len(rows))]
 
     def row_at(self, file: int, line: int) -> int | None:
-        part = bisect_right(self._columns.first_file, file) - 1
-        row = self._parts[part].view.row_at(file - self._columns.first_file[part], line)
-        return None if row is None else row + self._columns.first_row[part]
+        part = bisect_right(self._first_file, file) - 1
+        row = self._parts[part].view.row_at(file - self._first_file[part], line)
+        return None if row is None else row + self._first_row[part]
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        part = bisect_right(self._columns.first_file, file) - 1
-        return self._parts[part].view.extents(file - self._columns.first_file[part], first, last)
+        part = bisect_right(self._first_file, file) - 1
+        return self._parts[part].view.extents(file - self._first_file[part], first, last)
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
-        parts = zip(self._parts, self._columns.first_file, strict=False)
+        parts = zip(self._parts, self._first_file, strict=False)
         return [symbol for part, first in parts for symbol in part.view.definitions(names, first_file + first)]
 
     def definition_names(self) -> str:
@@ -220,7 +193,7 @@ class Joined:
     def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
         """The positions in `rows` that belong to each part that has any."""
         order = np.argsort(rows, kind="stable")
-        ends = np.searchsorted(rows, self._columns.first_row, sorter=order).tolist()
+        ends = np.searchsorted(rows, self._first_row, sorter=order).tolist()
         return [(part, order[a:b]) for part, (a, b) in enumerate(pairwise(ends)) if a < b]
 
 

@@ -7,13 +7,14 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache, group_by_key
@@ -56,27 +57,6 @@ class Segment(Struct, frozen=True):
     vector_file: Path
 
 
-class Arrays(Struct, frozen=True):
-    """Everything about a generation that does not depend on the query."""
-
-    folder: Path
-    tree: int
-    version: database.Version
-    complete: bool
-    file_ids: NDArray[np.int32]  # ascending
-    paths: list[str]
-    languages: list[str]
-    kinds: list[str]
-    row_file: NDArray[np.int32]
-    file_first: NDArray[np.int32]
-    file_rows: NDArray[np.int32]
-    row_length: NDArray[np.float32]
-    segments: tuple[Segment, ...]
-    derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking computed from the above
-    blocks: Cache[int, list[database.ChunkFields]] = field(default_factory=lambda: Cache(_KEPT_BLOCKS, lambda _: 1))
-    extents: Cache[int, list[Extent]] = field(default_factory=lambda: Cache(_KEPT_EXTENTS, len))  # by file
-
-
 IN_TREE = "file_id IN (SELECT file_id FROM entries WHERE tree = ?)"
 
 
@@ -98,35 +78,6 @@ def _tree_files(db: apsw.Connection, tree: int) -> tuple[NDArray[np.int32], list
         return np.zeros(0, np.int32), [], [], []
     paths, languages, kinds = (text.split("\0") for text in texts)
     return np.fromstring(ids, np.int32, sep=","), paths, list(map(sys.intern, languages)), list(map(sys.intern, kinds))
-
-
-def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: database.Version, complete: bool) -> Arrays:
-    live, paths, languages, kinds = _tree_files(db, tree)
-    row_files: list[NDArray[np.int32]] = []
-    lengths: list[NDArray[np.float32]] = []
-    segments: list[Segment] = []
-    first_row = 0
-    mapped = database.one(db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
-    query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
-    for segment_id, count, owners, sizes, checksum, vector_file, dimension in db.execute(query):
-        if rows_checksum(owners, sizes) != checksum:
-            raise database.Damage(f"segment {segment_id} fails its checksum")
-        places = places_among(live, np.frombuffer(owners, np.int32, count))
-        row_map = live_row_map(places)
-        alive = slice(None) if row_map is None else row_map >= 0
-        row_files.append(places[alive])
-        lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
-        vectors = VectorRows(folder / vector_file, count, dimension, mapped=mapped) if vector_file else None
-        segments.append(Segment(segment_id, first_row, len(row_files[-1]), row_map, vectors, folder / vector_file))
-        first_row += len(row_files[-1])
-    row_file = np.concatenate(row_files) if row_files else np.zeros(0, np.int32)
-    starts = run_starts(row_file)
-    file_first, file_rows = np.zeros((2, len(paths)), np.int32)
-    file_first[row_file[starts]] = starts
-    file_rows[row_file[starts]] = np.diff(starts, append=len(row_file))
-    row_length = np.concatenate(lengths) if lengths else np.zeros(0, np.float32)
-    rows = (row_file, file_first, file_rows, row_length)
-    return Arrays(folder, tree, version, complete, live, paths, languages, kinds, *rows, tuple(segments))
 
 
 def file_vectors(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
@@ -152,28 +103,58 @@ def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
 
 
 class SqliteSnapshot:
-    """The Snapshot port over SQLite; valid while its read transaction is open."""
+    """The Snapshot port over SQLite; valid while its read transaction is open. All else is about the generation, and
+    shared by the snapshots of it."""
 
     part_count = 1
 
-    def __init__(self, db: apsw.Connection, arrays: Arrays) -> None:
-        self._db = db
-        self._arrays = arrays
-        self.generation = arrays.version.generation
-        self.complete = arrays.complete
-        self.paths: Sequence[str] = arrays.paths
-        self.languages: Sequence[str] = arrays.languages
-        self.kinds: Sequence[str] = arrays.kinds
-        self.row_file = arrays.row_file
-        self.file_first = arrays.file_first
-        self.file_rows = arrays.file_rows
-        self.row_length = arrays.row_length
+    def __init__(self, db: apsw.Connection, folder: Path, tree: int, version: database.Version, complete: bool) -> None:
+        self._db, self._folder, self.tree = db, folder, tree
+        self.version, self.generation, self.complete = version, version.generation, complete
+        self._derived: dict[Hashable, Any] = {}  # what ranking computed from the columns
+        self._blocks: Cache[int, list[database.ChunkFields]] = Cache(_KEPT_BLOCKS, lambda _: 1)
+        self._extents: Cache[int, list[Extent]] = Cache(_KEPT_EXTENTS, len)  # by file
+        self._file_ids, paths, languages, kinds = _tree_files(db, tree)  # ascending ids
+        self.paths: Sequence[str] = paths
+        self.languages: Sequence[str] = languages
+        self.kinds: Sequence[str] = kinds
+        self.segments: list[Segment] = []
+        self._load_rows()
+
+    def _load_rows(self) -> None:
+        row_files: list[NDArray[np.int32]] = []
+        lengths: list[NDArray[np.float32]] = []
+        first_row = 0
+        mapped = database.one(self._db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
+        query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
+        for segment_id, count, owners, sizes, checksum, vector_file, dimension in self._db.execute(query):
+            if rows_checksum(owners, sizes) != checksum:
+                raise database.Damage(f"segment {segment_id} fails its checksum")
+            places = places_among(self._file_ids, np.frombuffer(owners, np.int32, count))
+            row_map, path = live_row_map(places), self._folder / vector_file
+            alive = slice(None) if row_map is None else row_map >= 0
+            row_files.append(places[alive])
+            lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
+            vectors = VectorRows(path, count, dimension, mapped=mapped) if vector_file else None
+            self.segments.append(Segment(segment_id, first_row, len(row_files[-1]), row_map, vectors, path))
+            first_row += len(row_files[-1])
+        self.row_file = np.concatenate(row_files) if row_files else np.zeros(0, np.int32)
+        self.row_length = np.concatenate(lengths) if lengths else np.zeros(0, np.float32)
+        starts = run_starts(self.row_file)
+        self.file_first, self.file_rows = np.zeros((2, len(self.paths)), np.int32)
+        self.file_first[self.row_file[starts]] = starts
+        self.file_rows[self.row_file[starts]] = np.diff(starts, append=len(self.row_file))
+
+    def within(self, db: apsw.Connection) -> SqliteSnapshot:
+        """The same generation in another transaction."""
+        other = copy(self)
+        other._db = db
+        return other
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        known = self._arrays.derived
-        if key not in known:
-            known[key] = make()  # two threads may both compute it: the value is the same
-        return cast(Made, known[key])
+        if key not in self._derived:
+            self._derived[key] = make()  # two threads may both compute it: the value is the same
+        return cast(Made, self._derived[key])
 
     def postings(self, terms: Sequence[str], files: NDArray[np.integer] | None = None) -> Mapping[str, Posting]:
         return {} if files is not None and not len(files) else self.read_lists(self.posting_lists(terms))
@@ -186,7 +167,7 @@ class SqliteSnapshot:
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
         wanted = json.dumps(list(dict.fromkeys(terms)))
-        for segment in self._arrays.segments:
+        for segment in self.segments:
             for term, data in self._db.execute(_POSTINGS, (wanted, segment.id)):
                 yield PostingList(term, data, segment.row_map, first_row + segment.first_row)
 
@@ -202,7 +183,7 @@ class SqliteSnapshot:
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32] | None:
-        segments = self._arrays.segments
+        segments = self.segments
         if not self._has_vectors():
             return None
         if rows is not None:
@@ -230,7 +211,7 @@ class SqliteSnapshot:
         return result
 
     def _has_vectors(self) -> bool:
-        segments = self._arrays.segments
+        segments = self.segments
         return bool(segments) and all(segment.vectors is not None for segment in segments if segment.live_rows)
 
     def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
@@ -250,7 +231,7 @@ class SqliteSnapshot:
         return result
 
     def _signs(self) -> NDArray[np.uint64]:
-        return self.once("signs", lambda: _signs_of(self._arrays.segments))
+        return self.once("signs", lambda: _signs_of(self.segments))
 
     def _check_products(
         self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
@@ -262,7 +243,7 @@ class SqliteSnapshot:
         at = _first_beyond(products, _LONGEST * length)
         if at is not None:
             path = self.paths[int(self.row_file[at if rows is None else rows[at]])]
-            raise database.BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
+            raise database.BuildDamaged(self._folder, f"a vector of {path} is not a unit vector")
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         located = self._locate_rows(np.asarray(rows, np.int64))
@@ -276,7 +257,7 @@ class SqliteSnapshot:
         self, rows: NDArray[np.integer]
     ) -> Iterator[tuple[slice | NDArray[np.intp], VectorRows, NDArray[np.integer]]]:
         """For each segment with some of `rows`: their positions there, its vectors, and which of those they are."""
-        segments = self._arrays.segments
+        segments = self.segments
         if len(segments) == 1 and segments[0].row_map is None and segments[0].vectors is not None:
             yield slice(None), segments[0].vectors, rows  # the common case
             return
@@ -301,7 +282,7 @@ class SqliteSnapshot:
 
     def _read_blocks(self, files: Mapping[int, int]) -> dict[int, list[database.ChunkFields]]:
         """Blocks of chunks, each with its file."""
-        cache = self._arrays.blocks
+        cache = self._blocks
         found = {block: chunks for block in files if (chunks := cache.get(block)) is not None}
         missing = [block for block in files if block not in found]
         for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
@@ -316,7 +297,7 @@ class SqliteSnapshot:
         return ChunkRow(one, path, language, file_kind, *block[place])
 
     def _chunk_id(self, file: int, place: int) -> int:
-        return database.chunk_id(int(self._arrays.file_ids[file]), place)
+        return database.chunk_id(int(self._file_ids[file]), place)
 
     def row_at(self, file: int, line: int) -> int | None:
         first, end = self._chunk_id(file, 0), self._chunk_id(file, int(self.file_rows[file]))
@@ -330,15 +311,15 @@ class SqliteSnapshot:
         return None
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        known = self._arrays.extents.once(
-            file, lambda: database.read_extents(self._db, int(self._arrays.file_ids[file]), 0, sys.maxsize)
+        known = self._extents.once(
+            file, lambda: database.read_extents(self._db, int(self._file_ids[file]), 0, sys.maxsize)
         )
         return [extent for extent in known if extent.start_line <= last and extent.end_line >= first]
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         rows: list[Any] = self._db.execute(_DEFINITIONS, (json.dumps(keys),)).fetchall()
-        known = self._arrays.file_ids
+        known = self._file_ids
         if not rows or not len(known):
             return []
         owners, *columns = zip(*rows, strict=True)
@@ -350,10 +331,10 @@ class SqliteSnapshot:
     def definition_names(self) -> str:
         # By name, so that the order says nothing about how the index was built.
         query = "SELECT group_concat(name_key, char(10)) FROM definitions INDEXED BY definitions_by_name"
-        if database.is_whole(self._db, self._arrays.tree):
+        if database.is_whole(self._db, self.tree):
             ((names,),) = self._db.execute(query)
         else:
-            ((names,),) = self._db.execute(f"{query} WHERE +{IN_TREE}", (self._arrays.tree,))
+            ((names,),) = self._db.execute(f"{query} WHERE +{IN_TREE}", (self.tree,))
         return names or ""
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codeinfo.store.snapshot import Arrays, SqliteSnapshot
+    from codeinfo.store.snapshot import SqliteSnapshot
 
 
 Value = TypeVar("Value")
@@ -72,7 +72,7 @@ class SqliteStore:
         self.folder = folder
         self.derived = folder / tree  # data computed from the tree, removed with it
         self._loading = threading.Lock()
-        self._arrays: Arrays | None = None
+        self._snapshot: SqliteSnapshot | None = None  # of the generation that was last read
         self._known: dict[str, tuple[int, Any]] = {}  # by name, with the generation it was read from
         self._connections = database.Connections(folder / "index.db", _problem)
         if recipe is not None:
@@ -101,7 +101,7 @@ class SqliteStore:
 
     def close(self) -> None:
         self._connections.close()
-        self._arrays = None
+        self._snapshot = None
         self._known.clear()
 
     @property
@@ -204,15 +204,11 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
-        from codeinfo.store.snapshot import SqliteSnapshot
-
-        with self._reading_vectors(self._arrays_of) as (db, arrays):
-            yield SqliteSnapshot(db, arrays)
+        with self._reading_vectors(self._snapshot_in) as snapshot:
+            yield snapshot
 
     @contextmanager
-    def _reading_vectors(
-        self, open_files: Callable[[apsw.Connection], Value]
-    ) -> Iterator[tuple[apsw.Connection, Value]]:
+    def _reading_vectors(self, open_files: Callable[[apsw.Connection], Value]) -> Iterator[Value]:
         """A transaction in which `open_files` found all listed vector files, since a merge may unlink one meanwhile."""
         for attempt in range(_VECTOR_TRIES):
             with self._connections.reading() as db:
@@ -222,19 +218,18 @@ class SqliteStore:
                     if attempt == _VECTOR_TRIES - 1:
                         raise
                     continue
-                yield db, opened
+                yield opened
                 return
 
-    def _arrays_of(self, db: apsw.Connection) -> Arrays:
-        from codeinfo.store.snapshot import load_arrays
+    def _snapshot_in(self, db: apsw.Connection) -> SqliteSnapshot:
+        from codeinfo.store.snapshot import SqliteSnapshot
 
         with self._loading:  # other threads need the same arrays and would only slow this down
-            known, version = self._arrays, self._version(db)
+            known, version = self._snapshot, self._version(db)
             if known is None or known.version != version:
                 complete = database.load_meta(db, self._tree).get("complete") == "1"
-                known = load_arrays(db, self.folder, self._tree, version, complete)
-                self._arrays = known
-            return known
+                known = self._snapshot = SqliteSnapshot(db, self.folder, self._tree, version, complete)
+            return known.within(db)
 
     def _version(self, db: apsw.Connection) -> database.Version:
         query = """SELECT (SELECT value FROM meta WHERE tree = id AND key = 'generation'),
