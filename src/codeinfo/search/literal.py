@@ -50,15 +50,11 @@ class Pattern:
         self._literal = b"" if regex or word or ignore_case else text.encode("utf-8", "surrogatepass")
         self._flags = "im" if ignore_case else "m"
         any_case = ignore_case or (regex and _IGNORES_CASE.search(text) is not None)
-        if regex:
-            expression = _read(text, any_case)
-            self.needs = expression.needs
-        else:
-            self.needs = Needs(_runs(text, any_case))
-            expression = Expression(re.escape(text), self.needs)
+        plain = Expression(re.escape(text), Needs(_runs(text, any_case)))
+        self._expression = _read(text, any_case) if regex else plain
+        self.needs = self._expression.needs
         self._landmark = b"" if any_case else max(self.needs.runs, key=len, default=b"")
-        self._source = f"(?:{text})" if regex else expression.source
-        self._expression = expression
+        self._source = f"(?:{text})" if regex else plain.source
         self._word = word
 
     def first(self, data: bytes, at: int, is_ascii: bool) -> tuple[int, int]:
@@ -285,7 +281,8 @@ class _Reader:
             inside = _Part(Needs(), _is_word(token), _is_word(token))
             if token.lastgroup == "open" and not token[0].endswith(")"):
                 inside = self.alternatives(depth + 1)
-            text = _literal(token)
+            # Not of a text in \Q…\E: a quantifier behind it applies to its last character only.
+            text = token["plain"] or token["escaped"] or ""
             least = self._least()
             if token[0] not in (r"\b", "^", "$"):
                 words.append((inside.starts_word and least != 0, inside.ends_word and least != 0))
@@ -310,13 +307,6 @@ class _Reader:
             times = int(token["least"]) if token["least"] else int(token[0] == "+")
             least = times if least is None else min(least, times)  # a lazy `?` reads as optional: needs less, not more
         return least
-
-
-def _literal(token: re.Match[str]) -> str:
-    """What a token stands for if it is plain text; "" otherwise."""
-    if token.lastgroup == "quoted":
-        return ""  # rare, and a quantifier after it applies to its last character only
-    return token["plain"] or token["escaped"] or ""
 
 
 def _is_word(token: re.Match[str]) -> bool:
@@ -405,18 +395,13 @@ class Signatures:
         return None if bits is None else np.unpackbits(bits, count=self.count).view(np.bool_)
 
     def _bits(self, needs: Needs) -> Bits | None:
-        bits: Bits | None = None
-        for bucket in sorted({bucket for run in needs.runs for bucket in _buckets(run[:MOST_BYTES]).tolist()}):
-            bits = _both(bits, self._row(bucket))
+        buckets = {bucket for run in needs.runs for bucket in _buckets(run[:MOST_BYTES]).tolist()}
+        needed = [self._row(bucket) for bucket in sorted(buckets)]
         for alternatives in needs.one_of:
-            either: Bits | None = None
-            for one in map(self._bits, alternatives):
-                if one is None:
-                    break
-                either = one if either is None else either | one
-            else:
-                bits = _both(bits, either)
-        return bits
+            known = [bits for bits in map(self._bits, alternatives) if bits is not None]
+            if len(known) == len(alternatives):  # otherwise one of them may be anywhere
+                needed.append(np.bitwise_or.reduce(known))
+        return np.bitwise_and.reduce(needed) if needed else None
 
     def is_sound(self) -> bool:
         return all(crc32(row.tobytes()) == known for row, known in zip(self._rows, self._checksums, strict=True))
@@ -506,9 +491,3 @@ def _buckets(data: bytes) -> NDArray[np.intp]:
     codes *= _SPREAD
     codes >>= 32 - BUCKETS_LOG2
     return codes.astype(np.intp)  # the fastest type to index with
-
-
-def _both(one: Bits | None, other: Bits | None) -> Bits | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
