@@ -182,9 +182,9 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
     for place in truth:
         by_path[place.path].append(place)
     for path, places in by_path.items():
-        unit = index.unit(path)
-        if unit is None or language_family(unit.facts.language) != spoken:
+        if path not in index.graph.files or language_family(index.graph.files[path].language) != spoken:
             continue
+        unit = index.unit(path)
         lines = index.lines(unit.facts.file_id)
         syntax = get_language(unit.facts.language).syntax
         skipped = syntax.keywords if syntax else frozenset()

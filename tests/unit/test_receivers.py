@@ -120,6 +120,41 @@ CASES = {
         {"Cart.java:4"},
         0,
     ),
+    "properties of C# that are called like their types": (
+        {
+            "Range.cs": "enum Range { Low, High }\n",
+            "Stream.cs": "class Stream {\n    public Range Range { get; set; }\n    Range Pick(bool low) {\n"
+            "        var first = Range == null;\n        return low ? Range.Low : Range;\n    }\n"
+            "    List<Range> All = new();\n}\n",
+        },
+        "Range.cs::Range",
+        {"Stream.cs:2", "Stream.cs:3", "Stream.cs:5", "Stream.cs:7"},
+        0,
+    ),
+    "types that PHP checks for": (
+        {
+            "Plugin.php": "<?php\nnamespace Shop;\ninterface Plugin {}\ninterface Capable {\n    function list();\n}\n",
+            "Other.php": "<?php\nnamespace Shop;\nclass Other {\n    function list() {}\n}\n",
+            "Use.php": "<?php\nnamespace Shop;\nclass Manager {\n    function run(Plugin $plugin, $other) {\n"
+            "        if (!($plugin instanceof Capable)) {\n            return;\n        }\n        $plugin->list();\n"
+            "        $other->list();\n    }\n    function more(Plugin $plugin) {\n        $plugin->list();\n    }\n}\n",
+        },
+        "Capable.list",
+        {"Use.php:8"},
+        1,
+    ),
+    "types that Python checks for": (
+        {
+            "shop.py": "class Item: ...\n\n\nclass Gift(Item):\n    def wrap(self): ...\n\n\n"
+            "class Other:\n    def wrap(self): ...\n",
+            "use.py": "from shop import Gift, Item, Other\n\n\ndef use(item: Item, other):\n"
+            "    if isinstance(item, Gift):\n        item.wrap()\n    if isinstance(other, (Other, Gift)):\n"
+            "        other.wrap()\n",
+        },
+        "Gift.wrap",
+        {"use.py:6"},
+        1,
+    ),
     "dart": (
         {
             "cart.dart": "class Cart {\n  Cart.of(Shop shop);\n  void add() {}\n  Cart next() => this;\n"

@@ -10,6 +10,7 @@ from codeinfo.graph.uses import all_references, pack_code, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.languages import GRAMMARS
+from codeinfo.languages.model import bases_behind_colon
 from codeinfo.model import Definition, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
@@ -136,6 +137,11 @@ def test_first_line_of_the_documentation(language: str, qualified: str, doc: str
 )
 def test_bases(language: str, qualified: str, bases: tuple[str, ...]) -> None:
     assert definition(language, qualified).bases == bases
+
+
+def test_what_a_parameter_must_be_is_no_base() -> None:
+    assert bases_behind_colon("<T> where T : Info, new()", frozenset()) == ()
+    assert bases_behind_colon("<T> : Base<T>, IHas where T : Info", frozenset()) == ("Base", "IHas")
 
 
 def test_a_rust_impl_says_which_trait_it_implements() -> None:

@@ -66,6 +66,13 @@ _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
 _ABSOLUTE = re.compile(r"\A\??\.(?=[A-Z])")  # `\Shop\Cart`
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'
+_PATH = re.compile(r"[\w$.]+")
+_AS_TYPE, _OF_ENUM = (
+    r"\??(?:\[\])?>*\s+(?!is\b|as\b|in\b|or\b|and\b|when\b|switch\b)[@\w]",
+    r"|\.(?!HasValue\b|Value\b|ToString\b)[A-Z]",
+)
+_BEFORE_TYPE = r"(?:\bnew |\bis |\bas |\btypeof\(|<)"
+_CHECK = r"\bisinstance\({0}, *([\w.]+)\)|(?<![\w.>]){0}\)? (?:instanceof|is) (?:not )?\\?([A-Z][\w.\\]*)"
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
 
@@ -183,10 +190,27 @@ def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
 def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     found = resolve_bare(index, unit, use.name, use.within)
     symbols = _symbols(found) or _find_linked(index, unit, use)
+    if len(symbols) == 1 and "." in symbols[0].qualified and unit.facts.rules.names.implicit_self:
+        symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
         return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
     is_explained = unit.facts.rules.names.explicit and index.files_defining(use.name)
     return _OTHER if found or is_explained else _UNKNOWN
+
+
+def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolId) -> tuple[SymbolId, ...]:
+    """The type of a property that is called like it, where a line uses the type: `public Color Color => Color.Red`."""
+    rows = _rows_of(index, index.unit(member.path), member)
+    if not any(row.mark == ":" and row.text.rstrip("?") == use.name for row in rows):
+        return ()
+    types = [one for one in _symbols(resolve_bare(index, unit, use.name, "")) if _is_type(index, one)]
+    is_enum = any((meant := index.definition(one)) and meant.kind == "enum" for one in types)
+    text, name = index.lines(unit.facts.file_id).get(use.line, ""), re.escape(use.name)
+    named = len(
+        re.findall(rf"(?<![\w.]){name}(?:{_AS_TYPE}{_OF_ENUM if is_enum else ''})|{_BEFORE_TYPE}{name}\b", text)
+    )
+    every = sum(1 for _ in _words(text, use.name))
+    return (*(types if named else ()), *((member,) if named < every else ()))
 
 
 def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
@@ -235,11 +259,34 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         if index.files_defining(use.name) and (is_outside or is_scope_from_outside(index, unit, first, use.line)):
             return _OTHER
     if not use.receiver.endswith("{}"):
-        return _resolve_member(index, owners, use.name)
+        found = _resolve_member(index, owners, use.name)
+        return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
     types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
     found = _resolve_member(index, types, use.name)
     return found if found.symbols else _OTHER
+
+
+def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Resolution | None:
+    """A member of the type that the function around checked its receiver for: `if ($cart instanceof Gift)`. `rows`
+    bind the receiver: what was checked before that is another value."""
+    if not _PATH.fullmatch(use.receiver):
+        return None
+    key = ("checks", unit.facts.path, use.within, use.receiver)
+    bound = max((row.line for row in rows if row.end or row.line < use.line), default=0)
+    known = index.memo.once(key, lambda: _find_checks(index, unit, use))
+    checks = [text for line, text in known if bound <= line <= use.line]
+    found = _resolve_member(index, _types(index, unit, checks[-1], use.within), use.name) if checks else _UNKNOWN
+    return found if found.symbols else None
+
+
+def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int, str]]:
+    """The types that functions of one name check a receiver for, with the lines that do."""
+    lines, name = index.lines(unit.facts.file_id), use.within.rpartition(".")[2]
+    bodies = [one for one in unit.by_name.get(name, ()) if one.qualified == use.within and one.is_function]
+    check = re.compile(_CHECK.format(re.escape(use.receiver).replace(r"\.", r"(?:\?\.|->|::)")))
+    numbered = [(line, lines.get(line, "")) for one in bodies for line in range(one.start_line, one.end_line + 1)]
+    return [(line, one[1] or one[2]) for line, text in numbered for one in check.finditer(text)]
 
 
 def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Values:

@@ -360,9 +360,9 @@ def bases_behind_words(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
 
 
 def bases_behind_colon(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
-    """`class A : B, C`."""
-    _, colon, after = without_brackets(rest).partition(":")
-    return _base_names([re.split(r"\bwhere\b", after)[0]] if colon else [], keywords)
+    """`class A<T> : B, C where T : D`."""
+    _, colon, after = re.split(r"\bwhere\b", without_brackets(rest))[0].partition(":")
+    return _base_names([after] if colon else [], keywords)
 
 
 def _base_names(pieces: Sequence[str], keywords: frozenset[str]) -> tuple[str, ...]:
