@@ -131,6 +131,16 @@ CASES = {
         {"Stream.cs:2", "Stream.cs:3", "Stream.cs:5", "Stream.cs:7"},
         0,
     ),
+    "fields of PHP and Java are not called": (
+        {
+            "Kernel.php": "<?php\nclass Kernel {\n    protected $layers = [];\n}\n",
+            "Use.php": "<?php\nfunction use_it($one) {\n    $one->layers('web');\n    return $one->layers;\n}\n",
+            "Use.java": "class Use {\n    void run(Object one) {\n        one.layers();\n    }\n}\n",
+        },
+        "Kernel.layers",
+        {"Use.php:4 ?"},
+        0,
+    ),
     "types that PHP checks for": (
         {
             "Plugin.php": "<?php\nnamespace Shop;\ninterface Plugin {}\ninterface Capable {\n    function list();\n}\n",

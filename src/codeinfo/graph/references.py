@@ -360,7 +360,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
-            elif resolution.possible and not resolution.symbols:
+            elif resolution.possible and not resolution.symbols and _may_mean(lookup, file, reference):
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
     possible = _one_a_line(possible, {use.place for use in resolved})
@@ -372,6 +372,14 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
+
+
+def _may_mean(lookup: Lookup, file: FileFacts, use: Reference) -> bool:
+    """Whether one of the definitions can be used like this: fields are not called, and only `::` names a method."""
+    rules, is_call = file.rules.names, use.role == "call"
+    if not lookup.found or not use.receiver or not rules.split_members or (rules.calls == "reference" and not is_call):
+        return True
+    return any(one.is_type or one.is_function == is_call for one in lookup.found.values())
 
 
 def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:

@@ -124,7 +124,9 @@ _JVM = (
         syntax=model.Syntax(
             grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
-        names=model.NameRules(implicit_self=True, imports_show=True, outside="types", calls="reference"),
+        names=model.NameRules(
+            implicit_self=True, imports_show=True, outside="types", split_members=True, calls="reference"
+        ),
     ),
     _language(
         "kotlin",
@@ -367,7 +369,12 @@ PHP = model.Language(
         configs=("composer.json",),
     ),
     names=model.NameRules(
-        explicit=True, imports_show=True, outside="types", open_traits=True, inherited=frozenset({"parent"})
+        explicit=True,
+        imports_show=True,
+        outside="types",
+        open_traits=True,
+        split_members=True,
+        inherited=frozenset({"parent"}),
     ),
 )
 
