@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +244,31 @@ def test_nobody_waits_for_a_service_that_was_just_asked_in_vain(
     with pytest.raises(ProviderError):
         signing.by_access_token("a.b.c")
     assert signing.by_access_token("a.b.c") is None, "by the keys that are known"
+
+
+def test_strangers_who_begin_sign_ins_hold_up_nobody_while_the_service_is_silent(
+    database: TeamDatabase, service: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.team.oidc._TIMEOUT_S", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(20) as pool:
+        settings = AuthSettings(issuer=f"http://127.0.0.1:{silent.getsockname()[1]}", client_id=CLIENT)
+        signing = SignInService(database, settings, SECRET, redirect="", audience="")
+        first = pool.submit(signing.begin, "/")
+        time.sleep(0.5)
+        started = time.monotonic()
+        others = [pool.submit(signing.begin, "/") for _ in range(50)]
+        assert all("did not answer" in str(other.exception()) for other in others)
+        assert time.monotonic() - started < 3
+        assert isinstance(first.exception(), ProviderError)
+    with database.transaction() as db:
+        assert db.execute("SELECT count(*) FROM sign_ins").fetchall() == [(0,)]
+    monkeypatch.setattr(service, "delay_s", 0.5)
+    signing = SignInService(
+        database, AuthSettings(issuer=service.issuer, client_id=CLIENT), SECRET, redirect="", audience=""
+    )
+    with ThreadPoolExecutor(2) as pool:
+        begun = [pool.submit(signing.begin, "/") for _ in range(2)]
+        assert len({one.result() for one in begun}) == 2
 
 
 def test_a_sign_in_is_finished_once_and_by_the_browser_that_began_it(

@@ -557,9 +557,8 @@ def _stop(state: State, values: Values, call: Call) -> Any:
 def _models(state: State, values: Values, call: Call) -> Any:
     found = state.engine.answers.providers()
     fields = ("name", "state", "models", "chosen")
-    shown = [
-        {name: getattr(one, name) for name in fields} | {"detail": hide_places(one.detail)} for one in found.providers
-    ]
+    listed = ((one, hide_places(one.detail)) for one in found.providers)
+    shown = [{name: getattr(one, name) for name in fields} | {"detail": detail} for one, detail in listed]
     return {"providers": shown, "notes": found.notes}
 
 

@@ -38,6 +38,7 @@ LEEWAY_S = 60  # tolerated clock difference between the service and this server
 _BEGUN_MINUTES = 10
 _KNOWN_S = 3600.0  # how long addresses and keys of the service are cached
 _KEYS_S = 10.0  # before an unknown key is looked up again: the service may have changed them
+_SOON_S = 1.0  # in which a service usually answers
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 1_000_000
 
@@ -67,6 +68,7 @@ class SignInService:
 
     def begin(self, back: str) -> tuple[str, str]:
         """Where to send the browser, and what it must bring back in a cookie."""
+        address = str(self._describe_service("authorization_endpoint"))
         state, browser, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
         insert = """INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at)
                     VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))"""
@@ -79,7 +81,6 @@ class SignInService:
             "scope": self._settings.scope, "state": state, "nonce": nonce, "code_challenge_method": "S256",
             "code_challenge": create_s256_code_challenge(verifier),
         }  # fmt: skip
-        address = str(self._describe_service("authorization_endpoint"))
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser
 
     def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
@@ -164,12 +165,18 @@ class SignInService:
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
         read, found = self._metadata  # replaced as a whole: two concurrent requests do no harm
-        if time.monotonic() - read > _KNOWN_S:
+        while not found and time.monotonic() - read < _SOON_S:  # somebody is asking
+            time.sleep(0.02)
+            found = self._metadata[1]
+        if time.monotonic() - read > (_KNOWN_S if found else _KEYS_S):
+            self._metadata = time.monotonic(), found  # first: strangers may begin any number of sign-ins
             found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
             if str(found.get("issuer", "")).rstrip("/") != self.issuer:
                 step = "Correct auth.issuer"
                 raise ProviderError(f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", step)
             self._metadata = time.monotonic(), found
+        if not found:
+            raise ProviderError(f"{self.issuer} did not answer", "Try again in a moment, or check auth.issuer")
         value = found.get(name, default)
         if value is None:
             raise ProviderError(f"{self.issuer} does not provide {name}", "Check that it speaks OpenID Connect")
