@@ -415,9 +415,8 @@ def serve(
     link = f"{public or address.rstrip('/')}/?{auth.CODE_PARAMETER}="
     hosts = auth.hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
     access = auth.Access(hosts, token, private=bool(token_file), public=public)
-    sessions = auth.Sessions(
-        token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True), secure=access.secure
-    )
+    announce = partial(print, f"  pages in another browser, once: {link}", sep="", flush=True)
+    sessions = auth.Sessions(token, announce, secure=access.secure)
     if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)

@@ -397,15 +397,13 @@ class Redirected(ProviderError):
 def fetch_files(
     url: str, ref: str, wanted: Callable[[str], bool], limit: int, whole_limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """The commit that `ref` names now, and (path, content) of each wanted regular file within `limit`, out of at most
-    `whole_limit`. `local` allows repositories on this machine. Git connects to `pinned`, `host:port:address`, and
-    follows no redirects."""
+    """The commit of `ref`, and (path, content) of each wanted regular file within `limit`, of `whole_limit` in all;
+    `local` allows repositories on this machine. Git connects to `pinned`, `host:port:address`, without redirects."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:
         try:
-            # One pack: the limit is that of a file.
-            settings = ["fetch.unpackLimit=1", "http.followRedirects=false"]
+            settings = ["fetch.unpackLimit=1", "http.followRedirects=false"]  # one pack: only files can be limited
             settings += [f"http.curloptResolve={pinned}"] if pinned else []
             transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
             variables = None if local else Remote(url, pinned).variables  # ssh would resolve the host again
@@ -416,10 +414,8 @@ def fetch_files(
         except GitFailed as error:
             kind = Redirected if _REDIRECT.search(error.what) else ProviderError
             step = "Check the address, the branch or tag, and that git may read it"
-            why = error.what
-            if _LIMITED.search(why):
-                limits = f"more than {whole_limit:,} bytes, takes more than {FETCH_MEMORY_BYTES:,} to unpack"
-                why = f"it has {limits}, or is damaged"
+            limits = f"more than {whole_limit:,} bytes, takes more than {FETCH_MEMORY_BYTES:,} to unpack"
+            why = f"it has {limits}, or is damaged" if _LIMITED.search(error.what) else error.what
             raise kind(f"{hide_user(url)} cannot be fetched: {why}", step, code=GitFailed.code) from error
         yield commit, _blobs(folder, commit, wanted, limit)
 
