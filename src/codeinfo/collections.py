@@ -402,10 +402,8 @@ class HostPolicy(Struct, frozen=True):
         if host.name.lower() not in self.hosts:
             for address in addresses:
                 if not is_public(address):
-                    raise AddressRefused(
-                        f"{host.name} ({address}) is not a public address, which needs your permission",
-                        f"If you trust it, add the host to {SETTING} in your own settings",
-                    )
+                    what = f"{host.name} ({address}) is not a public address, which needs your permission"
+                    raise AddressRefused(what, f"If you trust it, add the host to {SETTING} in your own settings")
         return addresses
 
     def pin(self, url: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, convert
 
@@ -315,6 +316,11 @@ def _parse(row: Row, raw: Any) -> Any:
         value: Any = parse(raw)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"it must be {expected}") from None
+    if isinstance(value, str) and value.startswith(("http://", "https://")):
+        try:
+            _ = urlsplit(value).port
+        except ValueError as error:
+            raise ValueError(f"it is not an address: {error}") from None
     if row.choices and value not in row.choices:
         raise ValueError(f"it must be one of {', '.join(row.choices)}")
     if row.minimum is not None and value < row.minimum:

@@ -257,6 +257,18 @@ def test_an_unexpected_error_tells_callers_nothing_of_the_server(
         assert "10.1.2.3" not in reply
 
 
+def test_what_the_database_refuses_does_not_tell_callers_where_it_is(
+    web: TestClient, database: TeamDatabase, postgres: str
+) -> None:
+    ann = person(database, "ann")
+    access.grant(database, SEEN, "ann")
+    with database.transaction() as db:
+        db.execute("REVOKE SELECT ON trees FROM codeinfo_request")
+    reply = web.post("/api/v1/search", json={"query": "x", "paths": [SEEN]}, headers=ann)
+    assert "may not do this" in reply.text
+    assert database.address not in reply.text
+
+
 def test_the_audit_log_keeps_queries_where_configured(database: TeamDatabase, postgres: str, project: Path) -> None:
     ann = person(database, "ann")
     access.grant(database, SEEN, "ann")

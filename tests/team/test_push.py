@@ -9,6 +9,8 @@ import sys
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import msgspec
@@ -157,6 +159,46 @@ def test_wrong_addresses_and_tokens_are_refused(
         push(stranger, mine.folder, web)
     with pytest.raises(CodeInfoError, match="cannot be reached"):
         push(stranger, mine.folder, "http://127.0.0.1:9")
+    for address in ("http://[", "http://127.0.0.1:99999"):
+        with pytest.raises(UsageError, match="is not an address"):
+            push(stranger, mine.folder, address)
+    (tmp_path / "eve" / "token").write_text("cit_two\nlines")
+    with pytest.raises(UsageError, match="does not contain one key") as caught:
+        push(stranger, mine.folder, web)
+    assert "cit_two" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "says"),
+    [
+        (200, b"<html>Sign in</html>", "it answered 200"),
+        (200, b"", "it answered 200"),
+        (400, b"[" * 100_000, "it answered 400"),
+        (400, b'{"error": [1]}', "it answered 400"),
+        (400, b'{"error": {"message": 5, "next": [], "code": {}}}', "127.0.0.1: 5"),
+    ],
+)
+def test_what_is_no_team_s_server_is_said_so(tmp_path: Path, status: int, answer: bytes, says: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    token = tmp_path / "token"
+    token.write_text("cit_" + "a" * 43)
+    token.chmod(0o600)
+    config = Config.load({"store.token_file": str(token)}, tmp_path)
+    with HTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.handle_request)
+        asked = Server(config, f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(CodeInfoError, match=says):
+            asked.ask("lacking", PushedTree("git.example/a/b", "main", "", ()))
 
 
 # --- what the server believes --------------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ from postgres_tools import drop_database, new_database, wait_until
 from server_tools import Server
 from web_tools import environment_of
 
+from codeinfo.errors import UsageError
 from codeinfo.serve.auth import Receive, Scope, Send, send_body
-from codeinfo.serve.processes import Metrics, with_spans
+from codeinfo.serve.processes import Metrics, serve_operators, with_spans
 from codeinfo.serve.runs import State
 from codeinfo.shells.http import Server as HttpServer
 from codeinfo.shells.http import Traffic, bounded_protocol
@@ -303,3 +304,9 @@ def is_refused(place: tuple[str, int]) -> bool:
     except ConnectionRefusedError:
         return True
     return False
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "[::1"])
+def test_an_address_for_operators_that_cannot_be_used_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match=r"is not an address|cannot be used"):
+        serve_operators(address, Metrics(), list, str)

@@ -155,6 +155,15 @@ def test_only_an_absolute_path_is_trusted(
     assert "absolute path" in config.notes[0]
 
 
+@pytest.mark.parametrize("address", ["https://[", "http://id.example:99999"])
+def test_an_address_that_cannot_be_parsed_is_refused_with_its_place(
+    own_folders: Path, tmp_path: Path, address: str
+) -> None:
+    user(own_folders, f'[web]\npublic_url = "{address}"\n')
+    with pytest.raises(UsageError, match=r"web.public_url = .* is not an address: .*line 2"):
+        Config.load(cwd=tmp_path)
+
+
 @pytest.mark.parametrize("named", ["5", "[5]", "[[]]", "{a = 1}"])
 def test_what_is_no_list_of_folders_is_refused_with_its_place(own_folders: Path, tmp_path: Path, named: str) -> None:
     user(own_folders, f"[trust]\nprojects = {named}\n")

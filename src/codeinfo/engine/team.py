@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +19,14 @@ import msgspec
 from msgspec import Struct
 
 from codeinfo.cache import batches
-from codeinfo.collections import HostPolicy
+from codeinfo.collections import HostPolicy, host_of
 from codeinfo.config import LOOPBACK, Config
 from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
-from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
 from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
+from codeinfo.models.endpoints import key_from_file
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import IndexTarget, Placed, Retention
@@ -365,11 +366,8 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
         if not done.lacking:
             return ops.PushReport(project, done.tree, len(listed), target.uploaded, tuple(notes))
         lacking = done.lacking  # what the project had a moment ago, until its branch was indexed again
-    raise CodeInfoError(
-        f"{len(changed)} files changed while they were uploaded, {changed[0]} among them",
-        "Push again",
-        code="CHANGED_MEANWHILE",
-    )
+    what = f"{len(changed)} files changed while they were uploaded, {changed[0]} among them"
+    raise CodeInfoError(what, "Push again", code="CHANGED_MEANWHILE")
 
 
 def _identity(root: Path) -> str:
@@ -417,6 +415,7 @@ class Server:
 
     def __init__(self, config: Config, to: str) -> None:
         address = (to or config.store.server).rstrip("/")
+        host_of(address)  # raises for what cannot be parsed
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             step = "Name it with --to https://code.example.com, or set store.server"
@@ -427,7 +426,7 @@ class Server:
             raise UsageError(f"your token would be sent to {address} unencrypted", step)
         if not config.store.token_file:
             raise UsageError("no token is set", "Put your personal access token into store.token_file")
-        self._token = read_secret(Path(config.store.token_file), "Correct store.token_file").strip()
+        self._token = key_from_file(Path(config.store.token_file)).reveal()
         self._parts = parts
 
     def ask(self, step: str, value: object) -> receiving.Answer:
@@ -438,12 +437,12 @@ class Server:
                 status, answer = self._exchange(step, body)
             except (OSError, http.client.HTTPException) as error:
                 if attempt == TRIES - 1:
-                    raise ProviderError(
-                        f"{self._parts.hostname} cannot be reached: {error}", "Check the address and push again"
-                    ) from error
+                    what = f"{self._parts.hostname} cannot be reached: {error}"
+                    raise ProviderError(what, "Check the address and push again") from error
             else:
-                if status == 200:
-                    return msgspec.msgpack.decode(answer, type=receiving.Answer)
+                with suppress(msgspec.MsgspecError):  # a page instead of an answer
+                    if status == 200:
+                        return msgspec.msgpack.decode(answer, type=receiving.Answer)
                 if status not in (429, 502, 503, 504) or attempt == TRIES - 1:
                     raise self._refusal(status, answer)
             time.sleep(2**attempt)
@@ -463,8 +462,8 @@ class Server:
     def _refusal(self, status: int, answer: bytes) -> CodeInfoError:
         try:
             error = json.loads(answer)["error"]
-            what, next_step, code = error["message"], error["next"], error["code"]
-        except (ValueError, KeyError, TypeError):
+            what, next_step, code = (str(error[name]) for name in ("message", "next", "code"))
+        except (ValueError, KeyError, TypeError, RecursionError):
             what, next_step, code = f"it answered {status}", "Check that it is a team's server", "SERVER_FAILED"
         kind = UsageError if 400 <= status < 500 else ProviderError
         return kind(f"{self._parts.hostname}: {what}", next_step, code=code)

@@ -329,9 +329,9 @@ def serve_operators(address: str, metrics: Metrics, readings: Readings, problem:
         raise UsageError(f"{address!r} is not an address", "Set serve.metrics_address as in 127.0.0.1:9464")
     try:
         server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         step = "Set serve.metrics_address to another one"
-        raise UsageError(f"{address} cannot be used: {error.strerror}", step) from error
+        raise UsageError(f"{address} cannot be used: {error}", step) from error
     threading.Thread(target=server.serve_forever, name="codeinfo metrics", daemon=True).start()
 
 

@@ -87,7 +87,8 @@ UNCERTAIN_S = 30.0  # how long a response may continue while nobody can say whet
 REFUSALS_S = 60.0  # between two audit lines about one refused token
 # What callers learn: the error itself names the database's host and user.
 NO_DATABASE = StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
-_PLACE = re.compile(r"(?:https?://|(?<![\w/])/(?!/))[^\s,;)]+")  # an address, or an absolute path
+# An address, also that of the database, or an absolute path.
+_PLACE = re.compile(r"(?:https?://|(?<![\w/])/(?!/)|(?<=store at )|(?<=user of ))[^\s,;)]+")
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
 Look = Callable[[], Caller | None]  # looks a caller up
@@ -116,7 +117,7 @@ def hide_places(text: str) -> str:
 
 def hide_setup(error: CodeInfoError) -> CodeInfoError:
     """An error as callers get it. One about the server itself would tell them how it is set up."""
-    if error.status < 500 or team.request_user() is None:
+    if (error.status < 500 and error.code != "STORE_REFUSED") or team.request_user() is None:
         return error
     known, error.what, error.next_step = error.what, hide_places(error.what), hide_places(error.next_step)
     shown = NO_DATABASE if isinstance(error, StoreUnavailable) else error
@@ -210,10 +211,8 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
         if config.auth.client_secret_file:
             secret = auth.read_token_file(Path(config.auth.client_secret_file).expanduser())
         elif name and not secret:
-            raise UsageError(
-                f"the environment variable {name} should contain the client's secret, but is empty or unset",
-                f"Set {name}, or remove auth.client_secret_env",
-            )
+            what = f"the environment variable {name} should contain the client's secret, but is empty or unset"
+            raise UsageError(what, f"Set {name}, or remove auth.client_secret_env")
         service = SignInService(
             engine.team.store,
             config.auth,

@@ -105,7 +105,8 @@ def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
         caller = await to_thread(gate.by_token, token, personal=True)
         if caller is None:
             return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
-        return session_response(back, await to_thread(gate.begin_session, caller))
+        cookie = await to_thread(gate.begin_session, caller)
+        return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
 
     async def start(request: Request) -> Response:
         if gate.service is None:
@@ -124,7 +125,8 @@ def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
         except CodeInfoError as error:
             log.warning("a sign-in failed: %s", error)
             return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
-        return session_response(back, await to_thread(gate.begin_session, caller))
+        cookie = await to_thread(gate.begin_session, caller)
+        return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
 
     async def sign_out(request: Request) -> Response:
         caller = current_user.get()
@@ -148,10 +150,6 @@ def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
         Route(RESOURCE_METADATA, resource),
         Route(f"{RESOURCE_METADATA}{MCP_PATH}", resource),
     ]
-
-
-def session_response(back: str, cookie: str) -> Response:
-    return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
 
 
 def local_address(given: str) -> str:

@@ -38,7 +38,6 @@ LEEWAY_S = 60  # tolerated clock difference between the service and this server
 _BEGUN_MINUTES = 10
 _KNOWN_S = 3600.0  # how long addresses and keys of the service are cached
 _KEYS_S = 10.0  # before an unknown key is looked up again: the service may have changed them
-_SOON_S = 1.0  # in which a service usually answers
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 1_000_000
 
@@ -165,7 +164,7 @@ class SignInService:
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
         read, found = self._metadata  # replaced as a whole: two concurrent requests do no harm
-        while not found and time.monotonic() - read < _SOON_S:  # somebody is asking
+        while not found and time.monotonic() - read < 1:  # somebody is asking, and it usually answers within a second
             time.sleep(0.02)
             found = self._metadata[1]
         if time.monotonic() - read > (_KNOWN_S if found else _KEYS_S):
