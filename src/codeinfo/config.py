@@ -192,7 +192,7 @@ def user_file(env: Mapping[str, str]) -> Path:
 def _folder(env: Mapping[str, str], use: str) -> Path:
     """The user's folder for `use` ("cache", "config" or "data"); CODEINFO_HOME moves them all."""
     if home := env.get("CODEINFO_HOME"):
-        return Path(home).expanduser() / use
+        return expand_user(home) / use
     if sys.platform.startswith("linux"):
         # The same folders as platformdirs, without the 20 ms its import adds to every search.
         variable, fallback = {
@@ -201,25 +201,25 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
             "data": ("XDG_DATA_HOME", ".local/share"),
         }[use]
         given = env.get(variable, "")
-        return (Path(given) if os.path.isabs(given) else _home(env) / fallback) / "codeinfo"
+        return (Path(given) if os.path.isabs(given) else expand_user(env.get("HOME") or "~") / fallback) / "codeinfo"
     import platformdirs
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
     return Path(getattr(folders, f"user_{use}_dir"))
 
 
-def _home(env: Mapping[str, str]) -> Path:
+def expand_user(path: str) -> Path:
     try:
-        return Path(env.get("HOME") or Path.home())
-    except RuntimeError as error:  # a user id without a passwd entry, as in containers
+        return Path(path).expanduser()
+    except RuntimeError as error:  # an unknown user, or a user id without a passwd entry, as in containers
         step = "Set HOME, or set CODEINFO_HOME to a folder that can be written"
-        raise UsageError("this user has no home folder", step, code="NO_HOME") from error
+        raise UsageError(f"the user of {path} has no home folder", step, code="NO_HOME") from error
 
 
 def user_folders() -> tuple[Path, Path, Path]:
     """The user's home, where desktop programs keep their configuration, and where programs do that use `.config` on
     every system."""
-    home = _home(os.environ)
+    home = expand_user(os.environ.get("HOME") or "~")
     if sys.platform == "darwin":
         return home, home / "Library" / "Application Support", home / ".config"
     given = os.environ.get("XDG_CONFIG_HOME", "")
@@ -352,7 +352,7 @@ def _bool(raw: Any) -> bool:
 
 
 def _path(raw: Any) -> Path:
-    path = Path(raw).expanduser()
+    path = Path(os.path.expanduser(raw))
     if not path.is_absolute():
         raise ValueError
     return path

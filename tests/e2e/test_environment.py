@@ -153,6 +153,20 @@ def test_a_removed_working_folder(project: Path, tmp_path: Path, arguments: list
     check_error(run_in_removed_folder(tmp_path, *arguments, "--json"), 2, "NO_WORKING_FOLDER")
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("CODEINFO_HOME", "NO_HOME"),
+        ("CODEINFO_CACHE_DIR", "VALIDATION_FAILED"),
+        ("CODEINFO_LLM_API_KEY_FILE", "NO_HOME"),
+    ],
+)
+def test_the_home_of_an_unknown_user(project: Path, name: str, code: str) -> None:
+    environment = {**os.environ, name: "~nobody-here/x", "CODEINFO_LLM_BASE_URL": "http://127.0.0.1:1"}
+    asked = "ask" if "LLM" in name else "search"
+    check_error(started(asked, "account", str(project), "--json", env=environment), 2, code)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user that does not exist")
 def test_a_user_without_home(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}

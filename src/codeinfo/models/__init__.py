@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeinfo.config import Config
+from codeinfo.config import Config, expand_user
 from codeinfo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Models:
             if not settings.model_path:
                 step = "Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one"
                 raise UsageError("no folder of a reranking model is set", step)
-            return LocalReranker(Path(settings.model_path).expanduser(), seconds)
+            return LocalReranker(expand_user(settings.model_path), seconds)
         if not settings.base_url:
             step = "Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address"
             raise UsageError("no reranking endpoint is set", step)

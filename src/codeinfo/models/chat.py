@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from codeinfo.config import Config
+from codeinfo.config import Config, expand_user
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.model import NextStep, to_run
 from codeinfo.models.endpoints import (
@@ -445,5 +444,5 @@ def _key(config: Config) -> Key | None:
     if name := config.llm.api_key_env:
         return key_from_environment(name, config.secret(name))
     if path := config.llm.api_key_file:
-        return key_from_file(Path(path).expanduser())
+        return key_from_file(expand_user(path))
     return None

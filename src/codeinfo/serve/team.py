@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from msgspec import Struct, field
 
+from codeinfo.config import expand_user
 from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
 from codeinfo.model import NextStep, to_run
 from codeinfo.operations import OPERATIONS, Operation
@@ -209,7 +209,7 @@ def make_authenticator(engine: Engine, origin: str) -> Authenticator | None:
         name = config.auth.client_secret_env
         secret = config.secret(name)
         if config.auth.client_secret_file:
-            secret = auth.read_token_file(Path(config.auth.client_secret_file).expanduser())
+            secret = auth.read_token_file(expand_user(config.auth.client_secret_file))
         elif name and not secret:
             what = f"the environment variable {name} should contain the client's secret, but is empty or unset"
             raise UsageError(what, f"Set {name}, or remove auth.client_secret_env")

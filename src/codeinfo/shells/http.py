@@ -31,7 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from codeinfo.config import LOOPBACK, Config
+from codeinfo.config import LOOPBACK, Config, expand_user
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve import auth, dispatch, processes
 from codeinfo.serve.refresh import server_engine
@@ -441,7 +441,7 @@ def serve(
 
 
 def _existing_folder(name: str) -> Path:
-    if not (folder := Path(name).expanduser()).is_dir():
+    if not (folder := expand_user(name)).is_dir():
         raise UsageError(f"{name} is not a folder", "Give an existing one with --allow")
     return folder
 
