@@ -742,7 +742,7 @@ def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
 
 
 def test_test_blocks_come_after_the_code(tmp_path: Path) -> None:
-    asserts = "\n".join(f"    try expectEqual(limit(columns), {number}); // limit of columns" for number in range(40))
+    asserts = "\n".join(f"    try expectEqual(limit(columns), {number}); // limit of columns" for number in range(250))
     steps = "\n".join(f"    steps += {number};" for number in range(60))
     (tmp_path / "flags.zig").write_text(
         f"/// Limits columns.\npub fn limit(columns: usize) usize {{\n{steps}\n    return 80;\n}}\n\n"
