@@ -356,14 +356,16 @@ def unused_exports(
     series = Counter(_series(one.symbol) for one in found)
     alike = [one for one in found if series[_series(one.symbol)] >= _SERIES and not one.used_here]
     found = [one for one in found if one not in alike]
-    found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
+    of_others = _find_open_to_others(index, {one.symbol.path for one in found})
+    found.sort(key=lambda one: (one.symbol.path in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
+    last = sum(one.symbol.path in of_others for one in found)
     unknown = sorted(language for language, count in examined.items() if not count)
     return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(_notes_on(by_kind, [one.symbol.name for one in alike], unknown, _open_to_others(index, found))),
+        notes=tuple(_notes_on(by_kind, [one.symbol.name for one in alike], unknown, last)),
     )
 
 
@@ -446,9 +448,9 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
     return offered, examined
 
 
-def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int:
-    """How many lie in headers, in packages of Go that other modules can import, or in published ones of JavaScript."""
-    files = [index.graph.files[one.symbol.path] for one in found]
+def _find_open_to_others(index: CodeIndex, paths: Iterable[str]) -> set[str]:
+    """The headers, and the files in packages of Go that other modules can import or in published ones of JavaScript."""
+    files = [index.graph.files[path] for path in paths]
     folders = {folder for file in files if file.rules.names.default_exports for folder in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
@@ -460,7 +462,7 @@ def _open_to_others(index: CodeIndex, found: Iterable[code.UnusedSymbol]) -> int
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((one for one in around if one is not None), False)
 
-    return sum(map(is_open, files))
+    return {file.path for file in files if is_open(file)}
 
 
 def _is_published(index: CodeIndex, manifest: str) -> bool | None:
@@ -515,7 +517,9 @@ def _spanned_lines(text: str, found: re.Match[str]) -> range:
 def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
-        yield f"{open_to_others} of them can be imported or included by other projects, which may use them"
+        yield (
+            f"{open_to_others} of them, listed last, can be imported or included by other projects, which may use them"
+        )
     if by_kind:
         yield (
             f"not listed: {_classes(by_kind)} that no code names but that extend or implement something: "
