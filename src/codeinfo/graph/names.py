@@ -67,11 +67,13 @@ _ABSOLUTE = re.compile(r"\A\??\.(?=[A-Z])")  # `\Shop\Cart`
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'
 _PATH = re.compile(r"[\w$.]+")
+# What follows and precedes a type where a property is called like it: `Color color`, `Color.Red`, `new Color`.
 _AS_TYPE, _OF_ENUM = (
     r"\??(?:\[\])?>*\s+(?!is\b|as\b|in\b|or\b|and\b|when\b|switch\b)[@\w]",
     r"|\.(?!HasValue\b|Value\b|ToString\b)[A-Z]",
 )
 _BEFORE_TYPE = r"(?:\bnew |\bis |\bas |\btypeof\(|<)"
+# `isinstance(x, Cart)`, `x instanceof Cart`, `x is Cart`; {0} is the value.
 _CHECK = r"\bisinstance\({0}, *([\w.]+)\)|(?<![\w.>]){0}\)? (?:instanceof|is) (?:not )?\\?([A-Z][\w.\\]*)"
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
