@@ -138,6 +138,15 @@ def test_hostile_files_end_in_chunks(name: str, text: str) -> None:
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.parametrize("name", ["AB", "Größe"])
+@pytest.mark.parametrize("end", ["", "(1, 2)", '("a b'])
+def test_an_annotation_at_the_end_of_a_file_is_parsed(name: str, end: str) -> None:
+    """Its parser skips to the end of the line, and would look for that beyond the end of the file."""
+    result = run_one(f"val first = 1\n@{name}{end}", "kotlin", PATIENT)
+    assert [one.name for one in result.parsed.definitions] == ["first"]
+    assert result.parsed.notes == ()
+
+
 def test_a_file_that_takes_too_long_is_indexed_as_text() -> None:
     result = run_one("x = [" + "(" * 400_000, settings=ChunkSettings(parse_timeout_s=0.3))
     assert result.parsed.notes[-1] == "parser gave up after 0.3 s: indexed as text"

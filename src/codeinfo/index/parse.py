@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from codeinfo.graph.uses import pack_code
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.syntax import Candidate, Scan, Source, parser, scan
+from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
 from codeinfo.languages.model import Declared, Syntax, group_imports
 from codeinfo.model import Chunk, Definition, Import, ParsedFile, symbol_kind
@@ -54,7 +54,7 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 
 
 def _code_parse(path: str, source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
-    tree = parser(language).parse(source.data, encoding=source.encoding)
+    tree = parse_tree(language, source.data, source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
     if GRAMMARS[language].embedded and (name := _component_name(path)):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import EXPRESSIONS, QUERIES, Worker
-from codeinfo.index.syntax import language, parser
+from codeinfo.index.syntax import language, parse_tree
 from codeinfo.languages import GRAMMARS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _PLACE = re.compile(r"^(?:\w+Error: )?(.*?) at row (\d+), column (\d+)(: .*)?$",
 def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]:
     from tree_sitter import QueryCursor
 
-    tree = parser(name).parse(text.encode("utf-8", "replace"))
+    tree = parse_tree(name, text.encode("utf-8", "replace"))
     found = []
     for query in queries:
         lines = set()

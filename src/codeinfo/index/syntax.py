@@ -21,9 +21,10 @@ from codeinfo.languages.model import Syntax
 
 if TYPE_CHECKING:
     import tree_sitter
-    from tree_sitter import Node, Parser, Query
+    from tree_sitter import Node, Parser, Query, Tree
 
 
+Encoding = Literal["utf8", "utf16le"]
 _ASTRAL = re.compile("[\U00010000-\U0010ffff\ud800-\udfff]")
 
 
@@ -40,7 +41,7 @@ class Source:
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         seen = text if seen is None else seen
-        self.encoding: Literal["utf8", "utf16le"]
+        self.encoding: Encoding
         if text.isascii():
             self.data, self.unit_bytes, self.encoding = seen.encode("ascii"), 1, "utf8"
         else:
@@ -84,6 +85,12 @@ def parser(name: str) -> Parser:
     from tree_sitter import Parser
 
     return Parser(language(name))
+
+
+def parse_tree(name: str, data: bytes, encoding: Encoding = "utf8") -> Tree:
+    if GRAMMARS[name].needs_newline:
+        data += b"\n" if encoding == "utf8" else b"\n\0"
+    return parser(name).parse(data, encoding=encoding)
 
 
 @lru_cache(maxsize=64)

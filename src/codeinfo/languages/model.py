@@ -61,6 +61,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
     in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before
     holding: re.Pattern[str] = re.compile("")
+    needs_newline: bool = False  # its parser never returns from some texts whose last line has no end
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot parse completely
 
     @property

@@ -135,6 +135,7 @@ _JVM = (
             grammar="kotlin",
             members=(".", "::"),
             hide=hide_kotlin_news,
+            needs_newline=True,
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
