@@ -282,6 +282,18 @@ def test_a_type_is_not_the_method_of_its_name_in_whose_signature_it_is(tmp_path:
         assert ("cart.go", 5, "resolved") in uses(engine, tmp_path, "cart.go::DeleteCart")
 
 
+def test_uses_of_a_name_that_require_binds_are_listed(tmp_path: Path) -> None:
+    sources = {
+        "lib/utils.js": "exports.compileTag = function (value) { return value }\n",
+        "lib/view.js": "module.exports = View\nfunction View() {}\n",
+        "lib/app.js": "var compileTag = require('./utils').compileTag\nvar View = require('./view')\n"
+        "app.set = function (value) { this.tag = compileTag(value); this.view = View }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert ("lib/app.js", 3, "resolved") in uses(engine, tmp_path, "compileTag")
+        assert ("lib/app.js", 3, "resolved") in uses(engine, tmp_path, "View")
+
+
 def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) -> None:
     sources = {
         "web/package.json": '{"private": true, "main": "site.js"}',

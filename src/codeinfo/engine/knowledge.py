@@ -40,7 +40,7 @@ from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
-from codeinfo.languages.model import TEST_MARK, get_language, in_test_module, may_have_inline_tests
+from codeinfo.languages.model import INLINE_TEST, get_language, in_test_module, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
@@ -293,7 +293,7 @@ def _count_inline_tests(store: SqliteStore) -> int:
         outlines = facts.outlines(able) if able else ()
         with_module = {file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)}
         rest = (file_id for file_id in able if file_id not in with_module)
-        return len(with_module) + sum(TEST_MARK.search(facts.lines(one).whole_text()) is not None for one in rest)
+        return len(with_module) + sum(INLINE_TEST.search(facts.lines(one).whole_text()) is not None for one in rest)
 
 
 def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:

@@ -239,9 +239,9 @@ class Change:
 
     def files_without_tests(self) -> list[str]:
         """Changed code that no test imports, uses or is named after, and that has no tests in its own file; nor has the
-        change a test of a file that uses it. Templates
-        and other files without definitions are covered by the tests of their users, and declarations need none. If the
-        change has tests of the package around a file, these may be about it, as those of a page are."""
+        change a test of a file that uses it. Templates and other files without definitions are covered by the tests of
+        their users, and declarations need none. If the change has tests of the package around a file, these may be
+        about it, as those of a page are."""
         changed = {
             one.path: symbols
             for one in self._revisions

@@ -23,8 +23,8 @@ from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
 from codeinfo.languages.model import (
+    INLINE_TEST,
     MOST_ABOVE,
-    TEST_MARK,
     FileFacts,
     ImportRules,
     Outcome,
@@ -519,7 +519,7 @@ class CodeIndex:
         """The tests of a file, and itself if functions in it are marked as tests."""
         facts = self.graph.files[path]
         may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
-        is_marked = may_be_marked and TEST_MARK.search(self.lines(facts.file_id).whole_text())
+        is_marked = may_be_marked and INLINE_TEST.search(self.lines(facts.file_id).whole_text())
         return tuple(dict.fromkeys((*([path] if is_marked else []), *self.graph.tests_of(path, importing))))
 
     def is_inline_test(self, path: str, qualified: str) -> bool:
@@ -532,7 +532,7 @@ class CodeIndex:
         lines = self.lines(facts.file_id)
         above = (lines.get(line, "") for line in range(definition.start_line - 1, 0, -1))
         attributes = takewhile(lambda line: line.lstrip().startswith("#["), above)
-        return any(map(TEST_MARK.match, attributes))
+        return any(map(INLINE_TEST.match, attributes))
 
     def lines(self, file_id: int) -> FileLines:
         return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))

@@ -318,9 +318,7 @@ class _SymbolReader:
         self.source = source
         self.language = language
         self.syntax: Syntax = GRAMMARS[language]
-        imports = get_language(language).imports
-        self.import_words = tuple(filter(None, imports.call_words))
-        is_guessed = imports.headers  # what macros hide is
+        is_guessed = get_language(language).imports.headers  # what macros hide is
         self.no_names = _CONDITIONS | self.syntax.keywords if is_guessed else _CONDITIONS
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
@@ -381,13 +379,6 @@ class _SymbolReader:
         keyword = candidate.captures.get("keyword")
         return keyword is not None and "," in self.source.text[self.source.span(keyword[0])[1] : name_start]
 
-    def _binds_import(self, candidate: Candidate) -> bool:
-        """`const fs = require("fs")` defines nothing."""
-        if candidate.kind != "variable" or not self.import_words:
-            return False
-        value = self.source.text[candidate.start : -candidate.minus_end].partition("=")[2]
-        return value.lstrip().removeprefix("await ").startswith(self.import_words)
-
     def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
@@ -411,8 +402,6 @@ class _SymbolReader:
             exported=self._is_exported(candidate, names, header, outer),
             bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
-        if not definition.exported and self._binds_import(candidate):
-            return
         symbols = self.symbols
         if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
             first = symbols[-1].definition

@@ -18,7 +18,7 @@ from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of, may_be_test
-from codeinfo.languages.model import TEST_MARK, in_test_module
+from codeinfo.languages.model import INLINE_TEST, in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -459,7 +459,7 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
 def has_inline_tests(version: Version) -> bool:
     """Whether a file has tests beside its code: a module of them, or functions marked as tests."""
     in_module = any(one.kind == "module" and in_test_module(one.name) for one in version.definitions)
-    return in_module or TEST_MARK.search(version.text) is not None
+    return in_module or INLINE_TEST.search(version.text) is not None
 
 
 def _find_inline_tests(revision: Revision) -> set[str]:
@@ -469,7 +469,7 @@ def _find_inline_tests(revision: Revision) -> set[str]:
         start = one.start_line - 1
         while start > 0 and lines[start - 1].strip().startswith("#["):
             start -= 1
-        if in_test_module(one.qualified) or TEST_MARK.search("\n".join(lines[start : one.start_line])):
+        if in_test_module(one.qualified) or INLINE_TEST.search("\n".join(lines[start : one.start_line])):
             found.add(one.qualified)
     return found
 

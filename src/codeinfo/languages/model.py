@@ -262,7 +262,7 @@ def is_inline_test(language: str, qualified: str) -> bool:
 
 
 # An attribute that marks a function of Rust as a test, or the head of a test in Zig.
-TEST_MARK = re.compile(r'(?m)^[^\S\n]*(?:#\[(?:\w+::)*(?:test|rstest)\b|test(?: "[^"\n]*"| \w+)? \{)')
+INLINE_TEST = re.compile(r'(?m)^[^\S\n]*(?:#\[(?:\w+::)*(?:test|rstest)\b|test(?: "[^"\n]*"| \w+)? \{)')
 
 
 def in_test_module(qualified: str) -> bool:

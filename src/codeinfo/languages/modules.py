@@ -570,7 +570,6 @@ ZIG = model.Language(
     syntax=model.Syntax(grammar="zig", exported=model.marked_pub),
     imports=model.ImportRules(
         calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
-        call_words=("@import(",),
         resolver=ZigImports,
         deferred="types",
         configs=("build.zig",),
