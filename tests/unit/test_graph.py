@@ -754,7 +754,10 @@ def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
-    root = written(tmp_path, {"hot.py": "a = 1\n" * 50, "cold.py": "a = 1\n" * 50, "looks.css": "a {}\n" * 900})
+    changed_once = {"cold.py": "a = 1\n" * 50}
+    without_logic = ("looks.css", "mix.exs", "lang/nl/shop.php", "lang/de_informal/shop.php", "shop.d.ts")
+    named = {"warm.py": "b = 1\n" * 40, "shop/lang/parser.py": "c = 1\n"}
+    root = written(tmp_path, {"hot.py": "a = 1\n" * 50, **changed_once, **named})
     identity = {
         "GIT_AUTHOR_NAME": "a",
         "GIT_AUTHOR_EMAIL": "a@b",
@@ -770,16 +773,30 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
     git("init", "-q")
     for number in range(3):
         (root / "hot.py").write_text("a = 1\n" * (50 + number))
+        (root / "warm.py").write_text("b = 1\n" * 40 + f"c = {number}\n")
+        written(root, dict.fromkeys(without_logic, f"{number}\n" * 900) | {"shop/lang/parser.py": f"c = {number}\n"})
         git("add", "-A")
         git("commit", "-qm", f"change {number}")
-    lost = git("rev-parse", "HEAD~1:hot.py")
-    (root / ".git" / "objects" / lost[:2] / lost[2:]).unlink()  # as in a partial clone
+    (root / "lib").mkdir()
+    (root / "warm.py").rename(root / "lib" / "warm.py")
+    (root / "lib" / "warm.py").write_text("b = 1\n" * 40 + "d = 1\n")
+    git("add", "-A")
+    git("commit", "-qm", "move a file")
+    (root / "hot.py").write_text("a = 2\n" * 50)
+    git("commit", "-qam", "format")
+    (root / ".git-blame-ignore-revs").write_text("# format\n" + git("rev-parse", "HEAD") + "\n")
+    git("add", "-A")
+    git("commit", "-qm", "ignore a commit")
     with opened(root) as engine:
         report = engine.code.hotspots(HotspotsRequest(str(root)))
-        assert engine.code.hotspots(HotspotsRequest(str(root), days=36_500)).commits == report.commits > 0
-    assert [(one.path, one.commits) for one in report.hotspots] == [("hot.py", 3), ("cold.py", 1)]
-    assert report.hotspots[0].score == 1.0
-    assert report.commits == 3
+        assert engine.code.hotspots(HotspotsRequest(str(root), days=36_500)).commits == report.commits == 5
+        found = [(one.path, one.commits) for one in report.hotspots]
+        assert found == [("lib/warm.py", 4), ("hot.py", 3), ("shop/lang/parser.py", 3)]
+        assert report.hotspots[0].score == 1.0
+        lost = git("rev-parse", "HEAD~2:lib/warm.py")
+        (root / ".git" / "objects" / lost[:2] / lost[2:]).unlink()  # as in a partial clone: no rename can be found
+        report = engine.code.hotspots(HotspotsRequest(str(root), days=300))
+    assert [(one.path, one.commits) for one in report.hotspots] == [("hot.py", 3), ("shop/lang/parser.py", 3)]
 
 
 def test_a_history_that_could_not_be_read_is_read_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ large files change often."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from codeinfo.cache import group_by_key
 from codeinfo.globs import lies_below
+from codeinfo.knowledge.project import kind_of_manifest
 from codeinfo.languages import STYLESHEETS, is_made
 from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
@@ -421,17 +422,21 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 MOST_HOTSPOTS = 1000  # the largest limit
 _EARLIEST = 100_000_001  # 1973: git takes fewer seconds for no date, and finds nothing since then
+_WITHOUT_LOGIC = re.compile(  # translations and declarations
+    r"(?:.*/)?(?:langs?|locales?|i18n|l10n|translations)/(?:.*/)?[a-z]{2}(?:[-_]\w+)?(?:/.*|\.\w+)|.*\.d\.[cm]?ts"
+)
 
 
 def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.HotspotReport:
-    """Computes as many as any request may ask for."""
+    """Computes as many as any request may ask for. What changed once does not change often, unless all files did."""
     try:
         commits, authors = _count_changes(root, days)
     except git.GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
-    written = (file for file in facts.files() if file.kind == "code" and not is_made(file.path))
-    logic = (file for file in written if file.language not in STYLESHEETS)
+    logic = (file for file in facts.files() if file.kind == "code" and _has_logic(file.path, file.language))
     files = {file.path: file.file_id for file in logic if file.path in authors and lies_below(file.path, below)}
+    often = {path: file_id for path, file_id in files.items() if len(authors[path]) > 1}
+    files = often or files
     definitions = Counter(file_id for file_id, _ in facts.outlines(list(files.values())))
     lines = {path: max(facts.lines(file_id), default=0) for path, file_id in files.items()}
     weights = {path: len(authors[path]) * lines[path] for path in files}
@@ -450,14 +455,45 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
     return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
 
 
+def _has_logic(path: str, language: str) -> bool:
+    """Manifests change with each release of a dependency, and translations with each text."""
+    is_data = language in STYLESHEETS or kind_of_manifest(path) is not None
+    return not (is_data or is_made(path) or _WITHOUT_LOGIC.fullmatch(path))
+
+
 def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
-    """The number of commits, and the authors of those that changed each path, relative to the root."""
+    """The number of commits, and the authors of those that changed each file, relative to the root and by today's name;
+    without commits that the project excludes from blame."""
     if git.work_tree_of(str(root)) is None:
         raise git.GitFailed("this folder is not in a git repository")
     last = os.fsdecode(git.run(root, ("log", "-1", "--format=%ct"))).strip()
     since = max(_EARLIEST, int(last or 0) - days * _DAY)  # a project that rests has hotspots as well
-    # Names alone: counting lines takes eight times as long, and fails where a partial clone lacks an old file.
-    shape = ("--no-merges", *_NAMES, git.log_format("%ae"))
-    log = os.fsdecode(git.run(root, ("log", *shape, f"--since=@{since}")))
-    commits = list(git.read_log(log, 1))
-    return len(commits), group_by_key((path, author) for (author,), paths in commits for path in paths)
+    # Names alone: counting lines takes eight times as long, and fails where a partial clone lacks an old file, as
+    # finding renames does.
+    shape = (
+        "log",
+        "--no-merges",
+        "--name-status",
+        "--relative",
+        "-z",
+        git.log_format("%H", "%aE"),
+        f"--since=@{since}",
+    )
+    try:
+        log = git.run(root, (*shape, "--find-renames"))
+    except git.GitFailed:
+        log = git.run(root, (*shape, "--no-renames"))
+    listed = git.run(root, ("cat-file", "blob", "HEAD:.git-blame-ignore-revs"), accept=(0, 128))
+    ignored = frozenset(os.fsdecode(listed).split())
+    commits = [one for one in git.read_log(os.fsdecode(log), 2) if one[0][0] not in ignored]
+    today: dict[str, str] = {}  # by an earlier name
+    found: dict[str, list[str]] = {}
+    for (_, author), changes in commits:  # the newest first
+        words = iter(changes)
+        for status in words:
+            path = next(words)
+            if status.startswith("R"):
+                old, path = path, next(words)
+                today[old] = today.get(path, path)
+            found.setdefault(today.get(path, path), []).append(author)
+    return len(commits), found
