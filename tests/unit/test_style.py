@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from team_tools import build_team, engine_of
@@ -167,10 +168,17 @@ def test_frameworks_are_what_the_product_is_built_on() -> None:
 
 def test_packages_of_the_project_itself_are_its_last_dependencies() -> None:
     texts = {
-        "Cargo.toml": '[workspace.dependencies]\npot = { path = "pot" }\nserde = "1"\n',
-        "pot/Cargo.toml": '[package]\nname = "pot"\n[dependencies]\nlog = "0.4"\n',
+        "Cargo.toml": '[workspace.dependencies]\npot = { path = "pot" }\nserde = "1"\ninsta = "1"\n',
+        "cup/Cargo.toml": "[dependencies]\npot.workspace = true\nserde.workspace = true\n",
+        "pot/Cargo.toml": '[package]\nname = "pot"\n[dependencies]\nlog = "0.4"\n'
+        "[dev-dependencies]\ninsta.workspace = true\n",
     }
-    assert [one.name for one in dependencies(texts)[0]] == ["serde", "log", "pot"]
+    assert [(one.name, one.group) for one in dependencies(texts)[0]] == [
+        ("serde", ""),
+        ("log", ""),
+        ("insta", "dev"),
+        ("pot", ""),
+    ]
 
 
 @pytest.mark.parametrize(("python", "command"), [(9_000, ""), (100, "npm test (grunt)")])
@@ -430,10 +438,9 @@ def test_versions_come_from_the_workspace_of_cargo_and_the_lock_of_bundler() -> 
         "crates/a/Cargo.toml": "[dependencies]\nserde.workspace = true\nlost = { workspace = true }\n"
         "[target.'cfg(unix)'.dependencies]\nnix = \"0.3\"\n",
         "Gemfile": "gem 'rails'\ngem 'puma', '~> 6'\ngem 'lost'\n",
-        "Gemfile.lock": "GEM\n  specs:\n    puma (6.4.2)\n      nio4r (~> 2.0)\n    rails (8.0.1)\n",
+        "Gemfile.lock": "GEM\n  specs:\n    puma (6.4.2)\n      nio4r (~> 2.0)\n    rails (8.0.1-x86_64-linux)\n",
     }
     assert [(one.name, one.version, one.source) for one in dependencies(texts)[0]] == [
-        ("serde", "1.2", "Cargo.toml:2"),
         ("rails", "8.0.1", "Gemfile:1"),
         ("puma", "~> 6", "Gemfile:2"),
         ("lost", "", "Gemfile:3"),
@@ -441,6 +448,48 @@ def test_versions_come_from_the_workspace_of_cargo_and_the_lock_of_bundler() -> 
         ("lost", "", "crates/a/Cargo.toml:3"),
         ("nix", "0.3", "crates/a/Cargo.toml:5"),
     ]
+
+
+def test_dependencies_are_found_where_their_group_and_their_build_list_them() -> None:
+    texts = {
+        "pyproject.toml": '[dependency-groups]\ndev = [\n    "flask",\n]\n'
+        '[project]\ndependencies = ["flask"]\n[project.optional-dependencies]\nweb = ["flask", "click>=8"]\n',
+        "project/Dependencies.scala": 'val cats = "org.typelevel" %% "cats-effect" % "3.7.0"\n'
+        'val http = "org.http4s" %% "http4s-core" % cats.revision\nval t = "org.scalameta" %% "munit" % "1.3"\n',
+        "project/plugins.sbt": 'addSbtPlugin("com.eed3si9n" % "sbt-assembly" % "2.4.1")\n',
+    }
+    declared = dependencies(texts)[0]
+    assert [(one.name, one.version, one.group, one.source) for one in declared] == [
+        ("flask", "", "", "pyproject.toml:6"),
+        ("flask", "", "web", "pyproject.toml:8"),
+        ("click", ">=8", "web", "pyproject.toml:8"),
+        ("flask", "", "dev", "pyproject.toml:3"),
+        ("org.typelevel:cats-effect", "3.7.0", "", "project/Dependencies.scala:1"),
+        ("org.http4s:http4s-core", "", "", "project/Dependencies.scala:2"),
+        ("org.scalameta:munit", "1.3", "", "project/Dependencies.scala:3"),
+        ("com.eed3si9n:sbt-assembly", "2.4.1", "dev", "project/plugins.sbt:1"),
+    ]
+    assert [one.name for one in frameworks(declared)] == ["Flask", "Click", "Cats Effect", "http4s"]
+
+
+def test_the_main_language_comes_first_and_a_workspace_has_no_name_of_its_own(tmp_path: Path, codeinfo: Any) -> None:
+    (tmp_path / "web").mkdir()
+    (tmp_path / "shop.py").write_text("import django\n" * 100)
+    (tmp_path / "package.json").write_text('{"name": "root", "dependencies": {"react": "19"}}')
+    (tmp_path / "web" / "package.json").write_text('{"name": "web", "dependencies": {"react": "19"}}')
+    (tmp_path / "requirements.txt").write_text("django==5.2\n")
+    (tmp_path / "cart.ts").write_text("export const a = 1;\n" * 80)
+    with engine_of(tmp_path) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+    assert found.name == tmp_path.name
+    (tmp_path / "cart.ts").unlink()
+    with engine_of(tmp_path) as engine:
+        found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
+    assert [one.name for one in found.dependencies] == ["django", "react", "react"]
+    assert [one.name for one in found.frameworks] == ["Django", "React"]
+    shown = codeinfo("metadata", str(tmp_path)).stdout
+    assert "package.json:1  (and in 1 more place)" in shown
+    assert shown.count("react") == 1
 
 
 def test_metadata_reads_the_lock_and_counts_tests_beside_the_code(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ _SWIFT = (
     r"\"(?P<version>[^\"]+)\""
 )
 _SBT = (
-    r"\"(?P<owner>[\w.-]+)\"\s*%{1,3}\s*\"(?P<name>[\w.-]+)\"\s*%\s*(?:\"(?P<version>[^\"]+)\"|\w+)"
+    r"(?P<dev>addSbtPlugin\(\s*)?\"(?P<owner>[\w.-]+)\"\s*%{1,3}\s*\"(?P<name>[\w.-]+)\"\s*%\s*(?:\"(?P<version>[^\"]+)\"|\w+)"
     r"(?P<test>\s*%\s*\"?[Tt]est)?"
 )
 _NUGET = re.compile(
@@ -72,7 +72,7 @@ _CENTRAL = "Directory.Packages.props"  # has the versions of what projects of .N
 _ESCAPED = re.compile(r"\\([\"\\/])")  # in a text of JSON
 _FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
 _CRATES, _GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
-_LOCKED_GEM = re.compile(r"^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s]+)\)$", re.MULTILINE)
+_LOCKED_GEM = re.compile(r"^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s-]+)(?:-[^)\s]+)?\)$", re.MULTILINE)
 _GEM_GROUP = re.compile(
     r"^[^\S\n]*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b"
     r"(?P<gems>(?:[^\n]*\n(?![^\S\n]*group\b))+?)[^\S\n]*end\b",
@@ -81,6 +81,7 @@ _GEM_GROUP = re.compile(
 _PROPERTY = re.compile(r"<(?P<name>[\w.-]+)>(?P<value>[^<$]+)</(?P=name)>")
 _REFERENCE = re.compile(r"\$[({]([\w.-]+(?:\(\))?)[)}]")
 _GO_MAJOR = re.compile(r"(?<=\w)/v\d+$")  # at the end of a module's path
+_NO_NAME = re.compile(r"(?:@[\w.-]+/)?(?:root|monorepo|workspace)")  # as the packages of many workspaces are called
 _PROJECT_NAME = r"^[^\S\n]*(?:\{\s*)?\"?name\"?\s*[=:]\s*[\"']([^\"'\n]+)[\"']"
 
 _NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing|indirect", re.IGNORECASE)  # groups
@@ -116,13 +117,15 @@ def describe_project(
     product code imports, each with a place, `tested_with` those that tests import, by language, and `inline_tests` the
     number of files with tests beside the code."""
     declared, notes = dependencies(texts)
+    own = set(project_names(texts).values())
+    declared = tuple(sorted(declared, key=lambda one: (one.name in own, not _is_of_main(one, sizes))))
     return MetadataReport(
         name=_name(texts, sizes) or root.name,
         root=str(root),
         files=sum(size.files for size in sizes.values()),
         lines=sum(size.lines for size in sizes.values()),
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
-        frameworks=frameworks(declared, imported, set(project_names(texts).values())),
+        frameworks=frameworks(declared, imported, own),
         dependencies=declared,
         tests=test_setup(declared, texts, test_files, sizes, tested_with or {}, inline_tests),
         notes=notes,
@@ -134,6 +137,7 @@ def _name(texts: Mapping[str, str], sizes: Mapping[str, LanguageSize]) -> str:
     kinds = {path: kind_of_manifest(path) for path in texts if "/" not in path}
     ours = [path for path, kind in kinds.items() if kind and (not kind.family or _is_main(kind.family, sizes))]
     names = project_names({path: texts[path] for path in ours})
+    names = {path: name for path, name in names.items() if not _NO_NAME.fullmatch(name)}
     return next((names[path] for path in ("pyproject.toml", "package.json", *names) if path in names), "")
 
 
@@ -231,7 +235,8 @@ def frameworks(
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
         name = group if group in known else name
         counts = is_shipped(item) or name in builds or name.replace("-", "_") in used or name in used
-        if name in known and counts and name not in own and is_shipped_folder(folder):
+        is_ours = is_shipped_folder(folder) or "Dependencies.scala" in item.source  # beside the build of sbt
+        if name in known and counts and name not in own and is_ours:
             found.setdefault(known[name], Framework(known[name], item.version, item.source))
     for package, place in used.items():
         if package in known and package not in own:
@@ -282,6 +287,11 @@ def _is_main(language: str, sizes: Mapping[str, LanguageSize]) -> bool:
     return lines[language_family(language)] >= max(lines.values(), default=0) / 2
 
 
+def _is_of_main(one: Dependency, sizes: Mapping[str, LanguageSize]) -> bool:
+    kind = kind_of_manifest(one.source.rpartition(":")[0])
+    return kind is None or not kind.family or _is_main(kind.family, sizes)
+
+
 def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool, of_python: bool) -> str:
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
@@ -324,9 +334,9 @@ def _use_wrapper(command: str, at_top: Collection[str]) -> str:
 # --- readers -------------------------------------------------------------------------------------------------------
 
 
-def _line(text: str, first: str, *others: str) -> int:
-    """The first line that contains the words; 1 if none does."""
-    start = text.find(first)
+def _line(text: str, first: str, *others: str, after: int = 0) -> int:
+    """The first line that contains the words, behind a position; 1 if none does."""
+    start = text.find(first, after)
     while start >= 0:
         end = text.find("\n", start)
         line = text[text.rfind("\n", 0, start) + 1 : end if end >= 0 else len(text)]
@@ -357,9 +367,11 @@ def _pyproject(path: str, text: str) -> Iterator[Dependency]:
         **parsed.get("dependency-groups", {}),
     }
     for group, specs in groups.items():
+        key = re.search(rf"^[ \t]*[\"']?{re.escape(str(group) or 'dependencies')}[\"']?[ \t]*=", text, re.MULTILINE)
         for spec in filter(lambda spec: isinstance(spec, str), specs):
             start, condition, _ = spec.partition(";")
-            line = max(_line(text, f"{quote}{start}{condition or quote}") for quote in ('"', "'"))
+            quoted = [f"{quote}{start}{condition or quote}" for quote in ('"', "'")]
+            line = max(_line(text, one, after=key.start() if key else 0) for one in quoted)
             yield from _requirement(spec, f"{path}:{line}", str(group))
     poetry = parsed.get("tool", {}).get("poetry", {})
     tables = {"": poetry.get("dependencies", {}), "dev": poetry.get("dev-dependencies", {})}
@@ -408,21 +420,21 @@ def _versions(path: str, table: Mapping[str, Any]) -> Iterator[Dependency]:
 
 
 def _cargo(path: str, text: str) -> Iterator[Dependency]:
+    """A workspace only lists versions: its crates say what they depend on, and what for."""
     parsed = parse_toml(text, Path(path))
-    workspace = parsed.get("workspace", {})
-    for table in (parsed, workspace, *parsed.get("target", {}).values()):
+    for table in (parsed, *parsed.get("target", {}).values()):
         for key, group in (("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build")):
             for name, value in table.get(key, {}).items():
                 inherited = isinstance(value, Mapping) and value.get("workspace") is True
                 version = f"{_FROM_CATALOG}{_CRATES}" if inherited else _version(value)
                 yield Dependency(name, version, f"{path}:{_cargo_line(text, key, name)}", group)
-    for name, value in workspace.get("dependencies", {}).items():
+    for name, value in parsed.get("workspace", {}).get("dependencies", {}).items():
         yield Dependency(name, _version(value), f"{path}:1", f"{_FROM_CATALOG}{_CRATES}")
 
 
 def _cargo_line(text: str, table: str, name: str) -> int:
     """The line of `name = …` in a table, or of a table of its own."""
-    own = rf"^[ \t]*\[(?:workspace\.|target\.[^\n]+\.)?{re.escape(table)}"
+    own = rf"^[ \t]*\[(?:target\.[^\n]+\.)?{re.escape(table)}"
     place = re.search(rf"{own}\](?:\n(?![ \t]*\[).*)*?\n[ \t]*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
     place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
     return text.count("\n", 0, place.end()) + 1 if place else 1
@@ -556,6 +568,7 @@ _MANIFESTS = (
     Manifest(r".*\.gemspec", _by_expression(_GEM), _GEM_NAME, "ruby"),
     Manifest(r"Package\.swift", _by_expression(_SWIFT), r"\bname:\s*\"([^\"]+)\"", command="swift test"),
     Manifest(r"build\.sbt", _by_expression(_SBT), command="sbt test"),
+    Manifest(r"Dependencies\.scala|plugins\.sbt", _by_expression(_SBT)),
     Manifest(r".*\.cabal", _cabal, r"^name:\s*(\S+)", command="cabal test"),
     Manifest(r"pubspec\.yaml", _pubspec, r"^name:\s*(\S+)"),
     Manifest(

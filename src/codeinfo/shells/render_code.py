@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
+from codeinfo.cache import group_by_key
 from codeinfo.model import dumps, quantity, shown_root
 from codeinfo.operations import code, knowledge
 from codeinfo.shells.render import memories, memory, render, section
@@ -369,11 +370,11 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     tools = ", ".join(tests.frameworks) or ("" if tests.inline else "no framework named")
     command = f"run with {tests.command}" if tests.command else ""
     out.line(("Tests", "bold"), f"  {', '.join(filter(None, (files, tools, command)))}")
-    shown = report.dependencies[:DEPENDENCIES_SHOWN]
-    rows = [(item.name, item.version or "-", item.group or "-", (item.source, "dim")) for item in shown]
-    out.table(rows, title="Dependencies")
-    if len(shown) < len(report.dependencies):
-        out.line((f"  and {len(report.dependencies) - len(shown)} more; --json lists them all", "dim"))
+    places = group_by_key(((one.name, one.version or "-", one.group or "-"), one.source) for one in report.dependencies)
+    rows = [(*what, (first + _also(others), "dim")) for what, (first, *others) in places.items()]
+    out.table(rows[:DEPENDENCIES_SHOWN], title="Dependencies")
+    if (more := len(rows) - DEPENDENCIES_SHOWN) > 0:
+        out.line((f"  and {more} more; --json lists them all", "dim"))
     out.notes(report.notes)
 
 
@@ -388,8 +389,11 @@ def _style(report: knowledge.StyleReport, out: Output) -> None:
 
 
 def _style_row(rule: knowledge.StyleRule) -> tuple[Span, ...]:
-    also = f"  (and in {quantity(len(rule.also), 'more place')})" if rule.also else ""
-    return (rule.source.rpartition(":")[2], "dim"), rule.rule + also
+    return (rule.source.rpartition(":")[2], "dim"), rule.rule + _also(rule.also)
+
+
+def _also(others: Collection[str]) -> str:
+    return f"  (and in {quantity(len(others), 'more place')})" if others else ""
 
 
 # --- review --------------------------------------------------------------------------------------------------------
