@@ -132,7 +132,9 @@ class Import(Struct, frozen=True):
     names: tuple[str, ...] = ()  # what is imported from it ("*" for all); empty if the module itself is bound
     alias: str = ""
     reexport: bool = False
-    timing: str = ""  # "types": for a type checker only; "lazy": when a function runs; "": when the file is loaded
+    # When it takes effect: "types", for a type checker only; "dropped", never, since a compiler leaves it out; "lazy",
+    # when a function runs; "", when the file is loaded.
+    timing: str = ""
 
 
 class Reference(Struct, frozen=True):

@@ -160,7 +160,7 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         "user.py": "import typed\n",
         "one.ts": "import type { B } from './two';\nexport type A = B;\n",
         "two.ts": "import { type A } from './one';\nexport type B = A;\n",
-        "three.ts": "import { X, type Y } from './four';\n",
+        "three.ts": "import { X, type Y } from './four';\nX();\n",
         "four.ts": "const later = import('./three');\n",
         "src/lib.rs": "mod empty;\npub struct Stream;\n",
         "src/empty.rs": "use crate::Stream;\n",
@@ -170,6 +170,10 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         "lib/shop/cart.rb": "require 'shop'\n",
         "five.ts": "import { Size } from './six';\nexport const five: Size = 5;\n",  # left out when compiled
         "six.ts": "import { five } from './five';\nexport type Size = number;\nexport const six = five + 1;\n",
+        "pot.tsx": "import { Lid } from './lid';\nexport class Pot { lid: Lid; make: typeof Lid }\n",  # so is this
+        "lid.ts": "import { Pot } from './pot';\nexport class Lid { pot = new Pot() }\n",
+        "cup.ts": "import { Tray } from './tray';\n@Service()\nexport class Cup { constructor(tray: Tray) {} }\n",
+        "tray.ts": "import type { Cup } from './cup';\nimport * as cups from './cup';\nexport const a = [...cups];\n",
         "lib/tea.ex": "defmodule Tea do\n  alias Tea.Bag\n  def brew, do: Bag.fill()\nend\n",
         "lib/tea/bag.ex": "defmodule Tea.Bag do\n  alias Tea\n  def fill, do: Tea.brew()\nend\n",
         "lua/tea.lua": "local Pot = require('pot')\n",
@@ -181,10 +185,15 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
     with opened(root) as engine:
         report = engine.code.cycles(CyclesRequest(str(root)))
         every = engine.code.cycles(CyclesRequest(str(root), deferred=True))
-    assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py")]
-    assert (report.total, report.lazy, report.types) == (1, 7, 4)
+        impact = engine.code.impact(ImpactRequest("lid.ts", root=str(root)))  # of a class whose methods are called
+    assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py"), ("cup.ts", "tray.ts")]
+    assert report.cycles[1].lines == (1, 2)
+    assert [(one.path, one.timing) for one in impact.files] == [("pot.tsx", "")]
+    assert (report.total, report.lazy, report.types) == (2, 7, 5)
     assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
         (("a.py", "b.py"), "", "high"),
+        (("cup.ts", "tray.ts"), "", "high"),
+        (("lid.ts", "pot.tsx"), "types", "low"),
         (("eager.py", "lazy.py"), "lazy", "low"),
         (("four.ts", "three.ts"), "lazy", "low"),
         (("lib/shop.rb", "lib/shop/cart.rb"), "lazy", "low"),
@@ -198,7 +207,7 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         (("app/Job.php", "app/Queue/Worker.php"), "lazy", "low"),
     }
     assert ("a.py", "b.py") in every.groups
-    assert report.groups == (("a.py", "b.py"),)
+    assert report.groups == (("a.py", "b.py"), ("cup.ts", "tray.ts"))
 
 
 def test_a_function_that_repeats_the_path_of_an_import_does_not_make_it_lazy(tmp_path: Path) -> None:

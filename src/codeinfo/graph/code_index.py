@@ -121,7 +121,7 @@ class ImportResolver:
         return Links(tuple(edges.values()), tuple(loose.values()))
 
     def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
-        elided = source.rules.imports.types_elided and not written.timing and not written.reexport
+        elided = source.rules.imports.types_elided and written.timing in ("", "dropped") and not written.reexport
         edges = [
             Edge(source.path, one.path, written.line, one.names, timing="types" if is_type else written.timing)
             for one in outcome.targets
@@ -228,11 +228,11 @@ class _OpenNames:
 
 
 def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
-    """One edge per pair of files: the first line, all the names."""
+    """One edge per pair of files: the first line of those that take effect first, all the names."""
     known = edges.get(edge.target)
     if known is not None:
-        timing = min(known.timing, edge.timing)  # "" before "lazy" before "types"
-        edge = replace(known, names=tuple(dict.fromkeys((*known.names, *edge.names))), timing=timing)
+        first = min(known, edge, key=lambda one: one.timing)  # "" before "dropped", "lazy" and "types"
+        edge = replace(first, names=tuple(dict.fromkeys((*known.names, *edge.names))))
     edges[edge.target] = edge
 
 

@@ -35,7 +35,7 @@ _ROUNDS = 40  # the values converge to three digits well before
 _MOST_HELPED = 5  # tests that use a helper
 _FAKE = re.compile(r"(?:\A|/)Test[A-Z]\w*(?<!Test)(?<!Tests)\.\w+$")  # stands in for something: TestUserStore.kt
 
-FORMAT = 28  # raise when the serialization or the meaning of the facts changes
+FORMAT = 29  # raise when the serialization or the meaning of the facts changes
 
 
 class Edge(Struct, frozen=True, array_like=True):
@@ -361,9 +361,10 @@ class Graph(Struct, frozen=True, dict=True):
         """The edges from imports, each with the earliest time its language lets it take effect."""
         deferred = {path: facts.rules.imports.deferred for path, facts in self.files.items()}
         return [
-            edge if edge.timing or not deferred[edge.source] else replace(edge, timing=deferred[edge.source])
+            edge if edge.timing == timing else replace(edge, timing=timing)
             for edge in self.edges
             if not edge.implicit
+            for timing in ["types" if edge.timing == "dropped" else edge.timing or deferred[edge.source]]
         ]
 
     @property

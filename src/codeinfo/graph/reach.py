@@ -197,9 +197,8 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
                         beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
                     if not given or _uses_itself(index, edge, taken):
                         is_test = edge.source in index.graph.tests
-                        found.setdefault(
-                            edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, edge.timing)
-                        )
+                        timing = "" if edge.timing == "dropped" else edge.timing  # its values come by another way
+                        found.setdefault(edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, timing))
                         used[edge.source] = taken | used.get(edge.source, frozenset())
             border = beyond
         seen.update(found)

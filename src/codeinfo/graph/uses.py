@@ -114,13 +114,14 @@ def declared_types(packed: bytes) -> Iterator[str]:
 
 
 def import_timing(packed: bytes) -> dict[int, str]:
-    """When the imports on some lines take effect: `lazy`, or for `types` only. All others do when the file is
-    loaded."""
+    """When the imports on some lines take effect: `lazy`, for `types` only, or never, since they are `dropped`. All
+    others do when the file is loaded."""
     if not packed:
         return {}
     first, _, _ = zlib.decompressobj().decompress(packed, _FIRST_BYTES).partition(b"\n")
     marked = first.decode("utf-8", "replace").split()
-    return {int(one[:-1]): "types" if one[-1] == "t" else "lazy" for one in marked if one[:-1].isdecimal()}
+    names = {"l": "lazy", "t": "types", "d": "dropped"}
+    return {int(one[:-1]): names[one[-1]] for one in marked if one[:-1].isdecimal() and one[-1] in names}
 
 
 def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:

@@ -77,6 +77,8 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
     types_only = type_blocks(tree.root_node, source, get_language(language).imports.types_block)
     imports = time_imports(imports_of(found, tree.root_node, source, layers.code, language), scopes, types_only)
+    if get_language(language).imports.types_elided:
+        imports = _mark_dropped(imports, tree.root_node, source)
     packed = pack_code(
         layers.names,
         language,
@@ -243,6 +245,35 @@ def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
         if tested is not None and block is not None and source.node_text(tested).rpartition(".")[2] == condition:
             found.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
     return found
+
+
+_DECORATOR = re.compile(r"^[ \t]*@\w", re.MULTILINE)  # may keep the types of parameters for a container of dependencies
+# Around a name that is imported, and around one that is used as a type.
+_NO_VALUES = frozenset("import_specifier import_clause namespace_import nested_type_identifier type_query".split())
+
+
+def _mark_dropped(imports: tuple[Import, ...], root: Node, source: Source) -> tuple[Import, ...]:
+    """Compilers leave out an import none of whose names is used as a value."""
+    if _DECORATOR.search(source.text):
+        return imports
+    kept = {one.line for one in imports if one.reexport or one.timing or not (one.names or one.alias)}
+    for one in imports:
+        names = (one.alias,) if one.alias else one.names
+        if one.line not in kept and any(_is_value(name, root, source) for name in names):
+            kept.add(one.line)
+    return tuple(one if one.line in kept else replace(one, timing="dropped") for one in imports)
+
+
+def _is_value(name: str, root: Node, source: Source) -> bool:
+    """Whether a name is used as a value somewhere."""
+    for found in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", source.text):
+        start, end = (at * source.unit_bytes for at in found.span())
+        node = root.descendant_for_byte_range(start, end)
+        if node is None or node.parent is None or node.parent.type in _NO_VALUES:
+            continue
+        if node.type in ("identifier", "shorthand_property_identifier"):
+            return True
+    return False
 
 
 def _find_called(search: str, code: str) -> Iterator[Import]:
