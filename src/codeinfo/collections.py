@@ -310,6 +310,8 @@ def safe_path(path: str) -> str:
     parts = path.replace("\\", "/").split("/")
     if not path or path.startswith(("/", "\\")) or ":" in parts[0] or ".." in parts or "\0" in path:
         raise _bad(f"{path!r} leaves the package")
+    if not path.isascii() and path.encode("utf-8", "replace").decode() != path:
+        raise _bad(f"{path!r} is not UTF-8")
     return "/".join(part for part in parts if part not in ("", "."))
 
 

@@ -115,7 +115,7 @@ def test_documents_are_written_updated_and_deleted(facade: Engine) -> None:
     ],
 )
 def test_a_document_that_cannot_be_taken_leaves_nothing_behind(facade: Engine, document: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"cannot be a document|not a path|for a name"):
         facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
     assert facade.documents.list(DocsListRequest()).collections == ()
     assert not list((facade.config.paths.data_dir / "collections").glob("*"))

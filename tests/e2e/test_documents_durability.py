@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,8 @@ from document_tools import add, ask, engine
 from store_digest import digest_of
 
 from codeinfo.engine import Engine
-from codeinfo.errors import Busy
-from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest, DocsUpdateRequest
+from codeinfo.errors import Busy, UsageError
+from codeinfo.operations.documents import DocsRemoveRequest, DocsSectionRequest, DocsSyncRequest, DocsUpdateRequest
 
 KILLS = 6
 DOCUMENTS = 120
@@ -122,6 +124,48 @@ def test_the_next_update_removes_what_a_killed_one_left(tmp_path: Path) -> None:
         assert len(files_of(home)) == len(before) + 1
         facade.documents.update(DocsUpdateRequest("wiki", "other.md", "# Other\n\nAnother one.\n"))
         assert {path.name for path in files_of(home) - before} == {"other.md"}
+
+
+KILLED_REMOVAL = """
+import os, signal
+from codeinfo.operations.documents import DocsRemoveRequest
+from document_tools import engine
+remove = os.rmdir
+os.rmdir = lambda path, **more: os.kill(os.getpid(), signal.SIGKILL) if path == "guides" else remove(path, **more)
+with engine() as facade:
+    facade.documents.remove(DocsRemoveRequest(("wiki",)))
+"""
+
+
+def test_a_killed_removal_can_be_repeated(tmp_path: Path) -> None:
+    with engine() as facade:
+        facade.documents.update(DocsUpdateRequest("wiki", "guides/start.md", "# Start\n\nTurn the key.\n"))
+    command = [sys.executable, "-c", KILLED_REMOVAL]
+    killed = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": PATHS}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with engine() as facade:
+        facade.documents.remove(DocsRemoveRequest(("wiki",)))
+        assert not list(facade.documents.collections.folder.iterdir())
+        assert facade.documents.collections.all(tmp_path)[0] == []
+
+
+def test_a_refused_first_document_takes_nothing_of_others_along(tmp_path: Path) -> None:
+    """What is written into a collection is nowhere else."""
+
+    def write_one(collection: str, document: str) -> None:
+        with engine() as facade, suppress(UsageError, Busy):
+            facade.documents.update(DocsUpdateRequest(collection, document, "# Key\n\nTurn the key.\n"))
+
+    for number in range(6):
+        names = [(f"wiki{number}", "start.md"), (f"wiki{number}", "picture.png")]
+        writers = [threading.Thread(target=write_one, args=name) for name in names[:: 1 if number % 2 else -1]]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        with engine() as facade:
+            shown = facade.documents.section(DocsSectionRequest(f"wiki{number}", "start.md"))
+            assert "Turn the key" in shown.content
 
 
 def test_syncs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:

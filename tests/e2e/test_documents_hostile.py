@@ -251,11 +251,25 @@ def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.md", "a/../../evil.md", "/etc/evil.md", "..\\evil.md", "C:/evil.md", "a\0b.md", ""]
+    "name",
+    ["../evil.md", "a/../../evil.md", "/etc/evil.md", "..\\evil.md", "C:/evil.md", "a\0b.md", "", "caf\udce9.md"],
 )
 def test_names_that_leave_the_package_are_refused(name: str) -> None:
     with pytest.raises(UsageError):
         safe_path(name)
+
+
+@pytest.mark.parametrize("names", [("a", "a/b.md"), ("a/b.md", "a"), ("x" * 300 + ".md",), ("d" * 200 + "/",) * 30])
+def test_names_that_no_folder_can_have_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    listed = names if len(names) < 3 else ("".join(names) + "a.md",)
+    archive = tmp_path / "package.tar.gz"
+    manifest = json.dumps({"name": "x", "version": "1", "sources": {"glob": ["**/*"]}}).encode()
+    members = [(tarfile.TarInfo(name), GOOD.encode()) for name in listed]
+    archive.write_bytes(tar_of((tarfile.TarInfo("manifest.json"), manifest), *members))
+    with engine() as facade:
+        with pytest.raises(UsageError, match="cannot be stored under this name"):
+            add(facade, archive)
+        assert not list(facade.documents.collections.folder.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,12 @@ def test_memories_are_not_waited_for_without_end(project: Path, codeinfo: RunCli
 def test_the_list_of_collections_is_not_waited_for_without_end(
     project: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
 ) -> None:
+    (project / "notes").mkdir()
+    (project / "notes" / "a.md").write_text("# Boats\n")
     with held(tmp_path / "home" / "data" / "collections.lock", stopped=stopped):
         check_busy(codeinfo, project, "docs", "remove", "documents", "--yes")
+        check_busy(codeinfo, project, "docs", "add", "notes", "--project")  # or one of two at once would be lost
+    assert not (project / "context.json").exists()
     listed = json.loads(codeinfo("docs", "list", "--json", cwd=project).stdout)
     assert [item["name"] for item in listed["collections"]] == ["documents"]
     assert codeinfo("docs", "remove", "documents", "--yes", cwd=project).returncode == 0

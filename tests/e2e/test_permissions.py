@@ -114,6 +114,12 @@ def test_something_else_in_the_place_of_a_file_is_named(
         assert (refused.returncode, f"{path}" in refused.stderr) == (2, True), refused.stderr
         os.rmdir(path) if path.is_dir() else path.unlink()
     assert codeinfo("conversations", "list", cwd=project).returncode == 0
+    assert codeinfo("docs", "update", "wiki", "a.md", "# Ships", cwd=project).returncode == 0
+    (tree,) = (tmp_path / "made").glob("data/collections/*/current")
+    tree.unlink()
+    put(tree)
+    refused = codeinfo("docs", "update", "wiki", "b.md", "# Boats", cwd=project)
+    assert (refused.returncode, f"{tree} cannot be read" in refused.stderr) == (2, True), refused.stderr
     (root,) = (tmp_path / "made").glob("cache/indexes/*/trees/*/root")
     for path, code in ((root, 0), (root.with_name("current"), 7)):  # written again; named
         path.unlink()

@@ -234,6 +234,15 @@ def test_sessions_end_and_cannot_be_made_up() -> None:
         assert sessions.page_token(sessions.set_cookie(sessions.sign(other))) == ""
 
 
+def test_no_cookie_keeps_the_server_busy(web: TestClient) -> None:
+    session = web.headers.get("cookie") or "; ".join(f"{name}={value}" for name, value in web.cookies.items())
+    started = time.monotonic()
+    for quoted in ("\\" * 60_000, '\\"' * 30_000, "\\101" * 15_000):
+        assert web.get("/version", headers={"cookie": f'{COOKIE}="{quoted}"'}).status_code == 200
+    assert time.monotonic() - started < 5
+    assert web.get("/", headers={"cookie": f'odd; a="b;c"; =; {session} ;x=y'}).status_code == 200
+
+
 def test_the_link_is_printed_and_no_command_line_holds_it(project: Path, tmp_path: Path) -> None:
     """Another user of this machine sees the port and the processes, not the terminal or our files."""
     seen = tmp_path / "seen"

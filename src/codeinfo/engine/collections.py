@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,10 +28,11 @@ from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Colle
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source
-from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
+from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
     open_private,
     private_folder,
+    read_private,
     read_regular,
     read_user_file,
     replace_file,
@@ -117,18 +118,22 @@ class CollectionList:
 
     def add_to_project(self, collection: Collection, path: Path, url: str) -> None:
         """`url` counts from the file's folder, so that it means the same to everyone who clones the project."""
-        text = collections.add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
-        replace_file(path, text.encode(), mode=_SHARED)
+        with self._edit_list():
+            text = collections.add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
+            replace_file(path, text.encode(), mode=_SHARED)
 
-    def remove(self, collection: Collection, project: Path) -> None:
-        if collection.origin == "project":
-            path = find_upwards(project, CONTEXT_FILE)
-            if path is not None:
+    def remove(self, collection: Collection, project: Path, *, if_empty: bool = False) -> None:
+        """Its documents go first: a killed removal leaves it listed, so that it can be removed again."""
+        home = self.folder / collection.slug
+        with _lock_home(home) if home.exists() else nullcontext(), self._edit_list() as write:
+            if if_empty and any(path.is_file() for path in home.glob("tree-*/**/*")):
+                return
+            shutil.rmtree(home, ignore_errors=True)
+            if collection.origin != "project":
+                write([item for item in self._read_own() if item.id != collection.id])
+            elif (path := find_upwards(project, CONTEXT_FILE)) is not None:
                 text = collections.remove_from_context(_read(path), str(path.parent), collection.name)
                 replace_file(path, text.encode(), mode=_SHARED)
-            return
-        with self._edit_list() as write:
-            write([item for item in self._read_own() if item.id != collection.id])
 
     def _read_own(self) -> list[Collection]:
         text = _read(self._list)
@@ -136,7 +141,7 @@ class CollectionList:
 
     @contextmanager
     def _edit_list(self) -> Iterator[Callable[[list[Collection]], None]]:
-        """Read and write the user's list under a lock that other processes share."""
+        """Read and write the user's list, or a project's, under a lock that the user's other processes share."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
         with open(open_private(lock, os.O_RDWR), "rb") as file:
@@ -269,9 +274,12 @@ def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -
 def find_fetched_tree(home: Path) -> Path | None:
     """The live tree of a collection, or None before its first sync."""
     try:
-        name = (home / "current").read_text("ascii").strip()
-    except (FileNotFoundError, UnicodeDecodeError):
+        name = os.fsdecode(read_private(home / "current")).strip()
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        refused = UsageError(f"{home / 'current'} cannot be read: {error.strerror}", "Remove it, then sync again")
+        raise environment_error(error) or refused from error
     tree = home / name
     return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
 
@@ -403,7 +411,11 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
         if total > MAX_FETCHED_BYTES:
             raise _too_large()
         target = partial / collections.safe_path(path)
-        write_private(private_folder(target.parent, partial) / target.name, content)
+        try:
+            write_private(private_folder(target.parent, partial) / target.name, content)
+        except (OSError, UsageError) as error:  # a name that is too long, or that of a folder and of a document
+            refused = UsageError(f"{path[:200]!r} cannot be stored under this name", "Rename it at its source")
+            raise (isinstance(error, OSError) and environment_error(error)) or refused from error
     partial.rename(tree)
 
 

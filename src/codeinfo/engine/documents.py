@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -31,7 +30,7 @@ from codeinfo.engine.collections import (
 from codeinfo.engine.index_manager import IndexManager, retry_on_damage
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
-from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Hit, NextStep, Quality, Skip, to_run
@@ -495,7 +494,7 @@ class DocumentOperations:
         chosen, _ = self.collections.find(Path(request.path), request.collections)
         return ops.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
-    def _remove(self, collection: Collection, project: Path) -> ops.RemovedCollection:
+    def _remove(self, collection: Collection, project: Path, *, if_empty: bool = False) -> ops.RemovedCollection:
         index = self.index_of(collection)
         folder, home = index.folder.path, index.source.home
         size = sum(bytes_under(place) for place in (folder, home) if place.exists())
@@ -504,12 +503,12 @@ class DocumentOperations:
             self._managers.pop(collection.slug, None)
         if folder.exists():
             index.clear()  # first: while it is being indexed nothing is removed, and a sync restores it
-        self.collections.remove(collection, project)
-        shutil.rmtree(home, ignore_errors=True)
+        self.collections.remove(collection, project, if_empty=if_empty)
         return ops.RemovedCollection(collection.id, collection.name, size)
 
     def update(self, request: ops.DocsUpdateRequest) -> ops.DocsUpdateResponse:
-        """A refused document changes nothing."""
+        """A refused document changes nothing. A new collection is listed with its first document, before that is
+        indexed: what a killed process leaves can be seen, and what others write there meanwhile is kept."""
         project, path = Path(request.path), _document_path(request.document)
         data = request.content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_DOCUMENT_BYTES:
@@ -526,34 +525,33 @@ class DocumentOperations:
             before = target.read_bytes() if target.is_file() else None
             if before != data:
                 replace_file(private_folder(target.parent, home) / target.name, data)
+            if not known:
+                self.collections.add(collection, project)
         fresh = index.refresh()
         row = fresh.store.manifest().get(path)
         if row is None or not row.language:
-            if not known:
-                self._remove(collection, project)
-            elif before is None:
-                target.unlink()
-            else:
-                with lock_written(home):
-                    replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
+            with lock_written(home):
+                target.unlink(missing_ok=True) if before is None else replace_file(target, before)
+            if not known:
+                with suppress(Busy):  # another process indexes what it has written there
+                    self._remove(collection, project, if_empty=True)
             step = "Use the name of a text file, as in guides/start.md"
             raise UsageError(f"{path} cannot be a document: {why}", step)
-        if not known:
-            self.collections.add(collection, project)
         return ops.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
 
     def delete(self, request: ops.DocsDeleteRequest) -> ops.DocsDeleteResponse:
         """Delete all of them, or none if one does not exist."""
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self._writable_index(collection)
-        tree = ensure_written_tree(index.source.home)
         paths = list(dict.fromkeys(map(_document_path, request.documents)))
-        if missing := [path for path in paths if not (tree / path).is_file()]:
-            step = NextStep(to_run("docs list", collection.name), " shows what it has")
-            raise NotFound(f"{collection.name} has no {', '.join(missing)}; nothing was deleted", step)
-        for path in paths:
-            (tree / path).unlink()
+        with lock_written(index.source.home):
+            tree = ensure_written_tree(index.source.home)
+            if missing := [path for path in paths if not (tree / path).is_file()]:
+                step = NextStep(to_run("docs list", collection.name), " shows what it has")
+                raise NotFound(f"{collection.name} has no {', '.join(missing)}; nothing was deleted", step)
+            for path in paths:
+                (tree / path).unlink()
         return ops.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
 
     def _writable_index(self, collection: Collection) -> CollectionIndex:

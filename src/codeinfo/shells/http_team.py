@@ -119,7 +119,7 @@ def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
     async def callback(request: Request) -> Response:
         if gate.service is None:
             raise NotFound("this server has no sign-in service", "Sign in with a token")
-        browser = request.cookies.get(auth.cookie_name(BROWSER, access.secure), "")
+        browser = auth.read_cookie(request.headers.get("cookie", ""), auth.cookie_name(BROWSER, access.secure))
         try:
             caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
         except CodeInfoError as error:
