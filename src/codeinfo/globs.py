@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from codeinfo.errors import UsageError
@@ -28,6 +28,16 @@ _ANY_DEPTH = "**"
 def lies_below(path: str, folder: str) -> bool:
     """Whether a path is that folder or file, or lies in it; everything lies below ""."""
     return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def similar_paths(written: str, paths: Iterable[str]) -> list[str]:
+    """Of the paths whose last name has the same ending and resembles this one, up to three, most similar first."""
+    from difflib import get_close_matches  # imported late: only mistakes need it
+
+    ending = f".{written.rpartition('.')[2]}"
+    names = {path: path.rpartition("/")[2] for path in paths if path.endswith(ending)}
+    near = get_close_matches(written.rpartition("/")[2], set(names.values()), cutoff=0.75)
+    return get_close_matches(written, [path for path, name in names.items() if name in near], cutoff=0)
 
 
 def check_globs(globs: Sequence[str], where: str) -> None:

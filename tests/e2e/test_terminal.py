@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.cells import cell_len
 from terminal_tools import Terminal as Screen
 from test_cli import FOUND
 
@@ -69,6 +70,21 @@ def test_code_has_the_colours_of_its_language_and_marked_words(monkeypatch: pyte
     marked = re.findall(r"\x1b\[1;31m(\w+)", line)
     assert marked == ["parse", "headers", "header", "parsed"], "in whatever form, but not `the` and `is`"
     assert re.search(r"\x1b\[\d+mdef", line), "a keyword has its own colour"
+
+
+def test_wide_letters_take_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("订单.py", "三", "x 数据库 连接池 超时 时 返回 错误 给 调用者"), ("a.py", "two", "x"), ("👍.md", "é", "x")]
+    screen, piped = Terminal(), io.StringIO()
+    for stream in (screen, piped):
+        Output(stream, colour=False).table(rows)
+    assert {cell_len(line.partition(" x")[0]) for line in piped.getvalue().splitlines()} <= {15}
+    out = Output(screen, colour=False)
+    out.numbered_line("   1 │ ", ["message = '数据库连接池超时时返回错误给调用者'"])
+    out.line("\tif", " the letters are counted after tabs are spaces")
+    first, second, *_ = lines = screen.getvalue().splitlines()
+    assert max(map(cell_len, lines)) <= 40
+    assert cell_len(first.partition("x")[0]) == cell_len(second) - cell_len(second.lstrip())
 
 
 def test_secrets_that_were_masked_are_one_line() -> None:

@@ -87,6 +87,29 @@ def test_a_line_means_the_definition_around_it(engine: Engine, project: Path) ->
         explore(engine, project, "headers.py:99")
 
 
+def test_a_long_definition_says_how_much_of_it_is_shown(engine: Engine, project: Path) -> None:
+    lines = ["def long():", *(f"    step_{number} = '{number * 10_000}'" for number in range(60))]
+    (project / "long.py").write_text("\n".join(lines))
+    found = explore(engine, project, "long")
+    assert found.code == "\n".join(lines[:30])
+    assert found.notes == ("code: only the first 30 of 61 lines",)
+    wide = [f"    {name} = '{name * 1_400}'" for name in "xy"]
+    (project / "long.py").write_text("\n".join([lines[0], *wide]))
+    found = explore(engine, project, "long")
+    assert found.code.endswith("xx'"), "lines are whole"
+    assert found.notes == ("code: only the first 2 of 3 lines",)
+
+
+def test_a_misspelt_file_is_named(engine: Engine, project: Path) -> None:
+    (project / "tests" / "headers.py").write_text("KNOWN = 1\n")
+    for written in ("header.py", "header.py:4", "./haeders.py"):
+        with pytest.raises(NotFound, match="there is no file") as raised:
+            explore(engine, project, written)
+        assert str(raised.value.next_step).startswith("Did you mean headers.py, tests/headers.py")
+    with pytest.raises(NotFound, match=r"Did you mean tests/headers\.py"):
+        explore(engine, project, "tests/header.py")
+
+
 def test_a_file_comes_with_what_it_defines_and_who_imports_it(engine: Engine, project: Path) -> None:
     found = explore(engine, project, "headers.py")
     assert (found.kind, found.place, found.code) == ("file", "headers.py", "")

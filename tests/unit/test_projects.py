@@ -210,6 +210,16 @@ def test_a_line_that_is_not_there(repository: Path, engine: Engine) -> None:
     with pytest.raises(NotFound, match="has no code at line 99") as raised:
         engine.searches.similar(SimilarRequest("app/main.py:99", path=str(repository)))
     assert raised.value.next_step == "Its last line with code is 5"
+    with pytest.raises(NotFound, match="not in the index") as raised:
+        engine.searches.similar(SimilarRequest("app/mian.py:1", path=str(repository)))
+    assert raised.value.next_step == "Did you mean app/main.py?"
+
+
+def test_an_empty_line_between_two_chunks_stands_for_the_next_one(repository: Path, engine: Engine) -> None:
+    body = "".join(f"    total += scale_{number}(weight_{number}, total)\n" for number in range(40))
+    (repository / "app" / "weights.py").write_text(f"def weigh(total):\n{body}\n\ndef balance(total):\n{body}")
+    found = engine.searches.similar(SimilarRequest("app/weights.py:42", path=str(repository)))
+    assert found.query.startswith("similar to app/weights.py:44-")
 
 
 def test_a_folder_that_must_not_be_read_is_blamed(tmp_path: Path, codeinfo: Any) -> None:

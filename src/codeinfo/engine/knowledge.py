@@ -19,6 +19,7 @@ from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.files import read_regular
+from codeinfo.globs import similar_paths
 from codeinfo.graph import references
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.uses import import_timing
@@ -348,6 +349,8 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
     place = _PLACE.fullmatch(written)
     path = _find_path(index, place[1]) if place else ""
     if not path or place is None:
+        if near := similar_paths(place[1] if place else written, index.graph.files):
+            raise references.UnknownName(written, f"there is no file {written} in the index", near)
         return written
     line = int(place[2])
     defined = index.facts.definitions(index.graph.files[path].file_id)
@@ -395,12 +398,17 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
     several = len({one.id for one in listed})
     notes = [] if several == 1 else [f"{several} definitions; `path::Name` asks for one of them"]
+    shown = text[:CODE_LINES]
+    while len(shown) > 1 and sum(map(len, shown)) > CODE_CHARS:
+        shown.pop()
+    if len(shown) < len(text):
+        notes.append(f"code: only the first {len(shown)} of {len(text)} lines")
     return Exploration(
         request.target,
         "symbol",
         f"{first.path}:{lines[0]}-{lines[1]}",
         tuple(listed),
-        code="\n".join(text[:CODE_LINES])[:CODE_CHARS],
+        code="\n".join(shown)[:CODE_CHARS],
         callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(

@@ -20,7 +20,7 @@ from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_da
 from codeinfo.engine.indexes import Indexes, Opened, Place
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.files import resolve_links
-from codeinfo.globs import lies_below, match_globs
+from codeinfo.globs import lies_below, match_globs, similar_paths
 from codeinfo.languages import language_named
 from codeinfo.model import (
     INDEXING,
@@ -244,14 +244,16 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
         if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
             path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:
-            raise NotFound(f"{path} is not in the index of {index.root}", NextStep("Ask ", to_run("why", path)))
+            near = similar_paths(path, view.paths)
+            step = f"Did you mean {', '.join(near)}?" if near else NextStep("Ask ", to_run("why", path))
+            raise NotFound(f"{path} is not in the index of {index.root}", step)
         file = view.paths.index(path)
-        row = view.row_at(file, int(line))
-        if row is None:
-            rows = range(int(view.file_first[file]), int(view.file_first[file]) + int(view.file_rows[file]))
-            last = max((chunk.end_line for chunk in view.chunks(rows)), default=0)
+        first, count = int(view.file_first[file]), int(view.file_rows[file])
+        chunks = sorted(view.chunks(range(first, first + count)), key=lambda one: one.end_line)
+        chunk = next((one for one in chunks if one.end_line >= int(line)), None)  # between two chunks: the next one
+        if chunk is None:
+            last = chunks[-1].end_line if chunks else 0
             raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
-        chunk = view.chunks([row])[0]
         allowed = np.array([lies_below(one, below) for one in view.paths], bool)
         allowed[file] = False
         root = str(index.root)

@@ -27,7 +27,7 @@ from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest
 from codeinfo.shells.render import mark_words, query_words, title_of, window
-from codeinfo.shells.terminal import Output, near_path, show_progress
+from codeinfo.shells.terminal import Output, cells, near_path, show_progress
 
 IDLE_S = 0.08  # without a key before a search: results for half a word are not worth it
 LISTED = 10  # results above the text of the selected one
@@ -137,7 +137,7 @@ class Picker:
             out.exactly()
             self._text(self._hits[self._chosen], out, size.lines - screen.getvalue().count("\n") - 1)
         lines = screen.getvalue().splitlines()[: size.lines - 1]
-        typed = min(size.columns, 3 + len(self._query))
+        typed = min(size.columns, 3 + cells(self._query))
         drawn = "".join(f"{line}\x1b[K\r\n" for line in lines)
         sys.stderr.write(f"\x1b[H{drawn}\x1b[J\x1b[1;{typed}H")
         sys.stderr.flush()

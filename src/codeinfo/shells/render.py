@@ -28,14 +28,13 @@ from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import Output, Span, byte_size, near_path, pairs_of
+from codeinfo.shells.terminal import LINE_DIGITS, Output, Span, byte_size, near_path, pairs_of
 from codeinfo.tokens import stem, words
 
 FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other hit: enough to recognise it, few enough to see ten hits at once
 ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
-LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one column
 MARK = "bold red"  # a word of the query
 QUERY_SHOWN = 70  # characters of a query in a table
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for

@@ -8,7 +8,7 @@ from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import LINE_DIGITS, STATES, footer, near_lines, render
+from codeinfo.shells.render import STATES, footer, near_lines, render
 from codeinfo.shells.terminal import Output, Span, byte_size, conversation_subject, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
@@ -78,10 +78,8 @@ class Prose:
     def _write_code(self) -> None:
         path, first = self._place
         reads = bool(path) and file_kind(path) is FileKind.DOCS  # text to read, not to copy
-        digits = max(LINE_DIGITS, len(str(first + len(self._code))))
-        for number, spans in enumerate(self._out.code("\n".join(self._code), path or f"code.{self._language}"), first):
-            gutter = f"{number if first else '':>{digits + 1}} │ "
-            self._out.numbered_line(gutter, spans, wraps=reads)
+        shown_as = path or f"code.{self._language}"
+        self._out.numbered_code("\n".join(self._code), shown_as, first, wraps=reads)
         self._fence, self._code, self._place = "", [], ("", 0)
 
 

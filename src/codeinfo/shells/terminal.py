@@ -7,6 +7,7 @@ they are shown as symbols.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -30,15 +31,35 @@ if TYPE_CHECKING:
 
 Span = str | tuple[str, str]  # text, or text with a style's name
 PLAIN_WIDTH = 160  # without a terminal: long enough for code, short enough for logs
+LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one column
 LEAST_COLUMN = 24  # characters: a narrower column is harder to read than a line broken by the terminal
 
 _CONTROLS = dict.fromkeys(CONTROLS, "\ufffd") | {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
 _CONTROLS[ord("\t")] = "    "
+# Characters of one cell: Latin letters, punctuation, arrows, lines and blocks. Of others, rich knows the width.
+_NARROW = re.compile(r"[\0-\u02ff\u2010-\u22ff\u2500-\u25fc]*")
 
 
 def clean(text: str) -> str:
     """One line of untrusted text, safe to print."""
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
+
+
+def cells(text: str) -> int:
+    """The columns that a text takes on a terminal: Chinese letters and emoji take two, combining accents none."""
+    if _NARROW.fullmatch(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _reach(text: str, start: int, room: int) -> int:
+    """The end of the part from `start` that fits into so many cells."""
+    end = min(len(text), start + room)
+    while cells(text[start:end]) > room:
+        end -= 1
+    return end
 
 
 def conversation_subject(paths: Sequence[str]) -> str:
@@ -97,15 +118,15 @@ class Output(Struct, dict=True):
 
     def line(self, *spans: Span) -> None:
         """One line; in a terminal that is too narrow it is broken between words, keeping its indentation."""
-        whole = text_of(spans)
-        if self.terminal and len(whole) > self.width:
+        whole = clean(text_of(spans))
+        if self.terminal and cells(whole) > self.width:
             self.wrap(*spans, hang=len(whole) - len(whole.lstrip()) + 4)
         else:
             self.exactly(*spans)
 
     def exactly(self, *spans: Span) -> None:
         """One line, however long; every span is cleaned. For text to copy, such as code or a drawing."""
-        pairs = [(clean(text), style) for text, style in pairs_of(spans)]
+        pairs = _clean_pairs(spans)
         if self._console is None:
             self.stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
             return
@@ -127,10 +148,11 @@ class Output(Struct, dict=True):
     def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
         """Text broken between words if a terminal is too narrow, never before `least`; continuation lines are
         indented by `hang`."""
-        whole = text_of(spans)
+        pairs = _clean_pairs(spans)
+        whole = text_of(pairs)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
         for number, (start, end) in enumerate(cuts):
-            self.exactly(" " * hang if number else "", *slice_spans(spans, start, end))
+            self.exactly(" " * hang if number else "", *slice_spans(pairs, start, end))
 
     def notes(self, notes: Iterable[str]) -> None:
         for note in notes:
@@ -146,14 +168,14 @@ class Output(Struct, dict=True):
 
     def fit_spans(self, spans: Sequence[Span], used: int) -> list[Span]:
         """Spans cut to the rest of a line, between words."""
-        pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs_of(spans)]
+        pairs = _clean_pairs(spans)
         whole, room = text_of(pairs), max(20, self.width - used)
-        if len(whole) <= room:
+        if cells(whole) <= room:
             return [*pairs]
-        end = room - 1
-        while end > room // 2 and _in_word(whole[end - 1]) and _in_word(whole[end]):
+        end = most = _reach(whole, 0, room - 1)
+        while end > most // 2 and _in_word(whole[end - 1]) and _in_word(whole[end]):
             end -= 1
-        return [*slice_spans(pairs, 0, end if end > room // 2 else room - 1), "…"]
+        return [*slice_spans(pairs, 0, end if end > most // 2 else most), "…"]
 
     def numbered_line(self, gutter: str, spans: Sequence[Span], *, wraps: bool = False) -> None:
         """A line of a file behind its number: cut to the terminal's width or, if it `wraps`, broken between words."""
@@ -161,6 +183,12 @@ class Output(Struct, dict=True):
             self.wrap((gutter, "dim"), *spans, hang=len(gutter))
         else:
             self.exactly((gutter, "dim"), *self.fit_spans(spans, len(gutter)))
+
+    def numbered_code(self, text: str, path: str, first: int, *, wraps: bool = False) -> None:
+        """The lines of a file from the one numbered `first`; without numbers if that is 0."""
+        digits = max(LINE_DIGITS, len(str(first + text.count("\n"))))
+        for number, spans in enumerate(self.code(text, path), first):
+            self.numbered_line(f"{number if first else '':>{digits + 1}} │ ", spans, wraps=wraps)
 
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with its language's colours if there are any to show."""
@@ -180,18 +208,18 @@ class Output(Struct, dict=True):
             self.line((title, "bold"))
         if not rows and empty:
             self.line(empty)
-        texts = [[text for text, _ in pairs_of(row)] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)] if rows else []
+        texts = [[text for text, _ in _clean_pairs(row)] for row in rows]
+        widths = [max(map(cells, column)) for column in zip(*texts, strict=True)] if rows else []
         last = indent + sum(width + 2 for width in widths[:-1])
-        for row, cells in zip(rows, texts, strict=True):
+        for row, shown in zip(rows, texts, strict=True):
             spans: list[Span] = [" " * indent]
-            for cell, text, width in zip(row, cells, widths, strict=True):
-                spans += [cell, " " * (width - len(text) + 2)]
+            for cell, text, width in zip(row, shown, widths, strict=True):
+                spans += [cell, " " * (width - cells(text) + 2)]
             room = self.width - last
-            longest = max(map(len, cells[-1].split()), default=0)
+            longest = max(map(cells, shown[-1].split()), default=0)
             whole = not room < longest <= self.width - indent - 4  # otherwise the last cell goes below the others
             hang = last if room >= LEAST_COLUMN and whole else indent + 4
-            self.wrap(*spans[:-1], hang=hang, least=last if whole else 0)
+            self.wrap(*spans[:-1], hang=hang, least=len(clean(text_of(spans[:-2]))) if whole else 0)
 
 
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
@@ -199,12 +227,12 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
     text = text.rstrip()
     found: list[tuple[int, int]] = []
     start, room = 0, width
-    while len(text) - start > room:
-        end = text.rfind(" ", max(start, least) + 1, start + room + 1)
+    while (reach := _reach(text, start, room)) < len(text):
+        end = text.rfind(" ", max(start, least) + 1, reach + 1)
         if text.startswith("%", end + 1):  # it belongs to its number
             end = text.rfind(" ", max(start, least) + 1, end)
         if end < 0:
-            end = text.find(" ", max(start + room, least))
+            end = text.find(" ", max(reach, least))
         if end < 0:
             break
         found.append((start, end))
@@ -218,6 +246,10 @@ def _in_word(letter: str) -> bool:
 
 def pairs_of(spans: Iterable[Span]) -> list[tuple[str, str]]:
     return [(span, "") if isinstance(span, str) else span for span in spans]
+
+
+def _clean_pairs(spans: Iterable[Span]) -> list[tuple[str, str]]:
+    return [(clean(text), style) for text, style in pairs_of(spans)]
 
 
 def text_of(spans: Iterable[Span]) -> str:
