@@ -5,19 +5,22 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tomllib
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from codeinfo import errors
 from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
-from codeinfo.operations import search
+from codeinfo.operations import OPERATIONS, search
 from codeinfo.operations.answers import AgentRunRequest
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.operations.knowledge import MemoryList
@@ -219,12 +222,44 @@ def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str
     assert "Install git." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("typed", ["serach", "conversations shwo"])
-def test_a_mistyped_command_is_answered_with_the_right_one(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(typed.split()) == 2
-    said = capsys.readouterr().err
-    assert f"Did you mean '{'show' if ' ' in typed else 'search'}'?" in said
-    assert (f"To search for it: codeinfo search {typed}" in said) is (" " not in typed)
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("serach", "codeinfo search` To search for it: `codeinfo search serach`"),
+        ("serach 'the limit'", "codeinfo search 'the limit'`"),
+        ("conversations shwo abc", "codeinfo conversations show abc`"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_the_right_one(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(shlex.split(typed)) == 2
+    said = capsys.readouterr().err.partition("\n")[0]
+    assert said.replace("?", "").endswith(f"Did you mean `{meant}")
+
+
+def test_each_command_has_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str]) -> None:
+    def commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+        for name in group.list_commands(click.Context(group)):
+            found = group.get_command(click.Context(group), name)
+            assert found is not None
+            here = (*words, *name.split())
+            yield from commands(found, here) if isinstance(found, click.Group) else [(here, found)]
+
+    lines = (Path(cli.__file__).parent / "examples.txt").read_text().splitlines()
+    known = dict(commands(cli.cli, ()))
+    known["eval", "answers"] = cli.command(OPERATIONS["eval answers"])
+    shown = set()
+    for line in lines:
+        words = tuple(shlex.split(line.partition(" >")[0]))[1:]
+        name = max((one for one in known if words[: len(one)] == one), key=len)
+        known[name].make_context(" ".join(name), list(words[len(name) :]))
+        shown.add(name)
+    needed = {name for name, one in known.items() if any(item.required for item in one.params)}
+    assert needed <= shown, "what needs an argument has an example"
+    assert max(map(len, lines)) <= 78
+    assert cli.run(["docs", "ask", "--help"]) == 0
+    assert capsys.readouterr().out.endswith('\n\nExample:\n  codeinfo docs ask "how long is the warranty?"\n')
 
 
 @pytest.mark.parametrize("typed", ["", "  "])
@@ -290,6 +325,8 @@ def test_numbers_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert "'laptop' is not a valid integer" in said
     assert "'many' is not a valid whole number" in said
+    assert cli.run(["search", "q", "--limit", "0"]) == 2
+    assert "0 is not in the range 1 to 1000" in capsys.readouterr().err
 
 
 def test_clear_asks_only_people(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -84,6 +85,20 @@ _HELP = frozenset({"/help", "help", "?"})
 
 class WholeNumber(click.IntRange):
     name = "whole number"  # in messages
+
+    def _describe_range(self) -> str:
+        return f"{self.min} to {self.max}" if self.max is not None else f"at least {self.min}"
+
+
+class Command(click.Command):
+    """A command whose help ends with examples to copy."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        command = f"{ctx.command_path} "
+        lines = (Path(__file__).parent / "examples.txt").read_text("utf-8").splitlines()
+        if shown := [line for line in lines if line.startswith(command)]:
+            formatter.write(f"\nExample{'s' * (len(shown) > 1)}:\n")
+            formatter.write("".join(f"  {line}\n" for line in shown))
 
 
 # --- answers as they arrive ----------------------------------------------------------------------------------------
@@ -180,7 +195,7 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--verbose", "-v"], is_flag=True, help=help))
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask for confirmation."))
-    return click.Command(
+    return Command(
         operation.name.split()[-1],
         params=[*params, *common_options()],
         callback=partial(_perform, operation),
@@ -220,9 +235,15 @@ def _parameter(item: Input) -> click.Parameter:
         default=None if item.default in ("", ()) else item.default,
         is_flag=item.kind == "bool",
         help=item.help,
-        metavar=item.metavar or ("N" if item.kind == "int" else None),
+        metavar=item.metavar or _metavar(item),
         show_default=item.kind == "int" or (item.kind == "str" and item.default not in ("", ".")),
     )
+
+
+def _metavar(item: Input) -> str | None:
+    if item.choices or item.kind == "bool":
+        return None
+    return "N" if item.kind in ("int", "float") else _singular(item).rpartition("_")[2].upper()
 
 
 def _type(item: Input) -> Any:
@@ -431,6 +452,7 @@ class Commands(click.Group):
     """A command per operation, built on demand, beside those added with `add_command`. `prefix` is the words typed so
     far: "conversations list" is the command `list` of the group `conversations`."""
 
+    command_class = Command
     prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -474,9 +496,10 @@ class Commands(click.Group):
             raise
         except click.UsageError:
             near = _near(args[0], self.list_commands(ctx))
-            hints = [f"Did you mean {near!r}?"] if near else []
-            if not self.prefix:  # a single word may be a query
-                hints.append(f"To search for it: codeinfo search {args[0]}")
+            meant = shlex.join(("codeinfo", *self.prefix.split(), near, *args[1:]))
+            hints = [f"Did you mean `{meant}`?"] if near else []
+            if not self.prefix and not (near and args[1:]):  # a single word may be a query
+                hints.append(f"To search for it: `{shlex.join(('codeinfo', 'search', *args))}`")
             ctx.fail(" ".join((f"No such command {args[0]!r}.", *hints)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -627,13 +650,17 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
 
 @cli.command(short_help="Serve the pages, the JSON API and the MCP server.")
-@_option("--port", type=WholeNumber(0, 65535), default=5010, help="The port; 0 takes a free one.")
-@_option("--host", default="127.0.0.1", help="The address; others need --token-file.")
+@_option("--port", type=WholeNumber(0, 65535), default=5010, metavar="N", help="The port; 0 takes a free one.")
+@_option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address; others need --token-file.")
 @click.option("--allow", multiple=True, metavar="DIR", help="Folders in it may be added; the current one by default.")
 @click.option("--token-file", metavar="FILE", default="", help="File with the token that every request must send.")
 @click.option("--open", "open_page", is_flag=True, help="Open the pages in a browser.")
 @_option(
-    "--workers", type=WholeNumber(1, 64), default=1, help="Processes that serve the address together; needs store.url."
+    "--workers",
+    type=WholeNumber(1, 64),
+    default=1,
+    metavar="N",
+    help="Processes that serve the address together; needs store.url.",
 )
 @click.option("--listener", type=int, default=-1, hidden=True)
 @_override
@@ -667,7 +694,7 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
 
 @cli.command(short_help="Try a team's set-up on this machine.")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@_option("--port", type=WholeNumber(1, 65535), default=5010, help="The port.")
+@_option("--port", type=WholeNumber(1, 65535), default=5010, metavar="N", help="The port.")
 @_override
 def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
     """Start a complete team set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
