@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from document_tools import add, ask, engine, harbour
@@ -53,6 +54,13 @@ def notes(tmp_path: Path) -> Path:
 def sync(facade: Engine, **options: object) -> SyncReport:
     (report,) = facade.documents.sync(DocsSyncRequest(**options)).reports  # type: ignore[arg-type]
     return report
+
+
+def test_a_new_collection_says_how_to_ask_about_it(codeinfo: Any, notes: Path) -> None:
+    added = codeinfo("docs", "add", "notes", cwd=notes.parent).stdout
+    assert added.endswith('\n  2 added\nAsk about it: codeinfo docs ask "…" --collection notes\n')
+    (notes / "c.md").write_text("# Plums\n")
+    assert codeinfo("docs", "sync", cwd=notes.parent).stdout.endswith("\n  1 added, 2 unchanged\n")
 
 
 def test_a_folder_is_added_listed_and_removed(facade: Engine, notes: Path) -> None:

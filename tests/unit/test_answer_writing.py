@@ -12,7 +12,7 @@ import pytest
 from loop_tools import FIVE, Scenario, interrupt, passage
 from scripted import Reply, ScriptedLlm
 
-from codeinfo.answers.evidence import fence, format_passages, halve
+from codeinfo.answers.evidence import fence, format_passages, halve, quote_passages
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
@@ -165,6 +165,15 @@ def test_halving_keeps_the_first_passages_or_the_first_lines() -> None:
     assert halve(items) == (items[0],)
     (cut,) = halve(items[:1])
     assert (cut.text, cut.end_line) == ("a\nb", 2)
+
+
+def test_a_passage_from_within_a_definition_names_it() -> None:
+    whole = Passage("/r", "a.py", 1, 2, "def pay(sum):\n    return sum", symbol="Till.pay", number=1)
+    inner = Passage("/r", "a.py", 40, 41, "    total += 1\n    return total", symbol="Till.count", number=2)
+    assert [block.partition("\n")[0] for block in quote_passages([whole, inner]).split("\n\n")] == [
+        "[1] a.py:1-2",
+        "[2] a.py:40-41 (Till.count)",
+    ]
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

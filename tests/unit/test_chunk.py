@@ -152,7 +152,7 @@ def test_a_giant_line_is_cut_and_only_its_beginning_kept() -> None:
     parsed = parse("x = [" + "1, " * 10_000 + "]\n", chunking=chunking)
     assert sum(len(chunk.text) for chunk in parsed.chunks) <= 6000
     assert spans(parsed.chunks) == [(1, 1)] * len(parsed.chunks)
-    assert parsed.notes == ("1 lines longer than 5,000 characters: the rest of them is left out",)
+    assert parsed.notes == ("1 line longer than 5,000 characters, cut there",)
 
 
 def test_without_syntax_and_for_other_languages_chunks_are_lines() -> None:

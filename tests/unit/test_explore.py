@@ -10,7 +10,14 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest, ImpactRequest, ImportsRequest
+from codeinfo.operations.code import (
+    DefsRequest,
+    Exploration,
+    ExploreRequest,
+    ImpactRequest,
+    ImportsRequest,
+    SymbolsRequest,
+)
 from codeinfo.operations.knowledge import RememberRequest
 
 PARSER = '''"""Headers."""
@@ -98,6 +105,12 @@ def test_a_long_definition_says_how_much_of_it_is_shown(engine: Engine, project:
     found = explore(engine, project, "long")
     assert found.code.endswith("xx'"), "lines are whole"
     assert found.notes == ("code: only the first 2 of 3 lines",)
+
+
+def test_a_kind_that_no_definition_has_is_answered_with_those_that_exist(engine: Engine, project: Path) -> None:
+    found = engine.code.symbols(SymbolsRequest("headers.py", kinds=("fn",), root=str(project)))
+    assert (found.symbols, found.notes) == ((), ("the kinds of definitions there are function",))
+    assert not engine.code.symbols(SymbolsRequest("headers.py", kinds=("function",), root=str(project))).notes
 
 
 def test_a_misspelt_file_is_named(engine: Engine, project: Path) -> None:

@@ -187,6 +187,7 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("js/asteroid/scripts/NoiseBlob.ts", True),
         ("numpy/testing/decorators.py", True),
         ("scripts/release.py", False),
+        ("_examples/rest/main.go", False),
         ("ui-test-hilt-manifest/src/main/kotlin/org/acme/Manifest.kt", False),  # helps tests
         ("internal/testutil/image.go", False),
         ("core/screenshot-testing/src/main/kotlin/org/acme/Shot.kt", False),

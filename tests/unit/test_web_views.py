@@ -328,7 +328,7 @@ def test_underscores_belong_to_names(text: str, html: str) -> None:
     assert markdown_html(text).strip() == html
 
 
-@pytest.mark.parametrize("fence", ["```python\n", "```py\n", "[1] src/a.py:1-2\n```\n", "[1] a.py:7\n\n```\n"])
+@pytest.mark.parametrize("fence", ["```python\n", "```py\n", "[1] src/a.py:1-2\n```\n", "[1] a.py:7 (A.b)\n\n```\n"])
 def test_code_in_an_answer_is_coloured(fence: str) -> None:
     assert '<span class="k">def</span>' in markdown_html(f"{fence}def f():\n    pass\n```\n")
 

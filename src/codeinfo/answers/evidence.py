@@ -280,13 +280,16 @@ def halve(passages: Sequence[Passage]) -> tuple[Passage, ...]:
 
 
 def quote_passages(passages: Sequence[Passage]) -> str:
-    """Passages as Markdown, each with its number and place. The fence is longer than any in the text."""
+    """Passages as Markdown, each with its number, place and definition. The fence is longer than any in the text."""
     blocks = []
     for passage in passages:
         fence = "```"
         while fence in passage.text:
             fence += "`"
-        blocks.append(f"[{passage.number}] {passage.place}\n{fence}\n{passage.text}\n{fence}")
+        place, name = passage.place, passage.symbol.rpartition(".")[2]
+        if not passage.section and name not in passage.text:  # it begins within a definition
+            place += f" ({passage.symbol})"
+        blocks.append(f"[{passage.number}] {place}\n{fence}\n{passage.text}\n{fence}")
     return "\n\n".join(blocks)
 
 

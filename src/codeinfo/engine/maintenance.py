@@ -288,7 +288,7 @@ def _folder(config: Config) -> Check:
         return Check("cache", "fail", f"{folder}: {error.strerror}", "Set CODEINFO_CACHE_DIR to a folder you can write")
     free = shutil.disk_usage(folder).free
     state = "ok" if free > 200_000_000 else "warn"
-    return Check("cache", state, f"{folder}, {free // 1_000_000:,} MB free", "" if state == "ok" else "Free some space")
+    return Check("cache", state, f"{folder}, {free / 1e9:.1f} GB free", "" if state == "ok" else "Free some space")
 
 
 def _git() -> Check:

@@ -360,7 +360,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
         return dataset, done, tuple(_notes(history))
     if not request.dataset or not request.trees:
-        raise UsageError("a dataset and its trees are needed", "Give both, as in `codeinfo eval DATASET --trees DIR`.")
+        raise UsageError("a dataset and its trees are needed", "Give both, or --from-git for this repository's history")
     dataset = metrics.load_dataset(Path(request.dataset))
     if request.repos:
         dataset = dataset.of_repositories(request.repos)

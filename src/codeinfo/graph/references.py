@@ -47,14 +47,16 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
             f"{path or '.'} is not in the index", next_step=NextStep(to_run("why", path or "."), " says why")
         )
     facts.check_symbols(file.file_id for file in files)
-    found = [
+    every = [
         symbol_info(file.path, definition)
         for file in files
         for definition in without_alternatives(facts.definitions(file.file_id))
-        if not request.kinds or definition.kind in request.kinds
     ]
+    found = [one for one in every if not request.kinds or one.kind in request.kinds]
     unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
+    if every and not found:
+        notes = (*notes, f"the kinds of definitions there are {', '.join(sorted({one.kind for one in every}))}")
     complete = len(found) <= request.limit and not unparsed
     return code.SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
 

@@ -16,7 +16,7 @@ from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
 from codeinfo.languages.model import Declared, Syntax, group_imports
-from codeinfo.model import Chunk, Definition, Import, ParsedFile, symbol_kind
+from codeinfo.model import Chunk, Definition, Import, ParsedFile, quantity, symbol_kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -102,7 +102,7 @@ def _component_name(path: str) -> str:
 def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:
     limit = settings.line_max_chars
     long_lines = sum(map(limit.__lt__, map(len, source.lines)))
-    return (f"{long_lines} lines longer than {limit:,} characters: the rest of them is left out",) if long_lines else ()
+    return (f"{quantity(long_lines, 'line')} longer than {limit:,} characters, cut there",) if long_lines else ()
 
 
 def _map_scopes(symbols: Sequence[Symbol], line_count: int) -> list[int]:

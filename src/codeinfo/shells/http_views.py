@@ -57,7 +57,7 @@ _STEP_PAGES |= {"search": "/", "map": "/ui/map", "patterns": "/ui/patterns"}
 _PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
-_QUOTED = re.compile(r"\[\d+\] (?:\S*/)?([^\s/]+):\d+(?:-\d+)?$")
+_QUOTED = re.compile(r"\[\d+\] (?:\S*/)?([^\s/]+):\d+(?:-\d+)?(?: \(.*\))?$")
 _TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul"
 _CLEANER = nh3.Cleaner(
     tags=set(_TAGS.split()),

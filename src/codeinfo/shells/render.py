@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from itertools import chain, groupby
 from typing import Any
@@ -285,12 +285,17 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         how = "rebuilt" if report.rebuilt else "indexed"
         size = f"{quantity(report.files, 'file')}, {quantity(report.chunks, 'chunk')}"
         out.line((shown_root(report.root), "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
-        counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
-        done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        names = ("added", "changed", "renamed", "removed", "unchanged")
+        done = count_changes({name: getattr(report, name) for name in names})
         out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skipped_files(report, out)
         out.notes(report.notes if out.verbose else _merge_file_notes(report.notes))
+
+
+def count_changes(counts: Mapping[str, int]) -> str:
+    """`3 added, 1,204 unchanged`."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 _FILE_NOTES = (
@@ -328,11 +333,12 @@ def _status(report: search.StatusReport, out: Output) -> None:
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             size = f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}"
+            pending = {"to add": item.added, "changed": item.changed, "to remove": item.removed}
             rows += [
                 ("content", size),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
-                ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
+                ("pending", count_changes(pending) or "nothing"),
             ]
         if item.shared_with:
             rows.append(("shared", f"{quantity(item.shared_chunks, 'chunk')} with {', '.join(item.shared_with)}"))

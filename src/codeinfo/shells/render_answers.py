@@ -8,7 +8,7 @@ from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import STATES, footer, near_lines, render
+from codeinfo.shells.render import STATES, count_changes, footer, near_lines, render
 from codeinfo.shells.terminal import Output, Span, byte_size, conversation_subject, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
@@ -99,7 +99,7 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
         for line in stats_block(answer.usage, answer.took_ms).split("\n"):
             out.line((line, "dim"))
     if answer.conversation_id:
-        out.line((f"conversation {answer.conversation_id}", "dim"))
+        out.line((f"to continue: --conversation {answer.conversation_id}", "dim"))
 
 
 def _source(one: answers.Citation) -> tuple[Span, ...]:
@@ -237,8 +237,8 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
         if report.dry_run:
             state = "would change" if plan.added or plan.changed or plan.removed else "would not change"
         out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
-        counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
-        out.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))
+        changes = {name: len(getattr(plan, name)) for name in ("added", "changed", "removed")}
+        out.line("  ", (count_changes({**changes, "unchanged": plan.unchanged}) or "no documents", "dim"))
         signs = (("+", plan.added), ("~", plan.changed), ("-", plan.removed))
         for sign, paths in signs if report.dry_run else ():
             for path in paths[:PATHS_SHOWN]:
@@ -250,6 +250,8 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
                 out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
         for note in report.notes:
             out.line("  ", ("note: ", "bold yellow"), note)
+        if report.documents and plan.added and not plan.unchanged and not report.dry_run:
+            out.line(f'Ask about it: codeinfo docs ask "…" --collection {report.name}')
 
 
 def _size(documents: int, passages: int) -> str:

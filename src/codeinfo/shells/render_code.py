@@ -48,7 +48,7 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
                 out.line(" " * (8 + KIND), (out.fit(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, out)
     if not result.total:
-        out.line(("Nothing is defined there.", "bold"))
+        out.line(("No such definition there.", "bold"))
     out.notes(result.notes)
 
 
@@ -167,8 +167,9 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
     state = "bold red" if result.total else "green"
     out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
     if result.lazy or result.types:
-        more = f"{result.lazy} that lazy imports close, {result.types} that exist for compilers and type checkers only"
-        out.line(("besides: ", "dim"), (f"{more} (--deferred lists them)", "dim"))
+        kinds = ((result.lazy, "closed by lazy imports"), (result.types, "of imports for types only"))
+        more = ", ".join(f"{count} {what}" for count, what in kinds if count)
+        out.line((f"not counted: {more}; --deferred lists them", "dim"))
 
 
 @render.register

@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
+from codeinfo.model import quantity
 from codeinfo.sources.documents import (
     MAX_CELLS,
     MAX_TEXT_CHARS,
@@ -323,7 +324,7 @@ def convert_mail(data: bytes, path: str) -> Document:
     header = [f"{name}: {one_line(str(message[name]), 500)}" for name in _HEADERS if message[name]]
     attached = [name for part in message.iter_attachments() if (name := part.get_filename())]
     listed = (Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
-    notes = (f"{len(attached)} attachments are listed, not read",) if attached else ()
+    notes = (f"{quantity(len(attached), 'attachment')} listed, not read",) if attached else ()
     return Document(subject, (paragraph("\n".join(header)), *_body(message), *listed), notes)
 
 
