@@ -869,6 +869,25 @@ def test_a_part_of_a_go_module_knows_its_own_packages(tmp_path: Path) -> None:
     assert [one.targets for one in edges.imports] == [("cart/cart.go",)]
 
 
+def test_areas_of_several_folders_are_called_by_their_whole_names(tmp_path: Path) -> None:
+    sources = {
+        f"Shop.{name}/{part}.cs": f"namespace Shop.{name};\nclass {name}{part} {{ Base{part} b; }}\n"
+        for name, parts in {
+            "Api": "ABCDEFGH",
+            "Data": "ABCDE",
+            "Mail": "A",
+            "Print": "AB",
+            "Tax": "A",
+            "Web": "AB",
+        }.items()
+        for part in parts
+    }
+    base = {f"Core/{part}.cs": f"class Base{part} {{}}\n" for part in "ABCDEFGH"}
+    with opened(written(tmp_path, sources | base)) as engine:
+        names = [area.name for area in engine.code.map(MapRequest(str(tmp_path), limit=4)).areas]
+    assert any(name.startswith("(Shop.") for name in names), names
+
+
 def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp_path: Path) -> None:
     sources = {f"{name}.py": "import lib.core\n" for name in ("one", "two", "three")} | {"lib/core.py": "x = 1\n"}
     root = written(tmp_path, sources)
@@ -971,6 +990,15 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
         ),
         (
             {
+                "mix.exs": "defmodule Tea.MixProject do\n  def application, do: [mod: {Tea.Application, []}]\nend\n",
+                "lib/tea/application.ex": "defmodule Tea.Application do\n  alias TeaWeb.Router\nend\n",
+                "lib/tea_web/router.ex": "defmodule TeaWeb.Router do\nend\n",
+                "lib/mix/tasks/tea.brew.ex": "defmodule Mix.Tasks.Tea.Brew do\nend\n",
+            },
+            ["lib/tea/application.ex", "lib/tea_web/router.ex"],
+        ),
+        (
+            {
                 "manage.py": 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tea.settings")\n',
                 "tea/urls.py": "from pot.views import pour\n",
                 "pot/views.py": "def pour(): ...\n",
@@ -994,8 +1022,9 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
                 "app/helpers.php": "<?php\n",
                 "public/index.php": "<?php\n",
                 "artisan": "#!/usr/bin/env php\n<?php\n",
+                "routes/web.php": "<?php\nRoute::get('/', 'Shop');\n",
             },
-            ["public/index.php", "artisan"],
+            ["public/index.php", "artisan", "routes/web.php"],
         ),
         (
             {

@@ -63,6 +63,8 @@ def test_a_detector_finds_its_example(detector: Detector) -> None:
         ("csharp", "services.AddSingleton<IGuide>(s => s.GetRequiredService<Guide>());"),  # put together, not located
         ("java", "class Wrapper {\n    @Override\n    public Mode getMode() {\n        return mode;\n    }\n}"),
         ("java", "class Wrapper {\n    public Mode getMode() {\n        return delegate.getMode();\n    }\n}"),
+        ("java", "class Breaker {\n    boolean isOpen() {\n        return !checkState();\n    }\n}"),  # not Guava's
+        ("java", "class Pool {\n    private final ThreadFactory threads;\n}"),
         ("kotlin", "val result: Flowable<User> = log.println(a)"),
     ],
 )
@@ -97,6 +99,9 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
         ("python", PRODUCT, "log.debug('%s', {})", ["lazy % arguments"]),
         ("python", TEST, "class TestCart:\n    def test_total(self):", ["pytest functions and classes"]),
         ("python", TEST, "class TestCart(CartTestCase):\n    def test_total(self):", ["unittest.TestCase"]),
+        ("python", TEST, "class TestCartMixin:\n    def test_total(self):", []),
+        ("go", PRODUCT, 'import (\n\t"shop.dev/modules/log"\n)\nlog.Printf("a")', ["custom log package"]),
+        ("go", PRODUCT, 'import (\n\t"log"\n\t"github.com/rs/zerolog/log"\n)\n', ["zerolog"]),
         ("go", PRODUCT, "type Shop struct {\n\tl *slog.Logger\n}\n", ["log/slog"]),
         ("ruby", TEST, "describe Cart do\n  it 'sells' do", ["it blocks"]),  # of Minitest as well
     ],

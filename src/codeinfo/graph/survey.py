@@ -453,7 +453,7 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
 def _composer(folder: _Folder, text: str) -> Iterable[str]:
     """The pages and commands of an application; for a library its commands and the files that are always loaded."""
     parsed = json.loads(text)
-    pages = ("public/index.php", "index.php", "artisan", "bin/console")
+    pages = ("public/index.php", "index.php", "artisan", "bin/console", "routes/web.php", "routes/api.php")
     named = _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
     return pages if any(path in folder for path in pages) else named
 
@@ -468,6 +468,7 @@ def _django(folder: _Folder, text: str) -> Iterator[str]:
 _GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
 _MIX_APPLICATION = re.compile(r"\bapp:\s*:(\w+)")
 _MIX_STARTED = re.compile(r"\bmod:\s*\{\s*([\w.]+)")
+_MIX_ROUTES = re.compile(r"lib/\w+_web/router\.ex")
 
 
 def _gemspec(folder: _Folder, text: str) -> Iterator[str]:
@@ -479,11 +480,13 @@ def _gemspec(folder: _Folder, text: str) -> Iterator[str]:
 
 
 def _mix(folder: _Folder, text: str) -> Iterator[str]:
-    """The module an application starts with, the one with its name, and its commands."""
+    """The module an application starts with, the one with its name, and its routes; where there are none, its commands,
+    which are chores beside a web application."""
     for module in _MIX_STARTED.findall(text):
         yield from (path for path, facts in folder.files() if module in facts.packages)
     yield from (f"lib/{name}.ex" for name in _MIX_APPLICATION.findall(text))
-    yield from (path for path, _ in folder.files() if posixpath.dirname(path) == "lib/mix/tasks")
+    routes = [path for path, _ in folder.files() if _MIX_ROUTES.fullmatch(path)]
+    yield from routes or (path for path, _ in folder.files() if posixpath.dirname(path) == "lib/mix/tasks")
 
 
 def _android(folder: _Folder, text: str) -> Iterator[str]:
@@ -630,7 +633,8 @@ def _merge_small(
     groups = {name: parts[name] for name in by_size[:alone]}
     for names in merged:
         best = sorted(names, key=lambda name: (-weight[name], name))[:2]
-        stems = ", ".join(posixpath.basename(name).partition(".")[0] for name in best)
+        ends = [(posixpath.basename(name), parts[name] == [name]) for name in best]
+        stems = ", ".join(end.partition(".")[0] if is_file else end for end, is_file in ends)  # `Shop.Api` is a folder
         several = f"{posixpath.dirname(best[0])}/({stems}{', …' if len(names) > len(best) else ''})".lstrip("/")
         files = groups.setdefault(several if len(names) > 1 else best[0], [])
         files += [path for name in names for path in parts[name]]
