@@ -198,8 +198,9 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
                 _CALLED.match(line, match.end()) for match in re.finditer(rf"\b{re.escape(place.name)}\b", line)
             )
             known = truth.get(place)
-            theirs = {symbol for at in known or () if (symbol := _at(symbols, at, place.name))}
             ours = found.get(place, set())
+            theirs = {symbol for at in known or () if (symbol := _at(symbols, at, place.name))}
+            theirs |= ours.intersection(_listed(at) for at in known or ())
             if ours and not ours & theirs and _is_shorthand(line, place):
                 known, theirs = None, set()
             for symbol in ours:
@@ -271,6 +272,11 @@ def _at(symbols: Symbols, place: Place, written: str) -> SymbolId | None:
     if found is not None and place.name in _CONSTRUCTORS and written != place.name:
         return SymbolId(found.path, found.qualified.rpartition(".")[0])
     return found
+
+
+def _listed(place: Place) -> SymbolId | None:
+    """What `module.exports = { add }` lists: to the oracle, that is another `add`."""
+    return SymbolId(place.path, place.name) if place.path.endswith((".js", ".cjs")) else None
 
 
 def _symbols_by_place(index: CodeIndex, spoken: str) -> Symbols:

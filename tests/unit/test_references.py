@@ -294,6 +294,95 @@ def test_uses_of_a_name_that_require_binds_are_listed(tmp_path: Path) -> None:
         assert ("lib/app.js", 3, "resolved") in uses(engine, tmp_path, "View")
 
 
+COMMONJS = {
+    "lib/cart.js": "class Cart {\n  add(item) { return this.total() }\n  total() {}\n}\nmodule.exports = Cart\n",
+    "lib/tax.js": "function addTax(sum) {}\nfunction hidden() {}\nmodule.exports = { addTax, other: hidden }\n",
+    "lib/store.js": "const Cart = require('./cart')\nmodule.exports = new Cart()\n",
+    "lib/pot.js": "module.exports = class Pot extends Base {\n  brew() { this.pour() }\n  pour() {}\n}\n",
+    "lib/view.js": "exports = module.exports = View\nfunction View(name) { this.lookup() }\n"
+    "View.prototype.lookup = function lookup() { return this.render() }\nView.prototype.render = function () {}\n",
+    "lib/index.js": "module.exports = require('./tax')\nexports.View = require('./view')\n",
+    "lib/list.js": "function join() {}\nexports.join = join\nexports.fresh = 1\n"
+    "const fresh = require('fresh')\nfresh(join)\n",
+    "lib/util.js": "module.exports = {\n  size() { return this.count() },\n  count() {},\n}\n",
+}
+
+
+def test_common_js_modules_are_followed(tmp_path: Path) -> None:
+    sources = COMMONJS | {
+        "app.js": "var fs = require('fs')\n  , Basket = require('./lib/cart'), tax = require('./lib/tax');\n"
+        "const { addTax: taxed, other } = require('./lib');\n"
+        "const basket = new Basket(); basket.add(1);\n"
+        "tax.addTax(1); taxed(2); other(3);\n"
+        "require('./lib/store').add(4);\n"
+        "const pot = new (require('./lib/pot'))(); pot.brew();\n"
+        "const { View } = require('./lib/index');\nconst view = new View(); view.lookup();\n"
+        "function late() { const Later = require('./lib/cart'); return new Later().add(5) }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Cart") == {
+            *(("app.js", line, "resolved") for line in (2, 4, 10)),
+            ("lib/cart.js", 5, "resolved"),
+            *(("lib/store.js", line, "resolved") for line in (1, 2)),
+        }
+        assert uses(engine, tmp_path, "Cart.add") == {("app.js", line, "resolved") for line in (4, 6, 10)}
+        assert uses(engine, tmp_path, "Cart.total") == {("lib/cart.js", 2, "resolved")}
+        assert uses(engine, tmp_path, "addTax") == {
+            *(("app.js", line, "resolved") for line in (3, 5)),
+            ("lib/tax.js", 3, "resolved"),
+        }
+        assert ("app.js", 7, "resolved") in uses(engine, tmp_path, "Pot.brew")
+        assert uses(engine, tmp_path, "Pot.pour") == {("lib/pot.js", 2, "resolved")}
+        assert {("app.js", 9, "resolved"), ("lib/view.js", 2, "resolved")} <= uses(engine, tmp_path, "View.lookup")
+        assert uses(engine, tmp_path, "View.render") == {("lib/view.js", 3, "resolved")}
+        assert uses(engine, tmp_path, "count") == {("lib/util.js", 2, "resolved")}
+        assert {one.source for one in engine.code.calls(CallsRequest("View", str(tmp_path))).callers} == {"app.js"}
+        assert {one.target for one in engine.code.calls(CallsRequest("late", str(tmp_path))).callees} == {
+            "lib/cart.js::Cart",
+            "lib/cart.js::Cart.add",
+        }
+
+
+def test_a_variable_that_stands_for_an_import_is_no_definition(tmp_path: Path) -> None:
+    sources = COMMONJS | {
+        "app.js": "const fs = require('fs'), { addTax } = require('./lib/tax'), log = require('log')('app');\n"
+        "export const kept = require('./lib/tax');\nfs.open(addTax);\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        defined = [one.id for one in engine.code.symbols(SymbolsRequest(str(tmp_path))).symbols]
+        assert [one for one in defined if one.startswith("app.js")] == ["app.js::log", "app.js::kept"]
+        assert [one for one in defined if one.startswith(("lib/index", "lib/list"))] == [
+            "lib/list.js::join",
+            "lib/list.js::fresh",
+        ]
+        assert uses(engine, tmp_path, "fs") == {("app.js", 1, "syntactic"), ("app.js", 3, "syntactic")}
+        assert uses(engine, tmp_path, "addTax") >= {("app.js", 1, "resolved"), ("app.js", 3, "resolved")}
+        assert uses(engine, tmp_path, "lib/list.js::fresh") == set()  # the package is called, not what is exported
+        unused = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert not {"Cart", "View", "addTax"} & {one.symbol.name for one in unused.symbols}
+
+
+def test_default_exports_are_followed_whatever_their_users_call_them(tmp_path: Path) -> None:
+    sources = {
+        "src/cart.ts": "class Cart {\n  add() {}\n}\nexport default Cart\n",
+        "src/helpers.ts": "function merge() {}\nfunction split() {}\n"
+        "export default { merge }\nexport { split as cut }\n",
+        "src/legacy.ts": "class Legacy {\n  run() {}\n}\nexport = Legacy\n",
+        "src/index.ts": "export { default } from './cart'\n",
+        "app.ts": "import Basket from './src'\nimport tools from './src/helpers'\nimport { cut } from './src/helpers'\n"
+        "import old = require('./src/legacy')\nnew Basket().add()\ntools.merge()\ncut()\nnew old().run()\n"
+        "export const route = async () => (await import('./src/helpers')).cut()\n"
+        "export const path = () => import('./src/index').then((found) => new found.default().add())\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert {("app.ts", 1, "resolved"), ("app.ts", 5, "resolved")} <= uses(engine, tmp_path, "Cart")
+        assert uses(engine, tmp_path, "add") == {("app.ts", 5, "resolved"), ("app.ts", 10, "resolved")}
+        assert ("app.ts", 6, "resolved") in uses(engine, tmp_path, "merge")
+        assert uses(engine, tmp_path, "run") == {("app.ts", 8, "resolved")}
+        found = engine.code.calls(CallsRequest("route", str(tmp_path)))
+        assert [one.target for one in found.callees] == ["src/helpers.ts::split"]
+
+
 def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) -> None:
     sources = {
         "web/package.json": '{"private": true, "main": "site.js"}',

@@ -133,6 +133,15 @@ class Unit(Struct, frozen=True, dict=True):
         return group_by_key((name, written) for written in self.imports for name in _shown_names(written))
 
     @cached_property
+    def extended(self) -> frozenset[str]:
+        """Functions and objects of JavaScript to which code outside of them adds members: `Cart.prototype.add = …`."""
+        if not self.facts.rules.names.default_exports:
+            return frozenset()
+        members = ((self.by_qualified.get(name.rpartition(".")[0]), one) for name, one in self.by_qualified.items())
+        added = [owner for owner, one in members if owner and not owner.start_line <= one.start_line <= owner.end_line]
+        return frozenset(owner.qualified for owner in added if owner.kind in ("function", "variable"))
+
+    @cached_property
     def namespaces(self) -> tuple[str, ...]:
         names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
         return tuple(sorted(names, key=len, reverse=True))

@@ -25,7 +25,9 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import (
+    EXPORTED,
     Meaning,
+    exported_values,
     find_bases,
     find_declared_type,
     find_local,
@@ -43,6 +45,7 @@ from codeinfo.graph.scopes import (
     resolve_imported,
     resolve_in_module,
     resolve_in_namespace,
+    resolve_module,
     resolve_renamed,
 )
 from codeinfo.graph.uses import (
@@ -53,11 +56,12 @@ from codeinfo.graph.uses import (
     Links,
     Row,
     cast_type,
+    find_closing,
     value_links,
     written_types,
 )
-from codeinfo.languages.model import enclosing_names
-from codeinfo.model import Definition, Reference
+from codeinfo.languages.model import QUOTED, enclosing_names
+from codeinfo.model import Definition, Import, Reference
 
 # --- uses ------------------------------------------------------------------------------------------------------------
 
@@ -196,8 +200,8 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
         return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-    is_explained = unit.facts.rules.names.explicit and index.files_defining(use.name)
-    return _OTHER if found or is_explained else _UNKNOWN
+    is_explained = (found or unit.facts.rules.names.explicit) and index.files_defining(use.name)
+    return _OTHER if is_explained else _UNKNOWN
 
 
 def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolId) -> tuple[SymbolId, ...]:
@@ -319,7 +323,9 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
     """Whether all members are known: a module has what its file exports, though a table may take the rest from another
     one; of a type each base was found."""
     if isinstance(owner, ModuleId):
-        return not index.graph.files[owner.paths[0]].rules.names.tables
+        path = owner.paths[0]
+        rules = index.graph.files[path].rules.names
+        return not rules.tables and not (rules.default_exports and exported_values(index, path, "default"))
     return all(_has_known_bases(index, one) for one in lineage(index, owner))
 
 
@@ -327,6 +333,8 @@ def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
     """In C++ aliases and macros add members, in PHP a trait uses what its classes have."""
     definition, rules = index.definition(owner), index.graph.files[owner.path].rules
     if definition is None or rules.imports.headers or (definition.kind == "trait" and rules.names.open_traits):
+        return False
+    if rules.names.default_exports and not definition.is_type:
         return False
     return len(find_bases(index, owner)) >= len(definition.bases)
 
@@ -353,6 +361,7 @@ _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
 _MAX_STEPS = 13  # a receiver, and from one binding to the next
+_LAST_LINE = 1_000_000_000  # behind everything that a file binds
 _MOST_CHAINED = 12  # lines of one call chain
 
 
@@ -373,12 +382,16 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
                 return _follow_attributes(index, _values(index, bound, links[length - 1][1]), links[length:], unit, use)
     (first, called), *rest = links
     own = unit.facts.rules.names
+    if own.default_exports and first == "module" and rest and rest[0][0] == EXPORTED:
+        (first, called), *rest = rest
     if unit.facts.rules.imports.paths and first in _PATH_STARTS:
         current: Values = path_start(index, unit, first)
+    elif first == EXPORTED and own.default_exports:
+        current = [ModuleId((unit.facts.path,))]
     elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF:
-        current = _own_type(index, unit, use.within)
+        current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
         if called and not called.startswith("("):
             current = _elements(index, current)
     else:
@@ -390,11 +403,17 @@ def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:
     """The innermost type around a place: what `self` means there."""
     for scope in enclosing_names(unit.without_namespace(within)):
         one = unit.by_qualified.get(scope)
-        if one is not None and one.is_type:
+        if one is not None and (one.is_type or scope in unit.extended):
             return [SymbolId(unit.facts.path, scope)]
         if one is None and (declared := find_declared_type(index, unit, scope)):
             return declared
     return []
+
+
+def _own_object(unit: Unit, within: str) -> Sequence[ModuleId]:
+    """The file whose only object a method is in: `module.exports = { add() { this.total() } }`."""
+    method = unit.by_qualified.get(within) if unit.facts.rules.names.default_exports else None
+    return [ModuleId((unit.facts.path,))] if method is not None and method.kind == "method" else []
 
 
 def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
@@ -406,7 +425,7 @@ def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: R
         is_old = any(re.search(rf"(?<![\w$.]){re.escape(name)}\.", text) for text in here)
         valid = [row for row in rows if row.line < use.line] if is_old else rows
         return _called_or_indexed(index, _evaluate_rows(index, unit, valid, use.line), called)
-    if made := _evaluate_argument(index, unit, name, called, use):
+    if made := _evaluate_argument(index, unit, name, called, use) or _evaluate_import(index, unit, name, called, use):
         return made
     found = resolve_bare(index, unit, name, use.within)
     if not found and unit.facts.rules.imports.paths:  # no import is needed; a chain may continue some lines below
@@ -421,6 +440,18 @@ def _evaluate_argument(index: CodeIndex, unit: Unit, name: str, called: str, use
     is_call = name in _FIRST_ARGUMENT and called.startswith("(")
     first = called[1:].partition(")")[0].partition(",")[0].strip() if is_call else ""
     return _types(index, unit, first, use.within) if first else []
+
+
+def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
+    """`require("./cart")`, `import("./cart")`. A receiver is stored without its strings: the imports of its line are
+    meant."""
+    if not unit.facts.rules.names.default_exports or name not in ("require", "import") or not called.startswith("("):
+        return []
+    written = QUOTED.match(called, 1)
+    imports = [Import(written[1], use.line)] if written else [one for one in unit.imports if one.line == use.line]
+    targets = [target for one in imports for target in index.outcome(unit.facts, one).targets]
+    found = [one for target in targets for one in resolve_module(index, ModuleId((target.path,)))]
+    return _values(index, found, called[find_closing(called, 0) :])
 
 
 def _follow_attributes(index: CodeIndex, current: Values, links: Links, unit: Unit, use: Reference) -> Values:
@@ -471,7 +502,9 @@ def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
     values: list[Value] = []
     for one in meaning:
         definition = index.definition(one) if isinstance(one, SymbolId) else None
-        if isinstance(one, ModuleId) or definition is None:
+        if isinstance(one, ModuleId):
+            values += [] if called.startswith("(") else [one, *_exported_values(index, one)]
+        elif definition is None:
             values.append(one)
         elif definition.is_type:
             values += _elements(index, [one]) if called.startswith("[") and "(" not in called else [one]
@@ -480,8 +513,26 @@ def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
     return values
 
 
+def _exported_values(index: CodeIndex, module: ModuleId) -> Values:
+    """What a file of JavaScript makes to export it: `module.exports = new Cart()`."""
+    path, name = module.paths[0], "default" if module.written == "default" else EXPORTED
+    if not index.graph.files[path].rules.names.default_exports:
+        return []
+
+    def find() -> Values:
+        unit, use = index.unit(path), Reference(name, _LAST_LINE, "use", "")
+        return [one for text in exported_values(index, path, name) for one in evaluate(index, unit, text, use)]
+
+    return index.memo.once(("exported", path, name), find, _MAX_STEPS)
+
+
 def _value_of(index: CodeIndex, symbol: SymbolId, definition: Definition, called: str) -> Values:
     unit = index.unit(symbol.path)
+    found = _find_values(index, unit, symbol, definition, called)
+    return [symbol] if not found and symbol.qualified in unit.extended else found
+
+
+def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Definition, called: str) -> Values:
     if called.startswith("(") and not definition.is_function:
         definition = _function(unit, symbol) or definition
     if definition.is_function:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, components, cycles, stem_of
-from codeinfo.graph.references import find_import, is_registered, symbol_info
+from codeinfo.graph.model import Edge, Graph, SymbolId, components, cycles, stem_of
+from codeinfo.graph.references import find_import, is_default_export, is_registered, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -346,7 +346,7 @@ def unused_exports(
         prefixes = () if used_here else _PREFIX.findall(index.lines(file.file_id).whole_text())
         if any(definition.name.startswith(prefix) for prefix in prefixes):
             continue  # the file puts such names together, as `globals()["bench_" + what]` does
-        if _is_taken_by_another_name(index, file, definition.name, used, users):
+        if _is_taken_by_another_name(index, file, definition, used, users):
             continue
         if definition.kind in _EXTENDING and not all(map(_PLAIN_BASE.fullmatch, definition.bases)):
             by_kind += 1
@@ -476,17 +476,16 @@ def _is_published(index: CodeIndex, manifest: str) -> bool | None:
 
 
 def _is_taken_by_another_name(
-    index: CodeIndex, file: FileFacts, name: str, used: Collection[str], users: Counter[str]
+    index: CodeIndex, file: FileFacts, definition: Definition, used: Collection[str], users: Counter[str]
 ) -> bool:
     """Whether others use what a file of JavaScript offers as `export { name as other }` calls it, or import it as the
     default export, under a name of their choice."""
     if not file.rules.names.default_exports:
         return False
     text = index.lines(file.file_id).whole_text()
-    if any(users[other] > (other in used) for other in re.findall(rf"\b{name} as (\w+)", text)):
+    if any(users[other] > (other in used) for other in re.findall(rf"\b{definition.name} as (\w+)", text)):
         return True
-    mark = r"(?m)^export\s+default\s+(?:(?:async|abstract|function\*?|class)\s+)*"
-    is_default = re.search(rf"{mark}{re.escape(name)}(?![\w$])", text) is not None
+    is_default = is_default_export(index, SymbolId(file.path, definition.qualified), definition)
     return is_default and any("default" in edge.names or not edge.names for edge in index.graph.edges_to(file.path))
 
 

@@ -12,13 +12,22 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from codeinfo.cache import reachable
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
-from codeinfo.graph.scopes import find_bases, find_included, find_member, find_overridden, lineage, resolve_bare
+from codeinfo.graph.scopes import (
+    find_bases,
+    find_included,
+    find_member,
+    find_overridden,
+    lineage,
+    resolve_bare,
+    resolve_export,
+)
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
@@ -345,8 +354,9 @@ def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
 
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
     """`proven`: what language servers say about the definitions."""
-    candidates = _candidates(index, lookup)
-    parsed = [file for file in candidates if file.language in GRAMMARS]
+    candidates, passing = _candidates(index, lookup), _passing_default(index, lookup)
+    renaming = (index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path))
+    parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
     resolved = list(proven)
     settled = {use.place for use in proven}
@@ -354,7 +364,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     owners = {symbol.owner: symbol for symbol in lookup.found}
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
-        for reference, resolution in resolved_uses(index, file, lookup.name):
+        for reference, resolution in resolved_uses(index, file, lookup.name, passing):
             if (file.file_id, reference.line) in settled:
                 continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
@@ -463,18 +473,46 @@ def _definition_around(unit: Unit, line: int) -> str:
     return max(around, key=lambda one: one.start_line).qualified if around else ""
 
 
-def resolved_uses(index: CodeIndex, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
-    """Every use of the name in a file, also under the aliases that imports give it, with its meaning."""
+def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
+    """The files of JavaScript whose default export one of some definitions is: those who import it name it."""
+
+    def pass_on(path: str) -> list[str]:
+        units = [index.unit(edge.source) for edge in index.graph.edges_to(path)]
+        return [
+            unit.facts.path
+            for unit in units
+            if any(one.reexport and one.names in (("*",), ("default",)) for one in _imports_of(index, unit, {path}))
+        ]
+
+    own = [symbol.path for symbol, one in lookup.found.items() if is_default_export(index, symbol, one)]
+    return frozenset(reachable(own, pass_on))
+
+
+def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Import]:
+    """The imports of a file that lead to one of some others."""
+    outcomes = [(one, index.outcome(unit.facts, one)) for one in unit.imports] if paths else []
+    return [one for one, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
+
+
+def is_default_export(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
+    """Whether others take a definition of JavaScript as the default export of its file, or as `module.exports`."""
+    if not index.graph.files[symbol.path].rules.names.default_exports or "." in symbol.qualified:
+        return False
+    return definition.kind == "component" or symbol in resolve_export(index, symbol.path, "default")
+
+
+def resolved_uses(
+    index: CodeIndex, file: FileFacts, name: str, passing: Collection[str] = ()
+) -> Iterator[tuple[Reference, Resolution]]:
+    """Every use of the name in a file, also under the aliases that imports give it, with its meaning. `passing` are
+    files whose default export has the name."""
     text = index.uses(file.file_id)
-    may_be_default = file.rules.names.default_exports and name[:1].isupper()
-    if name not in text and not may_be_default:
+    if name not in text and not passing:
         return  # most candidates have the name only in a comment or string
     unit = index.unit(file.path)
     taken = [one for one in unit.imports_for(name) if name in one.names]
-    if may_be_default:  # `import Row from "./UserRow.vue"`
-        taken += [
-            one for one in unit.imports_for("default") if f"/{one.module}.".endswith((f"/{name}.", f"/{name}.vue."))
-        ]
+    # `import Row from "./UserRow.vue"`, `const Cart = require("./cart")`
+    taken += [one for one in _imports_of(index, unit, passing) if one.names in ((), ("default",))]
     aliases = {written.alias for written in taken if written.alias} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
@@ -892,11 +930,12 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
     near = _near_files(index, (*paths, *(edge.source for one in paths for edge in index.graph.edges_to(one))))
     index.read_uses([file.file_id for file in near])
     is_only = index.files_defining(definition.name) <= {*paths} and len(unit.by_name.get(definition.name, ())) == 1
+    passing = {path} if is_default_export(index, symbol, definition) else ()
     calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:
-        if definition.name not in index.uses(file.file_id) or not budget.allows(file.path):
+        if not (passing or definition.name in index.uses(file.file_id)) or not budget.allows(file.path):
             continue
-        for use, resolution in resolved_uses(index, file, definition.name):
+        for use, resolution in resolved_uses(index, file, definition.name, passing):
             resolved = not meant.isdisjoint(resolution.symbols)
             if index.is_inline_test(file.path, use.within):
                 continue

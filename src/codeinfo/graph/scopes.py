@@ -36,6 +36,11 @@ _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
+EXPORTED = "exports"  # what `module.exports` is bound to
+_DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
+_IMPORT_CALL = re.compile(r"(?:await )?(?:require|import)\(")
+_NAMED_VALUE = re.compile(r"(?:[\w$.]+ = )*([^\W\d][\w$.]*)")
+
 Meaning = Sequence[SymbolId | ModuleId]
 Source = ModuleId | Callable[[], Meaning]  # a callable reads the file a name comes from
 
@@ -53,7 +58,7 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
         name, use.line, around
     )
-    rows = [row for row in rows if _is_same_body(unit, row, use.line)]
+    rows = [row for row in rows if _is_same_body(unit, row, use.line) and not _binds_import(unit, row)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
     # A parameter may share its method's name.
@@ -62,6 +67,12 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
     return [] if is_defined else rows
+
+
+def _binds_import(unit: Unit, row: Row) -> bool:
+    """Whether a variable of JavaScript stands for an import, also inside of a function."""
+    is_call = unit.facts.rules.names.default_exports and _IMPORT_CALL.match(row.text) is not None
+    return is_call and any(row.name in (one.alias or one.names) for one in unit.by_shown.get(row.name, ()))
 
 
 def _is_same_body(unit: Unit, row: Row, line: int) -> bool:
@@ -142,11 +153,18 @@ def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     imported = resolve_imported(index, unit, name)
     module = _module_file(index, unit, name)
     own = unit.by_qualified.get(name)
-    if own is None or (module and own.kind == "module"):
+    if own is None or _needs_object(unit, own) or (module and own.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
     also = imported if own.kind in {"variable", "constant"} and not module else []
     return [*module, SymbolId(unit.facts.path, name), *also]
+
+
+def _needs_object(unit: Unit, definition: Definition) -> bool:
+    """Whether a definition at the top level of a file of JavaScript is a member of an object: `{ add() {} }`,
+    `exports.total = 0`."""
+    is_member = definition.kind == "method" or definition.signature.startswith(("exports.", "module.exports."))
+    return is_member and unit.facts.rules.names.default_exports
 
 
 # --- what needs no import --------------------------------------------------------------------------------------------
@@ -299,6 +317,9 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
     giving = [one for one in unit.by_shown.get(name, ()) if one.alias and name in one.names]
     on_line = [one for one in giving if one.line == line]
     above = [one for one in giving if one.line < line <= one.line + _MOST_IMPORT_LINES]
+    if unit.facts.rules.names.default_exports:  # the module ends the statement
+        lines = index.lines(unit.facts.file_id)
+        above = [one for one in above if not any(one.module in lines.get(at, "") for at in range(one.line, line))]
     targets = [target for one in on_line or above[-1:] for target in index.outcome(unit.facts, one).targets]
     return [one for target in targets for one in resolve_export(index, target.path, name)]
 
@@ -334,7 +355,7 @@ def _sources_of(index: CodeIndex, unit: Unit, written: Import) -> Iterator[tuple
     for target in outcome.targets:
         if not target.names:
             name = written.alias or _module_name(written, target.path)
-            yield name, ModuleId((target.path,), written.module)
+            yield name, partial(resolve_module, index, ModuleId((target.path,), written.module))
             if not written.alias and not written.names and "." in name and unit.facts.rules.names.dotted_modules:
                 first = name.partition(".")[0]  # `import a.b` binds a
                 top = index.outcome(unit.facts, Import(first, written.line)).targets
@@ -358,9 +379,21 @@ def _module_name(written: Import, target: str) -> str:
 
 
 def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meaning:
-    """A default export is mostly named as the import or its file is; a method called `default` is none."""
-    own = (alias, path.rpartition("/")[2].partition(".")[0]) if name == "default" and alias else ()
-    return next((found for one in (*own, name) if (found := resolve_export(index, path, one))), [])
+    """A default export without a name is mostly called as the import or its file is; otherwise the file stands for the
+    object it exports. A member of what `module.exports` holds is taken by its name."""
+    if found := resolve_export(index, path, name):
+        return found
+    if name != "default" or not alias:
+        return _descend(index, resolve_export(index, path, EXPORTED), [name]) if name != EXPORTED else []
+    named = (resolve_export(index, path, one) for one in (alias, path.rpartition("/")[2].partition(".")[0]))
+    return next(filter(None, named), [ModuleId((path,), name)])
+
+
+def resolve_module(index: CodeIndex, module: ModuleId) -> Meaning:
+    """What a name for a whole file means: in CommonJS also what `module.exports` is set to."""
+    has_defaults = index.graph.files[module.paths[0]].rules.names.default_exports
+    exported = resolve_export(index, module.paths[0], EXPORTED) if has_defaults else ()
+    return [*(one for one in exported if one != module), module]
 
 
 def _resolve_inside(index: CodeIndex, path: str, name: str, member: str) -> Meaning:
@@ -389,7 +422,7 @@ def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
     while waiting and not found:
         current = waiting.pop()
         if isinstance(current, ModuleId):
-            found = [current]
+            found = resolve_module(index, current)
         elif current not in tried:
             tried.add(current)
             known = index.memo.get(current)
@@ -405,10 +438,31 @@ def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
 def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
     """What a file itself has under a top-level name."""
     unit = index.unit(path)
+    if unit.facts.rules.names.default_exports and name in _DEFAULTS:
+        return index.memo.once(("default", path, name), lambda: _find_default(index, unit, name))
     module, offered = _module_file(index, unit, name), unit.exported_as(name)
     if not offered or (module and unit.by_qualified[offered].kind == "module"):
-        return module
+        return module or _find_renamed(index, unit, name)
     return [*module, SymbolId(path, offered)]
+
+
+def _find_renamed(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """What `export { cart as name }` or `module.exports = { name: cart }` offers."""
+    rows = index.bindings(unit).inside(name, "") if unit.facts.rules.names.default_exports else ()
+    named = [one[1] for row in rows if (one := _NAMED_VALUE.fullmatch(row.text)) and one[1] != name]
+    return resolve_dotted(index, unit, named[-1], "") if named else []
+
+
+def _find_default(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """What `export default cart` or `module.exports = cart` names."""
+    named = (_NAMED_VALUE.fullmatch(text) for text in exported_values(index, unit.facts.path, name))
+    return next((found for one in named if one and (found := resolve_dotted(index, unit, one[1], ""))), [])
+
+
+def exported_values(index: CodeIndex, path: str, name: str) -> list[str]:
+    """What a file of JavaScript exports by default or assigns to `module.exports`, as it is written."""
+    bindings = index.bindings(index.unit(path))
+    return [row.text for one in _DEFAULTS[name] for row in bindings.of(one)]
 
 
 def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | ModuleId]:

@@ -463,6 +463,7 @@ _MAX_BRACKETS = 3000  # characters between two brackets
 _OPENING_OF = {")": "(", "]": "[", "}": "{"}
 _WORD = re.compile(r"[\w$@]+")
 _SIMPLE = re.compile(r"(?:(?:await|new|yield)\s+|[&*])?([\w$.]+(?:\([\w$.]*\))?)(?:\{.*\})?", re.DOTALL)
+_LOADED = re.compile(r"(?:await\s+)?(import\(|require\()\s*[\"'`].*", re.DOTALL)
 _MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
 _BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # none of these is a function
 _UNKNOWN_RECEIVER = "?"
@@ -600,8 +601,9 @@ def _receiver(text: str, end: int) -> str:
         word = _WORD.match(text[max(0, end - _MAX_RECEIVER) : end][::-1])
         name = word.group()[::-1] if word else ""
         if (not name or name in _BEFORE_VALUES) and suffix:
+            loaded = _LOADED.fullmatch(inside)
             inner = _SIMPLE.fullmatch(inside) or _MADE.fullmatch(inside) if suffix.startswith("(") else None
-            parts.append(inner.group(1) if inner else _UNKNOWN_RECEIVER)
+            parts.append(inner.group(1) if inner else f"{loaded.group(1)})" if loaded else _UNKNOWN_RECEIVER)
             break
         if not name:
             parts.append('""' if text[end - 1] in "\"'`" else _UNKNOWN_RECEIVER)

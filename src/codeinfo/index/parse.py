@@ -284,13 +284,21 @@ def _find_called(search: str, code: str) -> Iterator[Import]:
         line += code.count("\n", position, start)
         position = start
         module = ("./" if groups.get("relative") else "") + match["module"]
-        timing = "lazy" if groups.get("lazy") else ""
-        if groups.get("names"):
-            parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
-            taken = [(name.strip(), alias.strip()) for name, _, alias in parts]
-            yield from group_imports(module, line, taken, timing=timing)
+        timing, member = "lazy" if groups.get("lazy") else "", groups.get("member") or ""
+        names, alias, reexport = groups.get("names"), groups.get("alias") or groups.get("given") or "", False
+        if groups.get("value") or (names and member):  # what is made of the module is bound, not the module
+            names, alias = "", ""
         else:
-            yield Import(module, line, (), groups.get("alias") or "", False, timing)
+            reexport = bool(groups.get("reexport"))
+        if names:
+            parts = (item.partition("=")[0].partition(":") for item in names.split(","))
+            taken = [(name.strip(), alias.strip()) for name, _, alias in parts if name.strip().isidentifier()]
+            yield from group_imports(module, line, taken, timing=timing)
+        elif member and (alias or reexport):
+            yield Import(module, line, (member,), "" if alias == member else alias or "exports", reexport, timing)
+        else:
+            is_whole = reexport and not alias  # `module.exports = require("./cart")`
+            yield Import(module, line, ("*",) if is_whole else (), alias, reexport, timing)
 
 
 def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
@@ -329,6 +337,8 @@ _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
 _CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
+_SAME_NAME = re.compile(r"(?:module\.)?exports\.([\w$]+)\s*=\s*\1")
+_MAX_BINDING = 2200  # characters of an import that lists what it takes
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
@@ -349,7 +359,9 @@ class _SymbolReader:
         self.source = source
         self.language = language
         self.syntax: Syntax = GRAMMARS[language]
-        is_guessed = get_language(language).imports.headers  # what macros hide is
+        rules = get_language(language)
+        self.import_call = re.compile(rules.imports.calls) if rules.names.default_exports else None
+        is_guessed = rules.imports.headers  # what macros hide is
         self.no_names = _CONDITIONS | self.syntax.keywords if is_guessed else _CONDITIONS
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
@@ -359,7 +371,7 @@ class _SymbolReader:
         self.comment_ending = self._comments_by_last_line(found)
         listed = [source.text[start:end] for start, end in found.exports]
         if self.syntax.more_exports:
-            listed += re.findall(self.syntax.more_exports, source.text)
+            listed += (one[one.lastindex or 0] for one in re.finditer(self.syntax.more_exports, source.text))
         self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
 
     def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
@@ -391,7 +403,10 @@ class _SymbolReader:
         if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
-        if not name or name in self.no_names or self._repeats(name, parent, span[0]):
+        if not name or name in self.no_names or self._binds_import(candidate):
+            return
+        if self._repeats(name, parent, span[0]):
+            self.symbols[parent].name_spans.append(span)
             return
         self.named.add(span[0])
         if "scope" in candidate.captures:
@@ -401,9 +416,24 @@ class _SymbolReader:
     def _repeats(self, name: str, parent: int, name_start: int) -> bool:
         """`app.use = function use() {}`: the second name repeats the first."""
         outer = self.symbols[parent].definition if parent >= 0 else None
-        if outer is None or not symbol_kind(outer.kind).is_callable or outer.name != name:
+        if outer is None or outer.name != name or not (symbol_kind(outer.kind).is_callable or outer.kind == "class"):
             return False
         return outer.start_line == self.source.line_of(name_start)
+
+    def _binds_import(self, candidate: Candidate) -> bool:
+        """`const fs = require("fs")`, `exports.fs = require("fs")` and `exports.cart = cart` define nothing; `export
+        const` does."""
+        start, end = candidate.start, min(-candidate.minus_end, candidate.start + _MAX_BINDING)
+        if self.import_call is None or candidate.kind not in ("variable", "member"):
+            return False
+        written = ("," if candidate.kind == "variable" else "") + self.source.text[start:end]
+        if _SAME_NAME.fullmatch(written):
+            return True
+        found = self.import_call.fullmatch(written)
+        if found is None or found["value"] or (found["names"] and found["member"]):
+            return False
+        line = self.source.line_start(self.source.line_of(start))
+        return any(found.group("alias", "names", "given")) and "export " not in self.source.text[line:start]
 
     def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
         """`alias_method :new, :old` defines only the first of its names."""
@@ -439,7 +469,9 @@ class _SymbolReader:
             symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)
         else:
-            symbols.append(Symbol(definition, first_line, [span], parent, is_scope))
+            # `View.prototype.render = …` defines its last name and uses the first.
+            last = span if self.import_call is None else (span[1] - len(names[-1]), span[1])
+            symbols.append(Symbol(definition, first_line, [last], parent, is_scope))
         if is_scope:
             self.open.append((end, len(symbols) - 1))
 

@@ -185,6 +185,8 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             if role in plain:
                 plain[role] += [node.byte_range for node in nodes]
                 continue
+        if "exporting" in captures and not _EXPORTING.match(source.node_text(captures["exporting"][0])):
+            continue
         if "bind" in captures:
             _add_bound(found, source, captures)
             continue
@@ -240,6 +242,8 @@ _BOUND_ROLES = {
 _SPECIAL = {
     "returns": ("()", ":"),
     "returned": ("()", "="),
+    "default": ("default", "="),
+    "exported": ("exports", "="),
     "embeds": ("*", ":"),
     "underlying": ("=", ":"),
     "decorator": ("@", "="),
@@ -251,6 +255,7 @@ _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
 _MAX_TEXT = 160  # characters of a type or a value: arguments follow
 _PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<?\\]")  # how a type or a value begins that may lead to a definition
+_EXPORTING = re.compile(r"(?:exports\s*=\s*)?module\.exports(?:\s*=|\Z)")  # assigned to, in CommonJS
 _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
 

@@ -330,7 +330,7 @@ _JAVASCRIPT = model.Syntax(
     queries=("ecmascript", "jsx", "javascript"),
     word=r"[^\W\d][\w$]+",
     exported=is_exported,
-    more_exports=r"module(?<!\wmodule)\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
+    more_exports=r"(?<![\w$])(?:module\.exports\s*=\s*(\{[^}]*\}|[\w$]+)|exports\.([\w$]+)\s*=\s*\2(?![\w$.(]))",
     bases=model.bases_behind_words,
 )
 _TYPESCRIPT = replace(
@@ -355,8 +355,10 @@ _IMPORTS = model.ImportRules(
     read=read_import,
     timed=True,
     calls=(
-        r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
+        r"(?:(?:(?:\b(?:const|let|var)\s|,)\s*(?:(?P<alias>[\w$]+)|\{(?P<names>[\w$\s,:=]{0,2000})\})"
+        r"|(?P<reexport>(?<![\w$.])(?:module\.)?exports)(?:\.(?P<given>[\w$]+))?)\s*=\s*(?:await\s+)?)?"
         r"\b(?:require|(?P<lazy>import))\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
+        r"(?:\.(?P<member>[\w$]++))?(?P<value>[ \t]*[.(\[?])?"
     ),
     call_words=("require(", "import("),
 )

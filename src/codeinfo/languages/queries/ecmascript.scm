@@ -14,6 +14,7 @@
   right: [(arrow_function) (function_expression) (generator_function)]) @function
 (assignment_expression left: (member_expression) @name right: (class)) @class
 (assignment_expression left: (member_expression) @name) @member
+(assignment_expression right: (class name: (_) @name) @class)
 (arguments (function_expression name: (identifier) @name) @function)
 (return_statement (function_expression name: (identifier) @name) @function)
 (assignment_expression right: (function_expression name: (identifier) @name) @function)
@@ -23,6 +24,15 @@
 (export_statement source: (_)) @import
 (export_statement (export_clause) @exports)
 (export_statement value: (identifier) @exports)
+
+(export_statement value: (_) @default)
+(export_statement "default" declaration: (_ name: (_) @default))
+(assignment_expression left: (member_expression) @exporting right: (_) @exported)
+(assignment_expression left: (member_expression) @exporting right: (_ name: (_) @exported))
+(assignment_expression left: (member_expression) @exporting
+  right: (object (pair key: (property_identifier) @bind value: (_) @bind.value)))
+(variable_declarator name: (identifier) @exported value: (assignment_expression) @exporting)
+(export_statement !source (export_clause (export_specifier name: (_) @bind.value alias: (_) @bind)))
 
 (arrow_function parameter: (identifier) @bind) @bind.in
 (variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @bind) value: (_) @bind.part)

@@ -64,3 +64,4 @@
 (interface_declaration (extends_type_clause (generic_type) @embeds))
 (type_alias_declaration
   value: [(type_identifier) (nested_type_identifier) (generic_type) (union_type) (intersection_type)] @embeds)
+(export_statement "=" (_) @exported)
