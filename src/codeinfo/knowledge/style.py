@@ -166,7 +166,7 @@ def _table(table: Mapping[str, Any], around: tuple[str, ...], lines: Mapping[tup
 
 
 def xml_entries(text: str) -> Iterator[Entry]:
-    """Checkstyle: modules, and their properties."""
+    """Checkstyle: modules, and their properties; PHP_CodeSniffer: rules."""
     found: list[Entry] = []
     modules: list[str] = []
     parser = expat.ParserCreate()
@@ -175,6 +175,8 @@ def xml_entries(text: str) -> Iterator[Entry]:
         if tag == "module":
             modules.append(given.get("name", ""))
             found.append(Entry(parser.CurrentLineNumber, "", modules[-1], "on"))
+        elif tag == "rule":
+            found.append(Entry(parser.CurrentLineNumber, "", "rule", given.get("ref", "")))
         elif tag == "property" and modules:
             entry = Entry(parser.CurrentLineNumber, modules[-1], given.get("name", ""), given.get("value", ""))
             found.append(entry)
@@ -268,7 +270,7 @@ class _Tool(Struct, frozen=True):
 
 _SCRIPT = r"(?:js|mjs|cjs|ts|mts|cts)"
 _TOOLS = (
-    _Tool("EditorConfig", r"\.editorconfig", ini_entries),
+    _Tool("EditorConfig", r"\.editorconfig", ini_entries, keys=r"(?!root$).+"),
     _Tool("Ruff", r"pyproject\.toml", toml_entries, r"tool\.ruff(?:\.[\w.-]+)?"),
     _Tool("Black", r"pyproject\.toml", toml_entries, r"tool\.black"),
     _Tool("isort", r"pyproject\.toml", toml_entries, r"tool\.isort"),
@@ -305,6 +307,14 @@ _TOOLS = (
     _Tool("Checkstyle", r"checkstyle.*\.xml|.*_checks\.xml", xml_entries),
     _Tool("ClangFormat", r"\.clang-format", yaml_entries),
     _Tool("RuboCop", r"\.rubocop\.yml", yaml_entries),
+    _Tool("Standard", r"\.standard\.yml", yaml_entries),
+    _Tool("Oxlint", r"\.oxlintrc\.json", eslint_entries),
+    _Tool("Oxfmt", r"\.oxfmtrc\.jsonc?", yaml_entries),
+    _Tool("Stylelint", r"\.stylelintrc(?:\.json|\.ya?ml)?", eslint_entries),
+    _Tool("detekt", r"detekt(?:[-_.]config)?\.ya?ml", yaml_entries),
+    _Tool("SwiftLint", r"\.swiftlint\.ya?ml", yaml_entries),
+    _Tool("Scalafmt", r"\.scalafmt\.conf", ini_entries, keys=r"(?!version$|runner\.)[\w.-]+"),
+    _Tool("PHP_CodeSniffer", r"\.?phpcs\.xml(?:\.dist)?", xml_entries),
     _Tool("Pint", r"pint\.json", yaml_entries),
     _Tool("PHP-CS-Fixer", r"\.php-cs-fixer(?:\.dist)?\.php", script_entries),
 )
@@ -315,9 +325,10 @@ _DOCUMENT = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"(#{1,6})\s+(?P<title>\S.*)")
+_UNDERLINE = re.compile(r"([=\-~^\"'*+])\1{2,}\s*")  # of a heading, the line above
 _STEPS = re.compile(
     r"\b(?:set(?:ting)?[ -]?up|install\w*|start(?:ing|ed)?|prerequisites?|environment(?! var)|seeds?"
-    r"|docker|containers?|vagrant|running|debugging|commands|issues?|bugs?|report\w*)\b",
+    r"|docker|containers?|vagrant|running|building|debugging|commands|issues?|bugs?|report\w*)\b",
     re.IGNORECASE,
 )
 _WRITING = re.compile(
@@ -395,11 +406,14 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
             continue
         elif found := _HEADING.fullmatch(line):
             heading = found["title"].rstrip("#").rstrip()
+        elif line.strip() and number < len(lines) and _UNDERLINE.fullmatch(lines[number]):
+            heading = line.strip()
         elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)):
             continue
         elif _DEMAND.search(_ASIDE.sub("", found["text"]).strip()):
             rule = _join_continued(lines, number, found["text"])
-            yield StyleRule(rule[:_MAX_RULE], f"{path}:{number}", heading)
+            cut = rule if len(rule) <= _MAX_RULE else f"{rule[: _MAX_RULE - 1]}…"
+            yield StyleRule(cut, f"{path}:{number}", heading)
 
 
 def _is_about_steps(heading: str) -> bool:
