@@ -7,14 +7,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from model_server import ScriptedServer
 from starlette.testclient import TestClient
 from web_tools import ANSWER, client, index, make_project, script, token, wait_for
 
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import IndexDamaged
+from codeinfo.operations.answers import AskRequest
+from codeinfo.serve.runs import MOST_RUNNING, Runs
 from codeinfo.store.user_data import IngestStore
 
 TIMES = ("took_ms", "indexed_at", "generation", "bytes")
@@ -246,6 +253,22 @@ def test_a_model_that_is_not_there_leaves_no_conversation(project: Path) -> None
         index(web, project)
         reply = web.post("/chat", json={"message": "transfer?"}, headers=token())
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "CODE_INFO_LLM_UNAVAILABLE")
+
+
+def test_an_answer_that_cannot_be_kept_takes_no_place_for_good(project: Path) -> None:
+    with Engine(Config.load({"llm.discover": "false"}, project)) as engine:
+        runs, asked = Runs(engine), AskRequest("transfer?", (str(project),), provider="none")
+        assert runs.start(asked).ended.wait(60)
+        with closing(apsw.Connection(str(engine.config.paths.data_dir / "conversations.db"))) as db:
+            for table in ("turns", "conversations"):
+                db.execute(f"ALTER TABLE {table} RENAME TO lost")
+                for _ in range(MOST_RUNNING + 1):
+                    with suppress(IndexDamaged):
+                        assert runs.start(asked).ended.wait(60)
+                db.execute(f"ALTER TABLE lost RENAME TO {table}")
+        kept = runs.start(asked)
+        assert kept.ended.wait(60)
+        assert (kept.error, runs.busy) == (None, False)
 
 
 # --- the queue --------------------------------------------------------------------------------------------------------

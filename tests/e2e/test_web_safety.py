@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
@@ -10,7 +11,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -18,6 +21,7 @@ from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
 from codeinfo.operations import OPERATIONS, inputs_of
+from codeinfo.serve import auth
 from codeinfo.serve.auth import (
     COOKIE,
     CSP,
@@ -301,6 +305,40 @@ def test_large_and_endless_bodies_are_refused(web: TestClient) -> None:
     assert reply.status_code == 413
 
 
+def test_all_bodies_together_are_bounded(web: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may send one, on any number of connections."""
+    monkeypatch.setattr(auth, "MOST_HELD_BYTES", MAX_BODY_BYTES)
+
+    async def status_of(end: asyncio.Event) -> int:
+        """Of a request with 60 % of that, which then waits for its end."""
+        sent: list[Any] = []
+        pieces = [b"", b" " * (MAX_BODY_BYTES * 6 // 10)]
+
+        async def receive() -> Any:
+            if len(pieces) < 2:
+                await end.wait()
+            return {"type": "http.request", "body": pieces.pop(), "more_body": bool(pieces)}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", HOST.encode()), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/api/v1/search", "query_string": b"", "headers": headers}
+        await web.app(scope, receive, send)
+        return int(sent[0]["status"])
+
+    async def ask_thrice() -> list[int]:
+        end = asyncio.Event()
+        first = asyncio.create_task(status_of(end))
+        await asyncio.sleep(0.2)
+        beside = asyncio.create_task(status_of(end))
+        await asyncio.sleep(0.2)
+        end.set()
+        return [await first, await beside, await status_of(end)]
+
+    assert asyncio.run(ask_thrice()) == [400, 503, 400]
+
+
 def test_what_is_no_json_object_is_refused(web: TestClient) -> None:
     for body in (b"[", b"[1]", b'"x"', b'{"query": NaN}', b"[" * 100_000, b'{"query": "\\ud800"}', b""):
         reply = web.post("/api/v1/search", content=body, headers={"content-type": "application/json"})
@@ -460,6 +498,14 @@ def test_citations_become_links_and_unknown_numbers_stay_text() -> None:
     html = str(markdown_html("It works [1], or not [7].", {1: "/panel?x=1&y=2"}))
     assert 'href="/panel?x=1&amp;y=2"' in html
     assert "[7]" in html
+
+
+def test_a_file_made_for_a_slow_lexer_is_shown_plain() -> None:
+    """One of 300 KB would keep the interpreter, and with it the server, busy for hours."""
+    text = "\n".join(['\\"' * 500] * 60)
+    started = time.thread_time()
+    assert code_lines(text, "evil.at") == [escape(line) for line in text.split("\n")]
+    assert time.thread_time() - started < 6
 
 
 def test_code_is_escaped_with_and_without_colour() -> None:

@@ -257,6 +257,7 @@ def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
         assert len(set(re.findall(r"desks/desk\d+\.py", "".join(listed)))) == 30
         refused = web.get("/ui/area", params={"area": "nowhere"})
         assert (refused.status_code, "has no area nowhere" in refused.text) == (404, True)
+        assert web.get("/ui/area").status_code == 404
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ LEAST_OWN_TOKEN = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
 MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only after reading
 MAX_UPLOAD_BYTES = 32_000_000
+MOST_HELD_BYTES = 256_000_000  # of all bodies together: there may be 2,000 connections
 HOOKS, UPLOADS = "/hooks/", "/api/v1/team/push/"  # the paths that may have more
 BODY_SECONDS = 20.0  # for a request's body to arrive
 # Headers that decide about a request: if one occurs twice, a proxy in between may use the other.
@@ -156,7 +157,11 @@ class Guard:
         if refusal is not None:
             await send_refusal(send_secured, *refusal, readable=readable)
             return
-        await self.enter(scope, _limit_body(receive, most_bytes(scope["path"])), send_secured, headers)
+        body = _Body(receive, most_bytes(scope["path"]))
+        try:
+            await self.enter(scope, body.receive, send_secured, headers)
+        finally:
+            _Body.held -= body.seen
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """A well-formed request from an allowed origin: answered if its sender has the right to it."""
@@ -264,28 +269,36 @@ def most_bytes(path: str) -> int:
     return MAX_HOOK_BYTES if path.startswith(HOOKS) else MAX_BODY_BYTES
 
 
-def _limit_body(receive: Receive, most: int) -> Receive:
-    """Counts the body as it arrives, since it may have no declared length, and limits how long it takes."""
-    seen, complete = 0, False
-    until = asyncio.get_running_loop().time() + BODY_SECONDS
+class _Body:
+    """Counts the body of a request as it arrives, since it may have no declared length, and limits how long it takes.
+    Its sender may be anybody, so all of them together are limited too."""
 
-    async def receive_limited() -> Message:
-        nonlocal seen, complete
-        if complete:
-            return await receive()
+    held = 0  # bytes of the requests that are being answered
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._until = asyncio.get_running_loop().time() + BODY_SECONDS
+        self._complete = False
+        self.seen = 0
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()
         try:
-            async with asyncio.timeout_at(until):
-                message = await receive()
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
         except TimeoutError:
             raise BodyRefused("the request did not arrive in time", "Send it again", code="TIMEOUT") from None
-        seen += len(message.get("body", b""))
-        complete = not message.get("more_body", False)
-        if seen > most:
-            what = f"the body may have at most {most} bytes"
-            raise BodyRefused(what, "Send less", code="BODY_TOO_LARGE")
+        size = len(message.get("body", b""))
+        self.seen += size
+        _Body.held += size
+        self._complete = not message.get("more_body", False)
+        if self.seen > self._most:
+            raise BodyRefused(f"the body may have at most {self._most} bytes", "Send less", code="BODY_TOO_LARGE")
+        if _Body.held > MOST_HELD_BYTES:
+            raise BodyRefused("too many large requests are being received", "Send it again later", code="OVERLOADED")
         return message
-
-    return receive_limited
 
 
 def _add_security_headers(send: Send, *, cacheable: bool) -> Send:

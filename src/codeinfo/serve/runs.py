@@ -130,14 +130,18 @@ class Runs:
             finished = [one.id for one in self._runs.values() if one.finished]
             for old in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
                 del self._runs[old]
-        if not request.conversation:  # created first, so that the page has an address to return to
-            run.conversation = self._engine.answers.store.create(
-                title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
-            )
-            request = replace(request, conversation=run.conversation)
-        self._share(run)
-        work = partial(copy_context().run, self._perform, run, request)  # on behalf of the caller
-        threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
+        try:
+            if not request.conversation:  # created first, so that the page has an address to return to
+                run.conversation = self._engine.answers.store.create(
+                    title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
+                )
+                request = replace(request, conversation=run.conversation)
+            self._share(run)
+            work = partial(copy_context().run, self._perform, run, request)  # on behalf of the caller
+            threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
+        except BaseException:
+            del self._runs[run.id]  # or its place would be taken for good
+            raise
         return run
 
     def get(self, identity: str) -> AnswerRun:
@@ -249,7 +253,10 @@ class Runs:
         except Exception as error:
             self._record_error(run, fault(error, "the log"))
         finally:
-            self._drop_if_empty(run)
+            try:
+                self._drop_if_empty(run)
+            except Exception as error:  # whatever it is, the run has to end
+                log.warning("an empty conversation stays: %s", error)
             run.finished = True
             run.emit("done", runId=run.id, conversationId=run.conversation)
             run.ended.set()

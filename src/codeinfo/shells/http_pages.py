@@ -433,7 +433,9 @@ def _map(visit: Visit, root: str) -> dict[str, Any]:
 def _area(visit: Visit) -> str:
     root, area = visit.root, visit.given.get("area", "")
     found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
-    (shown,) = (one for one in found.areas if one.name == area)
+    shown = next((one for one in found.areas if one.name == area), None)
+    if shown is None:
+        raise NotFound(f"there is no area {area!r}", "Open the map again")
     users = {one.name: one.needs[area] for one in found.areas if area in one.needs and one.name != area}
     files, more = found.area_files[:MOST_FILES], len(found.area_files[MOST_FILES:])
     return visit.render("area.html", project=root, area=shown, users=users, files=files, more_files=more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
-from pygments import highlight
+from pygments import format
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
 from pygments.util import ClassNotFound
@@ -50,6 +51,7 @@ from codeinfo.shells.terminal import byte_size, conversation_subject
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
+COLOURED_S = 3.0  # so are those made for a lexer that takes quadratic time
 _MOST_FIELDS = 50  # of a form
 _NAME_PAGE = "/ui/name"
 _STEP_PAGES = dict.fromkeys(("refs", "defs", "calls"), _NAME_PAGE)
@@ -74,10 +76,17 @@ _FORMATTER = HtmlFormatter(nowrap=True)
 
 def code_lines(text: str, path: str) -> list[Markup]:
     """Each line as HTML, coloured if a lexer knows the file, or the language given instead."""
-    if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
-        return [Markup(escape(line)) for line in text.split("\n")]
-    lines = highlight(text, _lexer(path.rpartition("/")[2]), _FORMATTER).split("\n")[: text.count("\n") + 1]
-    return [Markup(line) for line in lines]  # the formatter escapes
+    lines = text.split("\n")
+    if len(text) <= COLOURED_CHARS and max(map(len, lines)) <= COLOURED_LINE:
+        until, tokens = time.thread_time() + COLOURED_S, list[Any]()
+        for token in _lexer(path.rpartition("/")[2]).get_tokens(text):
+            tokens.append(token)
+            if time.thread_time() > until:
+                break
+        else:
+            coloured = format(tokens, _FORMATTER).split("\n")[: len(lines)]
+            return [Markup(line) for line in coloured]  # the formatter escapes
+    return [Markup(escape(line)) for line in lines]
 
 
 @lru_cache(maxsize=256)
