@@ -1,7 +1,8 @@
 """Path globs from users and projects: the one place that matches them, in time linear in the path; and expressions
 from users that do.
 
-`*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders. A glob without a slash
+`*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders, and `{a,b}` for either
+`a` or `b`. A glob without a slash
 matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` excludes
 what matches.
 
@@ -23,6 +24,7 @@ MAX_GLOBS = 64
 MAX_GLOB_CHARS = 4096  # of all globs of one list together
 MAX_PROGRAM_BYTES = 32 << 20  # of a compiled expression with its automaton; RE2 refuses or slows down, never exceeds it
 _ANY_DEPTH = "**"
+_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 
 
 def lies_below(path: str, folder: str) -> bool:
@@ -43,12 +45,12 @@ def similar_paths(written: str, paths: Iterable[str]) -> list[str]:
 def check_globs(globs: Sequence[str], where: str) -> None:
     """Raise UsageError for a list that is too long to be matched against every file, or has an empty glob; `where`
     names the place."""
-    if len(globs) > MAX_GLOBS:
-        raise UsageError(f"{where}: {len(globs)} globs are too many", f"Use at most {MAX_GLOBS}")
     chars = sum(map(len, globs))
     if chars > MAX_GLOB_CHARS:
         step = f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**"
         raise UsageError(f"{where}: the globs have {chars:,} characters together", step)
+    if (count := len(_expand_braces(globs))) > MAX_GLOBS:
+        raise UsageError(f"{where}: {count} globs are too many", f"Use at most {MAX_GLOBS}; {{a,b}} counts as two")
     if any(not glob.removeprefix("!") for glob in globs):
         raise UsageError(f"{where}: a glob is empty", "Write one like *.py or src/**, or leave it out")
 
@@ -64,6 +66,19 @@ def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs"
     return [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)]
 
 
+def _expand_braces(globs: Sequence[str]) -> list[str]:
+    """`*.{ts,tsx}` as `*.ts` and `*.tsx`; stops soon after there are too many."""
+    expanded, waiting = list[str](), [*reversed(globs)]
+    while waiting and len(expanded) + len(waiting) <= MAX_GLOBS:
+        glob = waiting.pop()
+        if braces := _BRACES.search(glob):
+            before, after = glob[: braces.start()], glob[braces.end() :]
+            waiting += [f"{before}{part}{after}" for part in braces[1].split(",", MAX_GLOBS)][::-1]
+        else:
+            expanded.append(glob)
+    return expanded + waiting
+
+
 class GlobSet:
     """Globs without `!`; a path matches if any of them does."""
 
@@ -71,7 +86,7 @@ class GlobSet:
         start = self._any_depth = self._accepting = 0
         places: dict[str, int] = {}  # part → its bits
         bit = 1
-        for glob in globs:
+        for glob in _expand_braces(globs):
             start |= bit
             for part in _simplify(_parts(glob)):
                 if part == _ANY_DEPTH:

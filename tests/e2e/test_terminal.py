@@ -128,6 +128,37 @@ def test_an_answer_is_rendered_as_it_arrives() -> None:
         ]
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_an_answer_is_broken_between_words_as_it_is_written(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    answer = "It is read by the parser of headers, which\n"
+    answer += "splits lines; 如何申请退款 and an_identifier_of_thirty_letters end it."
+    screen, piped = Terminal(), io.StringIO()
+    for stream in (screen, piped):
+        with Prose(Output(stream, colour=False)) as prose:
+            for start in range(0, len(answer), size):
+                prose.write(answer[start : start + size])
+    assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
+        "It is read by the parser of headers,",
+        "which",
+        "splits lines; 如何申请退款 and",
+        "an_identifier_of_thirty_letters end it.",
+    ]
+    assert piped.getvalue() == f"{answer}\n"
+
+
+def test_long_lines_of_documents_stay_behind_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = Terminal()
+    Output(screen, colour=False).numbered_line(
+        "   1 │ ", ["Ask within thirty days. 退款由财务部门审核,审核通过后五个工作日内到账"], wraps=True
+    )
+    first, *rest = screen.getvalue().splitlines()
+    assert first.startswith("   1 │ Ask within")
+    assert [line.partition("│")[0] for line in rest] == ["     ", "     "]
+    assert max(map(cell_len, (first, *rest))) <= 40
+
+
 def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -42,6 +42,9 @@ DEEP = "/".join(["a"] * 400)
         ("**", ["a", "a/b"], []),
         ("a**b", ["ab", "axxb"], ["a/b"]),
         ("A.py", ["A.py"], ["a.py"]),
+        ("*.{ts,tsx}", ["a.ts", "x/a.tsx"], ["a.t", "a.{ts,tsx}"]),
+        ("{src,lib/{a,b}}/**", ["src/x", "lib/a/x", "lib/b/y/z"], ["lib/x", "x/src/y"]),
+        ("{a}.{py", ["{a}.{py"], ["a.py"]),
         ("a*b*c*d", ["abcd", "axbxcxd"], ["abdc"]),
     ],
 )
@@ -157,6 +160,8 @@ def test_lists_that_are_too_long_are_refused() -> None:
         (["a"] * (MAX_GLOBS + 1), f"{MAX_GLOBS + 1} globs are too many"),
         (["a" * (MAX_GLOB_CHARS + 1)], "characters together"),
         (["!"], "a glob is empty"),
+        (["{a,b}" * 500], "globs are too many"),
+        (["{" * 900 + "a," + "}" * 900, "{" + "," * 2000 + "}"], "globs are too many"),
     ):
         with pytest.raises(UsageError, match=says) as refused:
             match_globs([], globs)

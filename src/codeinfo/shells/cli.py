@@ -41,19 +41,6 @@ if TYPE_CHECKING:
 
 EPILOG = "Exit codes: 0 ok, 1 a bug in CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
-START = """\
-CodeInfo finds the few places in a codebase that matter, on your own machine.
-In the folder of a project, type:
-
-  codeinfo "where are refunds limited?"   search by meaning, name or error text
-  codeinfo ask "how do refunds work?"     an answer with its sources
-  codeinfo map                            the codebase at a glance
-  codeinfo explore NAME                   a symbol with its callers and tests
-  codeinfo install                        give it to your coding agents
-  codeinfo serve --open                   use it in a browser
-
-The first search builds the index, outside of your project.
-All commands: codeinfo --help"""
 LEAST_ADDRESS_SPACE = 256 << 20  # bytes: with less, OpenBLAS may end the process in the middle of an index run
 SHELLS = ("bash", "zsh", "fish")
 LOG_LEVELS = ("error", "warning", "info", "debug")
@@ -83,6 +70,10 @@ _END = frozenset({"/exit", "/quit", "exit", "quit"})
 _HELP = frozenset({"/help", "help", "?"})
 
 
+def _read_text(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8").rstrip("\n")
+
+
 class WholeNumber(click.IntRange):
     name = "whole number"  # in messages
 
@@ -95,7 +86,7 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         command = f"{ctx.command_path} "
-        lines = (Path(__file__).parent / "examples.txt").read_text("utf-8").splitlines()
+        lines = _read_text("examples.txt").splitlines()
         if shown := [line for line in lines if line.startswith(command)]:
             formatter.write(f"\nExample{'s' * (len(shown) > 1)}:\n")
             formatter.write("".join(f"  {line}\n" for line in shown))
@@ -551,7 +542,7 @@ def cli(ctx: click.Context) -> None:
     To search, no command is needed: codeinfo "where are refunds limited?"
     """
     if ctx.invoked_subcommand is None:
-        click.echo(START)
+        click.echo(_read_text("start.txt"))
 
 
 # --- commands that are not operations --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import STATES, count_changes, footer, near_lines, render
-from codeinfo.shells.terminal import Output, Span, byte_size, conversation_subject, near_path
+from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
@@ -24,6 +24,7 @@ PROVIDER_STATES = {
 
 
 _PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage quoted below
+_UNFINISHED = re.compile(r"[^\s\u2e80-\U0010ffff]*\Z")  # a word that may go on; wide letters have no words
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*([\w+#.-]*)")
 
 
@@ -34,6 +35,7 @@ class Prose:
         self._out = out
         self._line = ""  # so far, and how much of it is written
         self._written = 0
+        self._column = 0
         self._fence = ""
         self._code: list[str] = []
         self._place = ("", 0)
@@ -55,8 +57,9 @@ class Prose:
         self._line += rest
         may_start_block = self._line.lstrip()[:1] in ("`", "~", "[")
         if not self._fence and not may_start_block:
-            self._out.partly(self._line[self._written :])
-            self._written = len(self._line)
+            end = _UNFINISHED.search(self._line).start() if self._out.terminal else len(self._line)  # type: ignore[union-attr]
+            self._write_words(self._line[self._written : end])
+            self._written = end
 
     def _end_line(self) -> None:
         line, written = self._line, self._written
@@ -73,7 +76,18 @@ class Prose:
             self._place = place[1], int(place[2])
             self._out.line((line, "bold cyan"))
         else:
-            self._out.partly(line[written:] + "\n")
+            self._write_words(line[written:])
+            self._out.partly("\n")
+            self._column = 0
+
+    def _write_words(self, text: str) -> None:
+        """Write words, each on a new line of a terminal where it would not fit."""
+        for word in re.split(r"(?<= )", text):
+            if self._out.terminal and self._column and self._column + cells(word.rstrip()) > self._out.width:
+                self._out.partly("\n")
+                self._column = 0
+            self._out.partly(word)
+            self._column += cells(word)
 
     def _write_code(self) -> None:
         path, first = self._place

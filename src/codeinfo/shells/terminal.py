@@ -180,7 +180,11 @@ class Output(Struct, dict=True):
     def numbered_line(self, gutter: str, spans: Sequence[Span], *, wraps: bool = False) -> None:
         """A line of a file behind its number: cut to the terminal's width or, if it `wraps`, broken between words."""
         if wraps:
-            self.wrap((gutter, "dim"), *spans, hang=len(gutter))
+            pairs = _clean_pairs(spans)
+            whole, below = text_of(pairs), f"{'│ ':>{len(gutter)}}"
+            room = self.width - len(gutter) if self.terminal else len(whole)
+            for start, end in _breaks(whole, room, 0, 0):
+                self.exactly((below if start else gutter, "dim"), *slice_spans(pairs, start, end))
         else:
             self.exactly((gutter, "dim"), *self.fit_spans(spans, len(gutter)))
 
@@ -229,14 +233,16 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
     start, room = 0, width
     while (reach := _reach(text, start, room)) < len(text):
         end = text.rfind(" ", max(start, least) + 1, reach + 1)
-        if text.startswith("%", end + 1):  # it belongs to its number
+        if cells(text[reach]) == 2 and reach > max(start, least):  # wide letters have no spaces between words
+            end = reach
+        elif text.startswith("%", end + 1):  # it belongs to its number
             end = text.rfind(" ", max(start, least) + 1, end)
         if end < 0:
             end = text.find(" ", max(reach, least))
         if end < 0:
             break
         found.append((start, end))
-        start, room, least = end + 1, max(LEAST_COLUMN, width - hang), 0
+        start, room, least = end + (text[end] == " "), max(LEAST_COLUMN, width - hang), 0
     return [*found, (start, len(text))]
 
 
