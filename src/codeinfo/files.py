@@ -32,6 +32,12 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.
 _OWN_NAME = "codeinfo"  # of the default folders
 
 
+def read_table(path: Path) -> list[list[str]]:
+    """The rows of a table that ships with CodeInfo: tabs between cells, `-` for an empty one, `#` before a remark."""
+    lines = path.read_text("utf-8").splitlines()
+    return [["" if cell == "-" else cell for cell in line.split("\t")] for line in lines if not line.startswith("#")]
+
+
 def private_folder(path: Path, base: Path | None = None) -> Path:
     """Create a folder and its missing parents. Existing ones are closed to others too, up to `base`, the folder the
     settings name: that one may be shared on purpose, unless it has CodeInfo's own name."""

@@ -7,11 +7,12 @@ questions. No other package mentions a language by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from codeinfo.errors import UsageError
+from codeinfo.files import read_table
 from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax
 from codeinfo.languages.model import get_language as get_language
@@ -21,15 +22,12 @@ from codeinfo.model import FileKind, NextStep, to_run
 # --- languages without a syntax tree: most are rows of a table; documents that are split at their headings ------------
 
 
-def _plain_languages() -> Iterator[Language]:
-    for row in Path(__file__).with_name("plain.tsv").read_text("utf-8").splitlines():
-        if not row.startswith("#"):
-            kind, name, extensions, filenames, shebangs = ("" if cell == "-" else cell for cell in row.split("\t"))
-            yield Language(name, extensions, filenames, shebangs, FileKind(kind))
-
-
+_PLAIN = read_table(Path(__file__).with_name("plain.tsv"))
 _WITHOUT_SYNTAX = (
-    *_plain_languages(),
+    *(
+        Language(name, extensions, names, shebangs, FileKind(kind))
+        for kind, name, extensions, names, shebangs in _PLAIN
+    ),
     Language(
         "markdown",
         ".md .markdown .mdx .mdc .mkd",
