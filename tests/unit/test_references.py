@@ -821,6 +821,30 @@ def test_elixir_calls_without_brackets_what_use_imports(tmp_path: Path) -> None:
         assert [(edge.path, edge.line) for edge in callers if edge.confidence == "resolved"] == [("shop.ex", 4)]
 
 
+def test_elixir_names_functions_by_atoms(tmp_path: Path) -> None:
+    sources = {
+        "web.ex": "defmodule Web do\n  def controller do\n    quote do\n      alias Web.{Auth, Other}\n"
+        "      import Web.{Auth, Helpers}\n    end\n  end\nend\n",
+        "auth.ex": "defmodule Web.Auth do\n  def allow(x), do: x\n  def check(x, _), do: x\nend\n",
+        "keys.ex": "defmodule Web.API.KeyController do\n  use Web, :controller\n  plug :check\n"
+        "  plug :guard, fun: {Auth, :allow, [1]}\n  def show(x), do: apply(Web.Auth, :allow, [x])\n"
+        "  def other(x), do: {Away, :allow, [x, :allow]}\nend\n",
+        "router.ex": 'defmodule Web.Router do\n  scope "/", Web do\n    get "/", PageController, :show\n'
+        '    scope "/api", API, as: :api do\n      get "/keys", KeyController, :show\n    end\n  end\n'
+        "  scope private: 1 do\n    get '/', Web.PageController, :show\n  end\n"
+        '  scope "/other", Other do\n    get "/keys", KeyController, :show\n  end\nend\n',
+        "pages.ex": "defmodule Web.PageController do\n  def show(x), do: x\nend\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "allow") == {("keys.ex", 4, "resolved"), ("keys.ex", 5, "resolved")}
+        assert uses(engine, tmp_path, "check") == {("keys.ex", 3, "resolved")}
+        assert uses(engine, tmp_path, "Web.API.KeyController.show") == {("router.ex", 5, "resolved")}
+        pages = {("router.ex", 3, "resolved"), ("router.ex", 9, "resolved")}
+        assert uses(engine, tmp_path, "Web.PageController.show") == pages
+
+
 def test_ruby_knows_constants_by_the_modules_around(tmp_path: Path) -> None:
     sources = {
         "base.rb": "module Rack\n  module Guard\n    class Base\n      def drop(env)\n        throw :drop, env\n"

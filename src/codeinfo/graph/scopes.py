@@ -683,6 +683,11 @@ _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
 # follow their module's name, or are the module's own or imported ones.
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what precedes a name, up to its dot
+# A module before an atom that names a function of it: `{Cart, :total, []}`, `apply(Cart, :total, [])`, and in routes
+# `get "/cart", CartController, :show`, below `scope "/", Shop do`.
+_BEFORE_ATOM = re.compile(r"(?:(?<=\{)|(?<=apply\()|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z")
+_PLUG = re.compile(r"\s*plug[ (]\s*:")
+_ROUTE_SCOPE = re.compile(r" *scope\b[^#\n]*?[ (]([A-Z][\w.]*)")
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
 _LONGER = re.compile(r"\.[A-Z]")
 _WORD = re.compile(r"\s*(\w+)")
@@ -715,6 +720,10 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
         return () if is_longer else tuple(SymbolId(path, whole) for path in _module_files(index, unit, whole))
     if parts:
         return _function(index, unit, _full_name(index, unit, parts, use), use.name)
+    if pair := _BEFORE_ATOM.search(before):
+        scoped = ".".join([*_route_scopes(index, unit, use.line), pair[1]])
+        found = _function(index, unit, scoped, use.name) if scoped != pair[1] else ()
+        return found or _function(index, unit, _full_name(index, unit, pair[1].split("."), use), use.name)
     return _own_function(index, unit, replace(use, role="call") if is_component else use, before, after)
 
 
@@ -725,13 +734,13 @@ def _function(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols |
 
 
 def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
-    if before.endswith(":") or after.startswith(":") or _DECLARED.search(before):
+    is_plug = _PLUG.fullmatch(before) is not None
+    if (before.endswith(":") and not is_plug) or after.startswith(":") or _DECLARED.search(before):
         return ()  # an atom, a key, or the function itself
-    if use.role != "call" and not before.endswith("&") and not _is_command(before, after):
+    if use.role != "call" and not (is_plug or before.endswith("&")) and not _is_command(before, after):
         return ()  # without brackets and arguments it is a variable
-    imported = [one.module for one in _imports_with(index, unit, "import")]
-    used = [module for one in _imports_with(index, unit, "use") for module in _modules_used_by(index, unit, one.module)]
-    for module in (_module_around(unit, use.within), *imported, *used):
+    imported = (*_imports_with(index, unit, "import"), *_imports_by_use(index, unit, "import"))
+    for module in (_module_around(unit, use.within), *(name for one in imported for name in _modules_of(unit, one))):
         found = _function(index, unit, module, use.name) if module else None
         if found:
             return found
@@ -740,14 +749,32 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
     return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
 
 
-def _modules_used_by(index: CodeIndex, unit: Unit, module: str) -> list[str]:
-    """The modules that `use` imports: those whose import the used module writes inside its functions."""
+def _imports_by_use(index: CodeIndex, unit: Unit, keyword: str) -> list[Import]:
+    """What `use` imports: what the used modules write inside their functions."""
     found = []
-    for other in map(index.unit, _module_files(index, unit, module)):
+    paths = (path for one in _imports_with(index, unit, "use") for path in _module_files(index, unit, one.module))
+    for other in map(index.unit, paths):
         callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
-        for written in _imports_with(index, other, "import"):
+        for written in _imports_with(index, other, keyword):
             if any(one.start_line < written.line <= one.end_line for one in callables):
-                found.append(written.module)
+                found.append(written)
+    return found
+
+
+def _modules_of(unit: Unit, written: Import) -> list[str]:
+    module = whole_module(unit.facts, written.module)
+    return [f"{module}.{name}" for name in written.names] or [module]
+
+
+def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
+    """The modules of the blocks around a route, the outermost first."""
+    lines, found = index.lines(unit.facts.file_id), list[str]()
+    depth = 1000
+    for text in (lines.get(above, "") for above in range(line, 0, -1)):
+        indent = len(text) - len(text.lstrip())
+        if text.strip() and indent < depth:  # a line around the last one
+            depth, scope = indent, _ROUTE_SCOPE.match(text)
+            found = [scope[1], *found] if scope else found
     return found
 
 
@@ -772,10 +799,8 @@ def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
 
     def find() -> list[tuple[str, str]]:
         short: dict[str, str] = {}
-        for written in _imports_with(index, unit, "alias"):
-            module = whole_module(unit.facts, written.module)
-            whole = [f"{module}.{name}" for name in written.names] or [module]
-            short.update({written.alias or one.rpartition(".")[2]: one for one in whole})
+        for written in (*_imports_by_use(index, unit, "alias"), *_imports_with(index, unit, "alias")):
+            short.update({written.alias or one.rpartition(".")[2]: one for one in _modules_of(unit, written)})
         return list(short.items())
 
     return index.memo.once(("aliases", unit.facts.path), find)
