@@ -383,6 +383,38 @@ def test_default_exports_are_followed_whatever_their_users_call_them(tmp_path: P
         assert [one.target for one in found.callees] == ["src/helpers.ts::split"]
 
 
+def test_a_name_that_only_re_exports_give_is_known(tmp_path: Path) -> None:
+    sources = {
+        "package.json": '{"name": "@tea/ui", "main": "src/index.ts"}',
+        "src/button/Button.vue": '<script setup lang="ts">\nconst size = 1\n</script>\n',
+        "src/button/index.ts": "import TeaButton from './Button.vue'\nexport default TeaButton\n",
+        "src/index.ts": "export { default as TeaButton } from './button'\n",
+        "app/Home.vue": "<script setup>\nimport { TeaButton } from '@tea/ui'\n</script>\n"
+        "<template>\n  <TeaButton />\n</template>\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "TeaButton") >= {("app/Home.vue", 2, "resolved"), ("app/Home.vue", 5, "resolved")}
+        assert uses(engine, tmp_path, "Button") == uses(engine, tmp_path, "TeaButton")
+        found = engine.code.calls(CallsRequest("TeaButton", str(tmp_path)))
+        assert [one.path for one in found.definitions] == ["src/button/Button.vue"]
+        assert [one.source for one in found.callers] == ["app/Home.vue"]
+
+
+def test_namespaces_and_private_members_are_followed(tmp_path: Path) -> None:
+    sources = {
+        "src/tea.ts": "export class Tea {}\nexport namespace Tea {\n  export interface Leaf {}\n}\n"
+        "export namespace Pots {\n  export function fill() {}\n}\n",
+        "src/cup.ts": "import { Pots, Tea } from './tea'\nclass Lid {\n  open() {}\n}\nexport class Cup {\n"
+        "  #lid = new Lid()\n  #leaf: Tea.Leaf\n  use() {\n    Pots.fill()\n    this.#lid?.open()\n    this.#rinse()\n"
+        "  }\n  #rinse() {}\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Leaf") == {("src/cup.ts", 7, "resolved")}
+        assert uses(engine, tmp_path, "fill") == {("src/cup.ts", 9, "resolved")}
+        assert uses(engine, tmp_path, "Lid.open") == {("src/cup.ts", 10, "resolved")}
+        assert uses(engine, tmp_path, "Cup.rinse") == {("src/cup.ts", 11, "resolved")}
+
+
 def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) -> None:
     sources = {
         "web/package.json": '{"private": true, "main": "site.js"}',

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from string import ascii_letters, digits
 from types import MappingProxyType
 
@@ -20,6 +21,7 @@ from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
+    Meaning,
     find_bases,
     find_included,
     find_member,
@@ -27,6 +29,7 @@ from codeinfo.graph.scopes import (
     lineage,
     resolve_bare,
     resolve_export,
+    resolve_imported,
 )
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
@@ -38,6 +41,7 @@ from codeinfo.tokens import identifier_terms, identifiers
 
 _MOST_CHECKED = 200  # files whose checksums one question verifies, besides those it shows: some 20 ms
 _MOST_NAMED = 3  # files named in a note
+_MOST_TAKING = 20  # files in which an import is looked for that gives something another name
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
 _SMALL_FILE = 30  # lines: parsed in no time
@@ -200,7 +204,7 @@ def look_up_member(index: CodeIndex, asked: str) -> Lookup:
     lookup = look_up(index, asked)
     owner = asked.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
     if lookup.found or not owner or not lookup.others:
-        return lookup
+        return lookup if lookup.found or lookup.others else _look_up_given(index, lookup)
     types = [symbol for symbol, definition in look_up(index, owner).found.items() if definition.is_type]
     members = {member for symbol in types for member in find_member(index, symbol, lookup.name)}
     every, parts = replace(_look_up_plain(index, lookup.name), others=True), re.split(r"\.|::|/", owner)
@@ -211,6 +215,20 @@ def look_up_member(index: CodeIndex, asked: str) -> Lookup:
         top.keep(lambda symbol, _: parts[-1] in _module_parts(symbol.path)),
     )
     return next((one for one in nearest_first if one.found), lookup)
+
+
+def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
+    """What imports call by a name that nothing defines: `export { default as Button } from "./button"`."""
+    units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.file_id))
+    taking = (unit for unit in units if lookup.name in unit.by_shown)
+    meant = (resolve_imported(index, unit, lookup.name) for unit in islice(taking, _MOST_TAKING))
+    found = next(filter(None, (_defined(index, one) for one in meant)), {})
+    return replace(lookup, found=found)
+
+
+def _defined(index: CodeIndex, meaning: Meaning) -> dict[SymbolId, Definition]:
+    symbols = [one for one in meaning if isinstance(one, SymbolId)]
+    return {one: definition for one in symbols if (definition := index.definition(one))}
 
 
 def _is_module(path: str, parts: list[str]) -> bool:
@@ -355,7 +373,10 @@ def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
     """`proven`: what language servers say about the definitions."""
     candidates, passing = _candidates(index, lookup), _passing_default(index, lookup)
-    renaming = (index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path))
+    renaming = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
+    taken = [one for file in renaming for one in _imports_of(index, index.unit(file.path), passing)]
+    given = {one.alias for one in taken if one.reexport and one.names == ("default",)} - {"", lookup.name}
+    renaming += [file for name in sorted(given) for file in _candidates(index, replace(lookup, name=name))]
     parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
     resolved = list(proven)
@@ -364,7 +385,8 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     owners = {symbol.owner: symbol for symbol in lookup.found}
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
-        for reference, resolution in resolved_uses(index, file, lookup.name, passing):
+        named = resolved_uses(index, file, lookup.name, passing)
+        for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in given)):
             if (file.file_id, reference.line) in settled:
                 continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
@@ -476,16 +498,13 @@ def _definition_around(unit: Unit, line: int) -> str:
 def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
     """The files of JavaScript whose default export one of some definitions is: those who import it name it."""
 
-    def pass_on(path: str) -> list[str]:
-        units = [index.unit(edge.source) for edge in index.graph.edges_to(path)]
-        return [
-            unit.facts.path
-            for unit in units
-            if any(one.reexport and one.names in (("*",), ("default",)) for one in _imports_of(index, unit, {path}))
-        ]
+    own = {symbol for symbol, one in lookup.found.items() if is_default_export(index, symbol, one)}
 
-    own = [symbol.path for symbol, one in lookup.found.items() if is_default_export(index, symbol, one)]
-    return frozenset(reachable(own, pass_on))
+    def pass_on(path: str) -> list[str]:
+        users = [edge.source for edge in index.graph.edges_to(path)]
+        return [one for one in users if not own.isdisjoint(resolve_export(index, one, "default"))]
+
+    return frozenset(reachable([symbol.path for symbol in own], pass_on))
 
 
 def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Import]:

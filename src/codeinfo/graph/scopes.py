@@ -259,9 +259,10 @@ def is_namespace(index: CodeIndex, unit: Unit, written: str) -> bool:
 
 
 def _module_file(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
-    """The file of a module that is only declared: `mod pool;`."""
+    """The file of a module that is only declared: `mod pool;`, or that has a namespace of TypeScript."""
     if not unit.facts.rules.names.inline_modules:
-        return []
+        spaces = unit.namespaces if unit.facts.rules.names.default_exports else ()
+        return [ModuleId((unit.facts.path,), name) for one in spaces if f".{one}".endswith(f".{name}.")]
     lines = {one.start_line for one in unit.by_name.get(name, ()) if one.kind == "module" and one.qualified == name}
     declared = [one for one in unit.by_shown.get(name, ()) if one.line in lines and not one.names] if lines else []
     targets = [target for one in declared for target in index.outcome(unit.facts, one).targets]

@@ -272,7 +272,7 @@ def _add_key(found: Scan, source: Source, captures: dict[str, list[Node]], owner
 def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
     end, mark, text, role = -1, "", "", ""
     start, name_end = source.span(captures["bind"][0])
-    name = source.text[start:name_end]
+    name = source.text[start:name_end].replace("#", "")  # a private field of JavaScript
     if "." in name and not name.startswith(_OWNERS):
         return
     for captured, nodes in captures.items():
@@ -316,7 +316,7 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
 def _short_text(source: Source, nodes: Sequence[Node]) -> str:
     """The text of neighbouring nodes: some grammars have none for a whole type or value."""
     start, end = source.span(nodes[0])[0], source.span(nodes[-1])[1]
-    text = source.text[start : min(end, start + _MAX_TEXT)]
+    text = source.text[start : min(end, start + _MAX_TEXT)].replace(".#", ".")
     if "\n" in text or "\t" in text:
         text = " ".join(text.split())
     return text if text[:1].isalpha() or text[:1] in _QUOTES or _PLAIN.match(text) else ""

@@ -329,6 +329,7 @@ _JAVASCRIPT = model.Syntax(
     grammar="javascript",
     queries=("ecmascript", "jsx", "javascript"),
     word=r"[^\W\d][\w$]+",
+    members=(".", ".#"),
     exported=is_exported,
     more_exports=r"(?<![\w$])(?:module\.exports\s*=\s*(\{[^}]*\}|[\w$]+)|exports\.([\w$]+)\s*=\s*\2(?![\w$.(]))",
     bases=model.bases_behind_words,
