@@ -1123,6 +1123,19 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             ["crates/tea/src/main.rs", "crates/tea/src/lib.rs", "crates/pot/src/lib.rs", "crates/leaf/src/lib.rs"],
         ),
         (
+            {  # a macro called main is no program, and a package of tests is none of the product's
+                "Cargo.toml": '[workspace]\nmembers = ["*"]\n',
+                "macros/Cargo.toml": '[package]\nname = "macros"\n',
+                "macros/src/lib.rs": "pub fn main(x: u8) {}\n",
+                "tea/Cargo.toml": '[package]\nname = "tea"\n',
+                "tea/src/lib.rs": "pub mod lid;\n",
+                "tea/src/lid.rs": "pub fn lift() {}\n",
+                "tests-integration/Cargo.toml": '[package]\nname = "tests-integration"\n',
+                "tests-integration/src/bin/cat.rs": "fn main() { tea::lid::lift() }\n",
+            },
+            ["tea/src/lib.rs", "macros/src/lib.rs"],
+        ),
+        (
             {  # empty files are no entry points, nor is what is inside of the package `src`
                 "ui/package.json": '{"name": "ui", "main": "index.js"}',
                 "ui/index.js": "",

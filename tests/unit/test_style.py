@@ -502,6 +502,11 @@ def test_the_main_language_comes_first_and_a_workspace_has_no_name_of_its_own(tm
     assert shown.count("react") == 1
 
 
+def test_another_language_may_call_something_like_a_framework() -> None:
+    imported = {"next::Next": "src/a.rs:1", "React\\Promise": "src/A.php:2", "axum::Router": "src/b.rs:1"}
+    assert [(one.name, one.evidence) for one in frameworks((), imported)] == [("Axum", "src/b.rs:1")]
+
+
 def test_metadata_reads_the_lock_and_counts_tests_beside_the_code(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "tea"\n',

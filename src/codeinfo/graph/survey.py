@@ -164,6 +164,7 @@ def is_source(facts: FileFacts) -> bool:
 
 # --- where it starts -----------------------------------------------------------------------------------------------
 
+_TEST_PACKAGE = re.compile(r"tests?[-_]")  # at the top: `tests-integration` of Rust
 _BUILT = frozenset("dist lib build out esm cjs es".split())  # build output folders
 _CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue", "/index.ts", "/index.js")
 _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
@@ -226,7 +227,7 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
         read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
-        if read is None or not is_shipped_folder(folder):
+        if read is None or not is_shipped_folder(folder) or _TEST_PACKAGE.match(folder):
             continue
         text = index.lines(index.graph.files[path].file_id).whole_text()
         try:
@@ -312,6 +313,7 @@ def _programs(index: CodeIndex) -> set[str]:
         for file_id, one in index.facts.definitions_named(name)
         if (file := index.by_id.get(file_id)) is not None and one.is_function
         if name == "main" or not file.rules.imports.timed
+        if not file.rules.imports.paths or _CARGO_MAIN.search(file.path)  # elsewhere a macro of the name
         if not (file.rules.imports.headers and _is_for_tests(index.lines(file_id), one.start_line))
     }
     marking = {file.file_id: file for file in index.by_id.values() if file.rules.names.main_mark and is_source(file)}
@@ -416,6 +418,7 @@ def _sources(folder: _Folder, target: str) -> list[str]:
     return list(islice(filter(folder.__contains__, paths), 1))
 
 
+_CARGO_MAIN = re.compile(r"(?:\A|/)(?:main\.rs|bin/.+)\Z")
 _CARGO_PROGRAM = re.compile(r"src/bin/[^/]+(?:/main)?\.rs")  # other files beside a `main.rs` are its modules
 
 

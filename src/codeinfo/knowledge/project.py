@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.style import lines_of_keys
-from codeinfo.languages import GRAMMARS, is_shipped_folder, is_test_data
+from codeinfo.languages import GRAMMARS, is_shipped_folder, is_test_data, language_of
 from codeinfo.languages.model import language_family
 from codeinfo.operations.knowledge import (
     Dependency,
@@ -92,7 +92,7 @@ class _Known(Struct, frozen=True):
     """The tables in `frameworks.toml`, which says what they mean."""
 
     builds: dict[str, str]
-    frameworks: dict[str, str]
+    frameworks: dict[str, dict[str, str]]
     test_frameworks: dict[str, str]
     test_modules: dict[str, dict[str, str]]
     built_on: dict[str, set[str]]
@@ -225,7 +225,8 @@ def frameworks(
     Manifests of tests and examples do not count, and a product is not built on itself."""
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
     own = {name.lower() for name in own}
-    builds, known = _known().builds, _known().frameworks | _known().builds
+    builds = _known().builds
+    known = dict(ChainMap(builds, *_known().frameworks.values()))
     found: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
@@ -239,8 +240,11 @@ def frameworks(
         if name in known and counts and name not in own and is_ours:
             found.setdefault(known[name], Framework(known[name], item.version, item.source))
     for package, place in used.items():
-        if package in known and package not in own:
-            found.setdefault(known[package], Framework(known[package], "", place))
+        language = language_of(place.rpartition(":")[0])
+        family = language_family(language.name) if language else ""
+        meant = _known().frameworks.get(family, {}).get(package)
+        if meant and package not in own:
+            found.setdefault(meant, Framework(meant, "", place))
     return tuple(found.values())
 
 
@@ -459,7 +463,7 @@ def _nuget(path: str, text: str) -> Iterator[Dependency]:
     group = "test" if re.search(r"Test|(?<![a-z])test", path) else ""
     for found in _NUGET.finditer(text):
         name, version = found["name"] or found["sdk"], found["version"] or found["release"] or ""
-        if found["name"] or name.lower() in (_known().frameworks | _known().test_frameworks):
+        if found["name"] or name.lower() in (_known().frameworks["csharp"] | _known().test_frameworks):
             yield Dependency(name, version, f"{path}:{text.count(chr(10), 0, found.start()) + 1}", group)
 
 
