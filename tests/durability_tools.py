@@ -181,10 +181,14 @@ def read_only(project: Path, cache: Path) -> None:
     """An index on a medium that cannot be written: searches go on, indexing says why it does not."""
     subprocess.run(["mount", "-t", "tmpfs", "none", str(cache)], check=True)
     assert cli("index", project).code == 0
-    subprocess.run(["mount", "-o", "remount,ro", str(cache)], check=True)
+    assert cli("search", STEADY, project).code == 0
+    next(cache.rglob("walk")).unlink()  # what is derived from the index could be written again
+    subprocess.run(["mount", "-o", "remount,ro,bind", str(cache)], check=True)  # even removing what is not there fails
     found = cli("search", STEADY, project, "--json")
     assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
-    assert cli("status", project).code == 0
+    for command in (("status",), ("search", STEADY), ("grep", STEADY), ("map",), ("patterns",)):
+        done = cli(*command, project)
+        assert done.code == 0, done
     (project / "new.py").write_text("def newcomer():\n    return 1\n")
     found = cli("search", STEADY, project, "--json")
     assert any("may miss the newest changes" in note for note in found.json["notes"])

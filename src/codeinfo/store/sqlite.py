@@ -547,7 +547,8 @@ def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None
 
 
 def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
-    """Replace a derived file as a whole, with its checksum. Losing it only costs time, so a full disk is no failure."""
+    """Replace a derived file as a whole, with its checksum. Losing it only costs time, so a full disk is no failure,
+    nor is one that cannot be written."""
     path = Path(store.derived, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:
@@ -555,4 +556,5 @@ def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
         write_private(temporary, hashlib.sha256(data).digest() + data)
         os.replace(temporary, path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
