@@ -554,7 +554,10 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 @cli.group()
 def config() -> None:
-    """Show the settings in force."""
+    """Show the settings in force.
+
+    To change one: `--set KEY=VALUE` for a run, your file `~/.config/codeinfo/config.toml` for good.
+    """
 
 
 @config.command(params=[click.Argument(["path"], default="."), *common_options()], short_help="List every setting.")
