@@ -755,21 +755,6 @@ _EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
 _TITLE, _LEAST_WIDTH, _MAX_ROW = 84, 632, 1180  # pixels
 _NAME_CHARS = 26
 
-_STYLE = """
-  :root { color-scheme: light dark }
-  .page { fill: #ffffff } .ink { fill: #1f2328 } .soft { fill: #59636e }
-  .box { fill: #eef4fb; stroke: #6c8ebf; stroke-width: 1.2 }
-  .hub { fill: #d5e5f8; stroke: #2f6db5; stroke-width: 2 }
-  .edge { fill: none; stroke: #8c98a5; stroke-opacity: .55 }
-  .loop { stroke: #d1242f; stroke-opacity: .9 } .box.loop { stroke-width: 2.2; fill: #fdecec }
-  text { font-family: ui-sans-serif, system-ui, sans-serif }
-  @media (prefers-color-scheme: dark) {
-    .page { fill: #0d1117 } .ink { fill: #e6edf3 } .soft { fill: #9198a1 }
-    .box { fill: #16233a; stroke: #4a78b5 } .hub { fill: #1d3a63; stroke: #79b0f2 }
-    .edge { stroke: #7d8590 } .loop { stroke: #ff7b72 } .box.loop { fill: #3a1a1d }
-  }
-"""
-
 
 def _arrows(areas: Sequence[MapArea]) -> list[tuple[MapArea, MapArea, int]]:
     """The edges worth drawing, with their weights: the heaviest of each area, and all within a cycle."""
@@ -804,7 +789,7 @@ def svg(title: str, areas: Sequence[MapArea], hubs: Mapping[str, str], note: str
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" aria-label="{escape(title)}: areas and what they need">',
-        f"<style>{_STYLE}</style>",
+        f"<style>\n{Path(__file__).with_name('map.css').read_text('utf-8')}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" '
         'markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" class="soft"/></marker></defs>',
         f'<rect class="page" width="{width}" height="{height}" rx="12"/>',
