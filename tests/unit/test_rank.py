@@ -370,6 +370,14 @@ def test_a_c_header_gives_way_to_the_file_that_does_what_it_declares() -> None:
     assert factors("retry policy", "lib/retry.h", beside=("lib/retry.c",))["header"] == W.header
     assert "header" not in factors("retry policy", "lib/retry.h", beside=("lib/url.c", "src/retry.c"))
     assert "header" not in factors("retry policy", "lib/retry.h", beside=("lib/retry.cc",)), "it has the classes"
+    in_cpp = Layout(["lib/retry.h", "lib/retry.cc", "lib/url.h", "lib/url.cc"], sizes=np.array([2, 9, 9, 2]))
+    assert [in_cpp.facts(file).header for file in range(4)] == [True, False, False, False], "unless it has less"
+
+
+def test_an_interface_gives_way_to_its_class() -> None:
+    assert "header" in factors("retry policy", "lib/IRetryPolicy.cs", beside=("src/RetryPolicy.cs",))
+    assert "header" not in factors("retry policy", "lib/IRetryPolicy.cs", beside=("src/Retry.cs",))
+    assert "header" not in factors("retry policy", "lib/Item.cs", beside=("lib/tem.cs",))
 
 
 def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> None:
@@ -464,6 +472,10 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("documentation-website/snippets/Retries.kt", "secondary"),
         ("app/src/main/java/org/acme/tests/Retries.java", "secondary"),
         ("src/main/kotlin/test/Retries.kt", "secondary"),
+        ("crates/app-test-support/src/retries.rs", "secondary"),
+        ("app-testing-support/Retries.kt", "secondary"),
+        ("pkg/testutil/retries.go", "secondary"),
+        ("web/retries.scss", "stylesheet"),
         ("vendor/a.go", "vendored"),
         ("third_party/a.c", "vendored"),
         ("priv/static/retries.js", "vendored"),
@@ -485,6 +497,10 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     )
 
 
+def test_a_stylesheet_that_is_asked_for_weighs_what_others_do() -> None:
+    assert "stylesheet" not in factors("color of retries", "web/retries.css")
+
+
 def test_a_migration_that_is_asked_for_weighs_what_others_do() -> None:
     path = "db/migrate/20240102030405_add_retries.rb"
     assert factors("add retries", path)["migration"] == W.migration
@@ -497,6 +513,7 @@ def test_a_migration_that_is_asked_for_weighs_what_others_do() -> None:
     [
         "src/retry.py",
         "legacy/ui/retry.py",  # half of some products
+        "lib/doc_test.ex",  # tests of Elixir are scripts
         "db/schema.rb",
         "models/user_story.py",
         "services/migrations/retry.go",  # a part of a product
@@ -687,6 +704,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 31, "16 signals and 15 factors"
+    assert len(rows) == 32, "16 signals and 16 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

@@ -91,6 +91,11 @@ def test_neighbours_count_as_one_identifier_at_half_the_lesser_weight() -> None:
     assert terms["headerlines"] == pytest.approx(0.5 / 1.4)
 
 
+def test_a_compound_with_a_stop_word_is_one_word_as_well() -> None:
+    terms = read_query("compile v-for directive").terms
+    assert terms["vfor"] == terms["v"] > terms["direct"]
+
+
 def test_expansions_are_few_and_weigh_a_quarter() -> None:
     terms = read_query("open database").terms
     assert terms["db"] == pytest.approx(0.25 / 1.2)
@@ -383,6 +388,8 @@ def test_a_query_about_tests_says_so() -> None:
         ("test_retries_back_off", True),  # by its name
         ("how does the test client retry", False),
         ("test runner for commands in isolation", False),
+        ("run tests with tags excluded", False),  # what a test framework does
+        ("select tests by keyword expression", False),
     ],
 )
 def test_a_query_that_speaks_of_tests_need_not_want_them(text: str, wanted: bool) -> None:
@@ -459,3 +466,22 @@ def test_a_question_asks_for_the_verb_of_an_irregular_form() -> None:
     assert "send" not in read_query("Fix mails that are sent twice").terms, "a task describes what happens"
     assert "bind" in read_query("arrows Bound to shapes").terms
     assert "send" not in read_query("server-sent events parser").terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Bump netty from 4.2.12 to 4.2.14", True),
+        ("chore(deps): update react to v19", True),
+        ("Upgrade to Hibernate ORM 7.2.24", True),
+        ("netty 4.2.14 (was 4.2.12)", True),
+        ("Update queries to support the new keyword of Lua 5.5", False),
+        ("upgrade http to 2 levels", False),
+        ("how is the connection upgraded to HTTP/1.1", False),
+    ],
+)
+def test_an_update_of_a_dependency_is_recognised(text: str, expected: bool) -> None:
+    query = read_query(text)
+    assert query.updates_dependency is expected
+    assert not (expected and query.asks_usage)
+    assert not expected or not any(term.isdigit() and term != "19" for term in query.terms), "versions are no words"

@@ -647,6 +647,18 @@ def test_who_asks_for_tests_gets_them_before_what_they_test(tmp_path: Path) -> N
         assert paths(find("size of the connection pool"))[0] == "src/pool.py"
 
 
+def test_an_update_of_a_dependency_finds_where_its_version_is_written(tmp_path: Path) -> None:
+    files = {
+        "package.json": '{"name": "shop", "dependencies": {"left-pad": "1.2.0"}}\n',
+        "web/package.json": '{"name": "web", "dependencies": {"axios": "1.6.0"}}\n',
+        "src/axios.ts": "import axios from 'axios'\n\nexport const axiosClient = axios.create()\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        find = searcher(engine, tmp_path)
+        assert paths(find("Bump axios from 1.6.0 to 1.7.2"))[:2] == ["web/package.json", "src/axios.ts"]
+        assert paths(find("where is the axios client created"))[0] == "src/axios.ts"
+
+
 def test_keyword_search_only_says_so(project: Path) -> None:
     with make_engine(project, "none") as engine:
         result = searcher(engine, project)("retry policy", explain=True)

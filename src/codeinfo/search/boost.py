@@ -34,16 +34,18 @@ LEAST_REPEATED = 3  # files
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
-    r"(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
+    r"(examples?)(?:-\w+)?|(?:\w+[_-])*(test)(?:ing)?[_-]?(?:support|utils?|helpers?|harness)|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
-    r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
+    r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
+_INTERFACE = re.compile(r"I[A-Z][a-z]")
+_STYLESHEET = re.compile(r"\.(?:css|scss|sass|less|styl)$")
 _CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, "": 3}
@@ -62,7 +64,8 @@ class Facts(NamedTuple):
     migration: bool  # it says how a database's schema came about, not how anything works
     vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
-    header: bool  # a C header beside the file that does what it declares
+    stylesheet: bool
+    header: bool  # it declares what another file does
     older: bool  # a newer edition lies beside it
     translated: bool  # a page in a language other than English, beside others
     changelog: bool  # lists changes: it mentions everything and explains nothing
@@ -72,8 +75,15 @@ class Facts(NamedTuple):
 class Layout:
     """The facts about the files of one tree, computed on first use."""
 
-    def __init__(self, paths: Sequence[str], roots: Sequence[str] = (), tiny: NDArray[np.bool_] | None = None) -> None:
-        """`roots` tell files of several trees apart, one per path; `tiny` marks those with next to nothing in them."""
+    def __init__(
+        self,
+        paths: Sequence[str],
+        roots: Sequence[str] = (),
+        tiny: NDArray[np.bool_] | None = None,
+        sizes: Ints | None = None,
+    ) -> None:
+        """`roots` tell files of several trees apart, one per path; `tiny` marks those with next to nothing in them, and
+        `sizes` are their numbers of chunks."""
         self._paths = paths
         self._tiny = tiny
         self._places = [f"{root}\0/{path}" for root, path in zip(roots, paths, strict=True)] if roots else paths
@@ -84,6 +94,8 @@ class Layout:
         self._folders: dict[str, set[str]] = {"": set()}  # subfolders of each folder
         for folder in self._files:
             self._add_folder(folder)
+        self._classes = {path.rpartition("/")[2] for path in paths if path.endswith(".cs")}
+        self._sizes = {} if sizes is None else dict(zip(self._places, sizes.tolist(), strict=True))
         self._names: dict[str, frozenset[str]] = {}
         self._depth_of: dict[str, int] = {"": 0} | {f"{root}\0": 0 for root in set(roots)}
         self._older_folders: dict[str, bool] = {"": False}
@@ -120,6 +132,7 @@ class Layout:
             migration=is_migration(path),
             vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
+            stylesheet=_STYLESHEET.search(name) is not None,
             header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
@@ -135,8 +148,17 @@ class Layout:
         return self._depth_of[folder]
 
     def _is_header(self, folder: str, name: str) -> bool:
-        """`url.h` beside `url.c`. C++ headers are no such thing: they contain classes, templates and their docs."""
-        return name.endswith(".h") and f"{name[:-2]}.c" in self._names_in(folder)
+        """`url.h` beside `url.c`; `url.h` beside a larger `url.cc`, since headers of C++ may contain all there is; and
+        `ICart.cs`, if there is a `Cart.cs`."""
+        stem, _, extension = name.rpartition(".")
+        if extension == "cs":
+            return _INTERFACE.match(name) is not None and name[1:] in self._classes
+        if extension not in ("h", "hh", "hpp"):
+            return False
+        place = f"{folder}/{stem}" if folder else stem
+        own = self._sizes.get(f"{place}.{extension}", 0)
+        is_declared = any(self._sizes.get(f"{place}.{other}", 0) > own for other in ("cc", "cpp", "cxx"))
+        return is_declared or (extension == "h" and f"{stem}.c" in self._names_in(folder))
 
     def _is_older(self, folder: str) -> bool:
         """`v1beta1` beside `v1`, or a folder that repeats the file names of its parent."""
@@ -410,6 +432,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["no_test"] = w.no_test
     if facts.migration and not query.about_schema:
         factors["migration"] = w.migration
+    if facts.stylesheet and not query.about_looks:
+        factors["stylesheet"] = w.stylesheet
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:
@@ -442,7 +466,7 @@ class Factors:
         is_config = query.intent is Intent.CONFIG
         tests = query.about_tests, query.wants_tests
         usage = query.asks_usage, query.project_files
-        about = query.about_docs, query.about_schema, query.names_version, query.is_english
+        about = query.about_docs, query.about_looks, query.about_schema, query.names_version, query.is_english
         return (w, *about, *usage, *tests, is_config)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:

@@ -238,6 +238,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "project_file": boost.project_files(query, view.paths),
         **signals_of_words(query, keyword, view, w, options),
     }
+    if query.updates_dependency:  # those that mention it
+        evidence.files["project_file"] *= boost.coverage(keyword, ANYWHERE, files)
     may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in found)
     quotation, rows = find_quotation(query, keyword, view) if may_quote else (None, [])
     is_data = quotation is not None and view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
@@ -540,7 +542,7 @@ def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = 
 
 
 def layout_of(view: Snapshot, roots: Sequence[str]) -> Layout:
-    return view.once("layout", lambda: Layout(view.paths, roots, tiny_files(view)))
+    return view.once("layout", lambda: Layout(view.paths, roots, tiny_files(view), view.file_rows))
 
 
 def tiny_files(view: Snapshot) -> NDArray[np.bool_]:

@@ -115,6 +115,7 @@ class Query(Struct, frozen=True):
     about_tests: bool
     wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
+    about_looks: bool  # it may ask for a stylesheet
     about_schema: bool  # of a database: it may ask for a migration
     asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
     project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
@@ -129,6 +130,10 @@ class Query(Struct, frozen=True):
     @property
     def names_owner(self) -> bool:
         return self.bare_name and len(self.names) > 1
+
+    @property
+    def updates_dependency(self) -> bool:
+        return self.project_files == _LISTS_OF_VERSIONS
 
     @property
     def asks_entry_point(self) -> bool:
@@ -174,6 +179,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     shape = _shape(_words(tokens, stop), title, scope, bare, _PREFIX.match(text) is not None)
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
     project_files = _project_files(opening) if shape is Shape.QUESTION else ""
+    if shape in (Shape.TASK, Shape.QUESTION) and _UPDATE.search(opening):
+        shape, project_files = Shape.TASK, _LISTS_OF_VERSIONS
+        tokens, title = ([token for token in some if not token.isdigit()] for some in (tokens, title))
     if shape is Shape.QUESTION:
         tokens, title = _join_phrasal_verbs(tokens), _join_phrasal_verbs(title)
     if project_files == _ENTRY_POINTS:  # whatever it is called in the question
@@ -182,7 +190,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     words = _words(content, stop)
     title_words = {part for token in title for part in _parts(token)}
     about_tests = not _TEST_WORDS.isdisjoint(title_words)
-    asks_usage = project_files not in ("", _ENTRY_POINTS) or _USAGE.match(opening) is not None
+    asks_usage = project_files not in ("", _ENTRY_POINTS, _LISTS_OF_VERSIONS) or _USAGE.match(opening) is not None
     weights = (
         _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape, prose)
     )
@@ -190,7 +198,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         text=prose,
         shape=shape,
         intent=intent or _classify(prose, title if shape is Shape.REPORT else tokens, bare),
-        terms=_weigh_terms(weights, words, project_words, stop, bare),
+        terms=_weigh_terms(weights, words, project_words, stop, bare, prose),
         words=words,
         names=_names(tokens, bare or project_files == _ENTRY_POINTS),
         paths=paths,
@@ -198,8 +206,9 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
         scope=frozenset(terms(scope)),
         about_tests=about_tests,
-        wants_tests=about_tests and not asks_usage and (bare or _WANTED_TESTS.search(_first_line(prose)) is not None),
+        wants_tests=about_tests and not asks_usage and (bare or _asks_for_tests(_first_line(prose))),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
+        about_looks=not _LOOKS_WORDS.isdisjoint(title_words),
         about_schema=not _SCHEMA_WORDS.isdisjoint(title_words),
         asks_usage=asks_usage,
         project_files=project_files,
@@ -404,7 +413,16 @@ _WANTED_TESTS = re.compile(
     r"|test(?:ing)? (?:for|of|that|case|suite))\b",
     re.IGNORECASE,
 )
+_TEST_RUNS = re.compile(  # what a test framework does, not a test
+    r"(?:collect|discover|execut|filter|mark|order|parametri[sz]|(?:re-?)?run|schedul|select|shard|shuffl|skip|sort)\w*"
+    r" (?:\w+ )?tests?\b",
+    re.IGNORECASE,
+)
 _SCHEMA_WORDS = frozenset("migrate migrates migrated migration migrations schema column columns table tables".split())
+_LOOKS_WORDS = frozenset(
+    "animation background border button buttons color colors colour colours css dark font fonts icon icons layout less "
+    "margin mixin padding responsive sass scss style styled styles stylesheet stylesheets styling theme themes".split()
+)
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
 # "How do requests end", "how do we retry" and "where do I find …" ask for the code instead.
 _USAGE = re.compile(
@@ -423,6 +441,22 @@ _ENTRY_POINTS = (
     r"(?:__main__\.py|manage\.py|main\.(?:c|cc|cpp|cs|dart|go|hs|java|js|kt|py|rb|rs|scala|swift|ts|zig)"
     r"|program\.cs|cmd/[\w-]+/[\w-]+\.go|\w*application\.(?:java|kt)|config\.ru)"
     r"|(?:src/)?(?:index|server|app|cli)\.(?:[cm]?js|ts|php|py))\Z"
+)
+_MANIFESTS = (
+    r"pyproject\.toml|setup\.(?:cfg|py)\Z|package\.json|\.nvmrc|cargo\.toml|rust-toolchain|go\.mod|pom\.xml|build\.gradle"
+    r"|requirements[^/]*\.txt|pnpm-workspace|libs\.versions\.toml|gemfile|gemspec|composer\.json|mix\.exs"
+    r"|package\.swift|global\.json|directory\.(?:build|packages)\.props|\.(?:tool|python|ruby)-version"
+)
+_LISTS_OF_VERSIONS = (
+    rf"{_MANIFESTS}|\.(?:gradle|gradle\.kts|sbt|csproj|props|zon)\Z"
+    r"|(?:dependencies|versions)\.(?:scala|kt|kts|properties|toml)\Z"
+)
+# Of a dependency: "Bump netty from 4.2.12 to 4.2.14", "Upgrade to Hibernate ORM 7.2.24", "netty 4.2.14 (was 4.2.12)".
+_UPDATE = re.compile(
+    r"\A(?:\S+: )?(?:bump(?:ed|s)?|up(?:grad|dat)e[ds]?)\b.*"
+    r"\b(?:to|from|version)(?: (?!to\b)[\w.-]+){0,3} v?\d+(?:\.\d|\Z)"
+    r"|\d\.\d\S* \(was v?\d",
+    re.IGNORECASE,
 )
 _PROJECT_FILES = (
     (
@@ -463,11 +497,13 @@ _PROJECT_FILES = (
     (
         rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b"
         r"|\b(?:which|what) version of|\b(?:main|direct|runtime|third[- ]party) dependencies\b",
-        r"pyproject\.toml|setup\.(?:cfg|py)\Z|package\.json|\.nvmrc|cargo\.toml|rust-toolchain|go\.mod|pom\.xml|build\.gradle"
-        r"|requirements[^/]*\.txt|pnpm-workspace|libs\.versions\.toml|gemfile|gemspec|composer\.json|mix\.exs"
-        r"|package\.swift|global\.json|directory\.(?:build|packages)\.props|\.(?:tool|python|ruby)-version",
+        _MANIFESTS,
     ),
 )
+
+
+def _asks_for_tests(line: str) -> bool:
+    return _WANTED_TESTS.search(line) is not None and _TEST_RUNS.match(line) is None
 
 
 def _project_files(line: str) -> str:
@@ -621,6 +657,7 @@ def _weigh_terms(
     project_words: frozenset[str],
     stop: frozenset[str],
     bare: bool,
+    text: str,
 ) -> dict[str, float]:
     weights: dict[str, float] = {}
     for token, weight in weighted:
@@ -632,6 +669,7 @@ def _weigh_terms(
                 weights[term] = max(weights.get(term, 0.0), weight * scale)
     if not bare:
         _add_pairs(weights, words)
+        _add_compounds(weights, text)
         _add_expansions(weights, words)
     return _heaviest(weights, MAX_TERMS)
 
@@ -644,6 +682,17 @@ def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:
     for first, second in pairwise(words):
         weight = min(weights.get(stem(first), 0.0), weights.get(stem(second), 0.0))
         weights.setdefault(first + second, PAIR_WEIGHT * weight)
+
+
+_COMPOUND = re.compile(r"(?<![\w-])[A-Za-z]+(?:-[A-Za-z]+)+(?![\w-])")
+
+
+def _add_compounds(weights: dict[str, float], text: str) -> None:
+    """`v-for` and `in-memory` as one word, as in `vFor`: a part of them is a stop word elsewhere."""
+    for compound in _COMPOUND.findall(text):
+        parts = compound.lower().split("-")
+        if not STOP_WORDS.isdisjoint(parts):
+            weights.setdefault("".join(parts), max(weights.get(stem(part), 0.0) for part in parts))
 
 
 def _add_expansions(weights: dict[str, float], words: tuple[str, ...]) -> None:

@@ -51,7 +51,8 @@ class Weights(NamedTuple):
     migration: float = 0.3  # past changes of a database's schema, where the query is not about it
     vendored: float = 0.3
     type_stub: float = 0.6
-    header: float = 0.9  # a C header beside the file that does what it declares
+    stylesheet: float = 0.5  # where the query does not speak of looks
+    header: float = 0.9  # a header or interface beside the file that does what it declares
     older_copy: float = 0.9  # a newer edition lies beside it, and the query names no version
     translation: float = 0.25  # a page in another language than the query's
     tiny: float = 0.95  # a file with next to nothing in it, such as one that only re-exports others
@@ -79,6 +80,7 @@ TASK = QUESTION._replace(
     asked_secondary=0.5,
     no_test=1.0,
     type_stub=0.55,
+    stylesheet=1.0,
     header=0.95,
     tiny=0.8,
 )
@@ -102,6 +104,7 @@ REPORT = QUESTION._replace(
     secondary=0.4,
     asked_secondary=0.5,
     no_test=1.0,
+    stylesheet=1.0,
     header=0.95,
     tiny=0.87,
 )
