@@ -286,7 +286,9 @@ class _Written(Struct, rename="camel"):
 
 def read_manifest(text: str) -> Manifest:
     try:
-        written = convert(json.loads(text), _Written)
+        found = json.loads(text)
+        _as_file(found).encode()  # raises for what no file can be called
+        written = convert(found, _Written)
     except (ValueError, RecursionError) as error:
         raise _bad(str(error)) from error
     if not written.name or not written.version:
@@ -310,8 +312,6 @@ def safe_path(path: str) -> str:
     parts = path.replace("\\", "/").split("/")
     if not path or path.startswith(("/", "\\")) or ":" in parts[0] or ".." in parts or "\0" in path:
         raise _bad(f"{path!r} leaves the package")
-    if not path.isascii() and path.encode("utf-8", "replace").decode() != path:
-        raise _bad(f"{path!r} is not UTF-8")
     return "/".join(part for part in parts if part not in ("", "."))
 
 

@@ -251,12 +251,34 @@ def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../evil.md", "a/../../evil.md", "/etc/evil.md", "..\\evil.md", "C:/evil.md", "a\0b.md", "", "caf\udce9.md"],
+    "name", ["../evil.md", "a/../../evil.md", "/etc/evil.md", "..\\evil.md", "C:/evil.md", "a\0b.md", ""]
 )
 def test_names_that_leave_the_package_are_refused(name: str) -> None:
     with pytest.raises(UsageError):
         safe_path(name)
+
+
+@pytest.mark.parametrize("kind", ["folder", "package", "repository"])
+def test_a_name_that_is_not_utf_8_costs_only_its_document(tmp_path: Path, kind: str) -> None:
+    folder, odd = tmp_path / "notes", "caf\udce9.md"
+    folder.mkdir()
+    for name in ("good.md", odd):
+        (folder / name).write_text(GOOD)
+    source = str(folder)
+    if kind == "package":
+        manifest = json.dumps({"name": "x", "version": "1", "sources": {"glob": ["*.md"]}}).encode()
+        members = [(tarfile.TarInfo(name), GOOD.encode()) for name in ("good.md", odd)]
+        source = str(tmp_path / "notes.tar.gz")
+        Path(source).write_bytes(tar_of((tarfile.TarInfo("manifest.json"), manifest), *members))
+    elif kind == "repository":
+        identity = ("-c", "user.name=x", "-c", "user.email=x@x.example")
+        for arguments in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "x")):
+            subprocess.run(["git", *arguments], cwd=folder, check=True)
+        source = f"git+file://{folder}"
+    with engine() as facade:
+        report = add(facade, source)
+        assert (report.documents, [skip.path for skip in report.skipped if skip.matters]) == (1, [odd])
+        assert add(facade, source).plan.unchanged == 1
 
 
 @pytest.mark.parametrize("names", [("a", "a/b.md"), ("a/b.md", "a"), ("x" * 300 + ".md",), ("d" * 200 + "/",) * 30])
@@ -345,6 +367,7 @@ def test_a_broken_archive_is_refused() -> None:
         '{"name": "a", "version": "1", "sources": {"files": [{"path": "x.md", "hash": "abc"}]}}',
         '{"name": "a", "version": "1", "sources": {"files": [{"url": "file:///etc/passwd"}]}}',
         '{"name": "a", "version": "1", "baseUrl": "file:///", "sources": {"files": []}}',
+        '{"name": "a", "version": "1", "sources": {"files": ["\\ud800.md"]}}',
     ],
 )
 def test_bad_manifests_are_refused(manifest: str) -> None:

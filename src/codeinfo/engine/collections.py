@@ -27,7 +27,7 @@ from codeinfo import collections
 from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Collection, HostPolicy, Kind, Manifest
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.index_sources import Source
+from codeinfo.engine.index_sources import Source, without_odd_names
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
     open_private,
@@ -182,7 +182,7 @@ class CollectionSource(Source, frozen=True):
         root = self._place()
         if self.collection.kind is Kind.FILES:
             return FolderFiles(root), _walk_files(root, self.collection.files)
-        walked = walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
+        walked = without_odd_names(walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True)))
         if self.collection.kind is Kind.PACKAGE:
             known = store.manifest() if store is not None and not by_content else {}
             walked = _of_package(root, walked, known)
@@ -337,7 +337,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         named = (file for file in collections.read_manifest(text.decode("utf-8", "replace")).files if file.url)
         contents |= _download_all({file.path: file.url for file in named}, get)
     contents[MANIFEST] = text
-    parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
+    parts = b"".join(hashlib.sha256(os.fsencode(path) + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
 
 

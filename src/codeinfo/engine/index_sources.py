@@ -67,7 +67,7 @@ class CodeSource(Source, frozen=True):
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
         memo = _load_memo(store) if store is not None else None
-        return self.contents, _without_odd_names(walk_from(memo, self.root, self.settings))
+        return self.contents, without_odd_names(walk_from(memo, self.root, self.settings))
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         return rewalk(self.root, before, changed, self.settings)
@@ -89,7 +89,7 @@ class RevisionSource(Source, frozen=True):
         return IndexFolder(cache, self.root, family_of(self.root), f"{self.contents.commit[:20]}-{settings}")
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        return self.contents, _without_odd_names(self.contents.walk(self.settings))
+        return self.contents, without_odd_names(self.contents.walk(self.settings))
 
 
 class TeamSource(Source, frozen=True):
@@ -179,7 +179,7 @@ def _is_stored(row: ManifestRow) -> bool:
     return bool(row.chunk_count) or not row.size  # an empty file has no chunks
 
 
-def _without_odd_names(found: Walk) -> Walk:
+def without_odd_names(found: Walk) -> Walk:
     if _is_unicode("".join(map(itemgetter(0), found.files))):
         return found
     odd = tuple(file for file in found.files if not _is_unicode(file.path))

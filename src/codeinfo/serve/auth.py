@@ -276,11 +276,9 @@ class _Body:
     held = 0  # bytes of the requests that are being answered
 
     def __init__(self, receive: Receive, most: int) -> None:
-        self._receive = receive
-        self._most = most
+        self._receive, self._most = receive, most
         self._until = asyncio.get_running_loop().time() + BODY_SECONDS
-        self._complete = False
-        self.seen = 0
+        self._complete, self.seen = False, 0
 
     async def receive(self) -> Message:
         if self._complete:
