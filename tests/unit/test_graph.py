@@ -764,7 +764,14 @@ def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
     changed_once = {"cold.py": "a = 1\n" * 50}
-    without_logic = ("looks.css", "mix.exs", "lang/nl/shop.php", "lang/de_informal/shop.php", "shop.d.ts")
+    without_logic = (
+        "looks.css",
+        "mix.exs",
+        "lang/nl/shop.php",
+        "lang/de_informal/shop.php",
+        "shop.d.ts",
+        "settings.gradle.kts",
+    )
     named = {"warm.py": "b = 1\n" * 40, "shop/lang/parser.py": "c = 1\n"}
     root = written(tmp_path, {"hot.py": "a = 1\n" * 50, **changed_once, **named})
     identity = {

@@ -421,8 +421,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 MOST_HOTSPOTS = 1000  # the largest limit
 _EARLIEST = 100_000_001  # 1973: git takes fewer seconds for no date, and finds nothing since then
-_WITHOUT_LOGIC = re.compile(  # translations and declarations
-    r"(?:.*/)?(?:langs?|locales?|i18n|l10n|translations)/(?:.*/)?[a-z]{2}(?:[-_]\w+)?(?:/.*|\.\w+)|.*\.d\.[cm]?ts"
+_WITHOUT_LOGIC = re.compile(  # translations, declarations and settings of builds
+    r"(?:.*/)?(?:langs?|locales?|i18n|l10n|translations)/(?:.*/)?[a-z]{2}(?:[-_]\w+)?(?:/.*|\.\w+)|.*\.(?:d\.[cm]?ts|gradle(?:\.kts)?)"
 )
 
 

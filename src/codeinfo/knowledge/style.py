@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
+from codeinfo.files import read_table
 from codeinfo.languages import is_shipped_folder
 from codeinfo.languages.model import strict_json
 from codeinfo.operations.knowledge import StyleReport, StyleRule
@@ -259,64 +260,27 @@ _MAX_RULE = 300
 
 
 class _Tool(Struct, frozen=True):
-    """`files` matches a file's name, `section` its relevant sections ("" for all), `keys` the rules."""
+    """A row of `style_tools.tsv`."""
 
     name: str
     files: str
     read: Callable[[str], Iterator[Entry]]
-    section: str = ""
-    keys: str = ""
+    section: str
+    keys: str
 
 
-_SCRIPT = r"(?:js|mjs|cjs|ts|mts|cts)"
-_TOOLS = (
-    _Tool("EditorConfig", r"\.editorconfig", ini_entries, keys=r"(?!root$).+"),
-    _Tool("Ruff", r"pyproject\.toml", toml_entries, r"tool\.ruff(?:\.[\w.-]+)?"),
-    _Tool("Black", r"pyproject\.toml", toml_entries, r"tool\.black"),
-    _Tool("isort", r"pyproject\.toml", toml_entries, r"tool\.isort"),
-    _Tool("mypy", r"pyproject\.toml", toml_entries, r"tool\.mypy"),
-    _Tool("Ruff", r"\.?ruff\.toml", toml_entries),
-    _Tool("Flake8", r"\.flake8|setup\.cfg|tox\.ini", ini_entries, r"flake8"),
-    _Tool("isort", r"\.isort\.cfg|setup\.cfg|tox\.ini", ini_entries, r"isort|settings"),
-    _Tool(
-        "Pylint",
-        r"\.pylintrc|pylintrc",
-        ini_entries,
-        r"FORMAT|BASIC|DESIGN|MESSAGES CONTROL",
-        r"max-.*|disable|enable|.*naming.*",
-    ),
-    _Tool("mypy", r"mypy\.ini|setup\.cfg", ini_entries, r"mypy"),
-    _Tool("ESLint", r"\.eslintrc(?:\.json|\.ya?ml)?", eslint_entries),
-    _Tool("ESLint", rf"\.eslintrc\.{_SCRIPT}|eslint\.config\.{_SCRIPT}", eslint_script_entries),
-    _Tool("Prettier", r"\.prettierrc(?:\.json5?|\.ya?ml)?", yaml_entries),
-    _Tool("Prettier", rf"\.prettierrc\.{_SCRIPT}|prettier\.config\.{_SCRIPT}", script_entries),
-    _Tool(
-        "Biome", r"biome\.jsonc?", yaml_entries, r"(?:formatter|linter|javascript|organizeImports|assist|css|json)\b.*"
-    ),
-    _Tool(
-        "TypeScript",
-        r"tsconfig(?:\.base)?\.json",
-        yaml_entries,
-        r"compilerOptions",
-        r"strict.*|no[A-Z].*|exactOptional.*|isolated.*|verbatim.*",
-    ),
-    _Tool("golangci-lint", r"\.golangci\.ya?ml", yaml_entries, r"(?:linters|linters-settings|formatters|issues)\b.*"),
-    _Tool("rustfmt", r"\.?rustfmt\.toml", toml_entries),
-    _Tool("Clippy", r"\.?clippy\.toml", toml_entries),
-    _Tool("Cargo lints", r"Cargo\.toml", toml_entries, r"(?:workspace\.)?lints\..*"),
-    _Tool("Checkstyle", r"checkstyle.*\.xml|.*_checks\.xml", xml_entries),
-    _Tool("ClangFormat", r"\.clang-format", yaml_entries),
-    _Tool("RuboCop", r"\.rubocop\.yml", yaml_entries),
-    _Tool("Standard", r"\.standard\.yml", yaml_entries),
-    _Tool("Oxlint", r"\.oxlintrc\.json", eslint_entries),
-    _Tool("Oxfmt", r"\.oxfmtrc\.jsonc?", yaml_entries),
-    _Tool("Stylelint", r"\.stylelintrc(?:\.json|\.ya?ml)?", eslint_entries),
-    _Tool("detekt", r"detekt(?:[-_.]config)?\.ya?ml", yaml_entries),
-    _Tool("SwiftLint", r"\.swiftlint\.ya?ml", yaml_entries),
-    _Tool("Scalafmt", r"\.scalafmt\.conf", ini_entries, keys=r"(?!version$|runner\.)[\w.-]+"),
-    _Tool("PHP_CodeSniffer", r"\.?phpcs\.xml(?:\.dist)?", xml_entries),
-    _Tool("Pint", r"pint\.json", yaml_entries),
-    _Tool("PHP-CS-Fixer", r"\.php-cs-fixer(?:\.dist)?\.php", script_entries),
+_READERS: Mapping[str, Callable[[str], Iterator[Entry]]] = {
+    "ini": ini_entries,
+    "toml": toml_entries,
+    "yaml": yaml_entries,
+    "xml": xml_entries,
+    "script": script_entries,
+    "eslint": eslint_entries,
+    "eslint_script": eslint_script_entries,
+}
+_TOOLS = tuple(
+    _Tool(name, files, _READERS[reader], section, keys)
+    for name, files, reader, section, keys in read_table(Path(__file__).with_name("style_tools.tsv"))
 )
 _TOOL_FILES = re.compile("|".join(f"(?:{tool.files})" for tool in _TOOLS))
 _DOCUMENT = re.compile(
