@@ -46,11 +46,13 @@ PROJECTS = {
     "codebase-context-mcp": ("typescript", ".", ()),
     "trpc": ("typescript", "packages/server", ()),
     "vitest": ("typescript", "packages/vitest", ()),
+    "express": ("javascript", ".", ("--infer-tsconfig",)),  # of CommonJS, as the next one
+    "nodemailer": ("javascript", ".", ("--infer-tsconfig",)),
     "chi": ("go", ".", ()),
     "cobra": ("go", ".", ()),
     "gin": ("go", ".", ()),
 }
-FAMILIES = {"python": "python", "typescript": "ecmascript", "go": "go"}
+FAMILIES = {"python": "python", "typescript": "ecmascript", "javascript": "ecmascript", "go": "go"}
 _CALLED = re.compile(r"\s*(?:\?\.)?\s*(?:<[\w\s,.<>\[\]|]*>)?\(")
 _NAME = re.compile(r"[\w$]+")
 _NO_DEFINITIONS = frozenset({"package", "namespace", "heading"})
@@ -92,7 +94,8 @@ def _run_indexer(kind: str, project: str, home: Path, output: Path, arguments: t
         (tools / "package.json").write_text("{}")
         subprocess.run(["npm", "install", "--silent", *PACKAGES], cwd=tools, check=True)
     written = output.with_suffix(".part")  # what a failed run leaves is not taken for its result
-    command = [str(programs / f"scip-{kind}"), "index", *arguments, "--output", str(written)]
+    program = "scip-python" if kind == "python" else "scip-typescript"
+    command = [str(programs / program), "index", *arguments, "--output", str(written)]
     if kind == "python":  # asks git for a version otherwise, which a plain tree does not have
         command += ["--project-name", project, "--project-version", "0"]
     subprocess.run(command, cwd=home, check=True, stdout=subprocess.DEVNULL)

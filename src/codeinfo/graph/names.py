@@ -334,7 +334,7 @@ def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
     definition, rules = index.definition(owner), index.graph.files[owner.path].rules
     if definition is None or rules.imports.headers or (definition.kind == "trait" and rules.names.open_traits):
         return False
-    if rules.names.default_exports and not definition.is_type:
+    if rules.names.default_exports and not definition.is_type:  # an object that any code may add to
         return False
     return len(find_bases(index, owner)) >= len(definition.bases)
 

@@ -21,7 +21,6 @@ from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
-    Meaning,
     find_bases,
     find_included,
     find_member,
@@ -221,14 +220,11 @@ def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
     """What imports call by a name that nothing defines: `export { default as Button } from "./button"`."""
     units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.file_id))
     taking = (unit for unit in units if lookup.name in unit.by_shown)
-    meant = (resolve_imported(index, unit, lookup.name) for unit in islice(taking, _MOST_TAKING))
-    found = next(filter(None, (_defined(index, one) for one in meant)), {})
-    return replace(lookup, found=found)
-
-
-def _defined(index: CodeIndex, meaning: Meaning) -> dict[SymbolId, Definition]:
-    symbols = [one for one in meaning if isinstance(one, SymbolId)]
-    return {one: definition for one in symbols if (definition := index.definition(one))}
+    for unit in islice(taking, _MOST_TAKING):
+        symbols = [one for one in resolve_imported(index, unit, lookup.name) if isinstance(one, SymbolId)]
+        if found := {one: definition for one in symbols if (definition := index.definition(one))}:
+            return replace(lookup, found=found)
+    return lookup
 
 
 def _is_module(path: str, parts: list[str]) -> bool:

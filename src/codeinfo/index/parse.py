@@ -426,7 +426,7 @@ class _SymbolReader:
         start, end = candidate.start, min(-candidate.minus_end, candidate.start + _MAX_BINDING)
         if self.import_call is None or candidate.kind not in ("variable", "member"):
             return False
-        written = ("," if candidate.kind == "variable" else "") + self.source.text[start:end]
+        written = ("var " if candidate.kind == "variable" else "") + self.source.text[start:end]
         if _SAME_NAME.fullmatch(written):
             return True
         found = self.import_call.fullmatch(written)

@@ -331,7 +331,7 @@ _JAVASCRIPT = model.Syntax(
     word=r"[^\W\d][\w$]+",
     members=(".", ".#"),
     exported=is_exported,
-    more_exports=r"(?<![\w$])(?:module\.exports\s*=\s*(\{[^}]*\}|[\w$]+)|exports\.([\w$]+)\s*=\s*\2(?![\w$.(]))",
+    more_exports=r"exports(?:(?<=\bmodule\.exports)\s*=\s*(\{[^}]*\}|[\w$]+)|\.([\w$]+)\s*=\s*\2(?![\w$.(]))",
     bases=model.bases_behind_words,
 )
 _TYPESCRIPT = replace(
@@ -356,8 +356,9 @@ _IMPORTS = model.ImportRules(
     read=read_import,
     timed=True,
     calls=(
-        r"(?:(?:(?:\b(?:const|let|var)\s|,)\s*(?:(?P<alias>[\w$]+)|\{(?P<names>[\w$\s,:=]{0,2000})\})"
-        r"|(?P<reexport>(?<![\w$.])(?:module\.)?exports)(?:\.(?P<given>[\w$]+))?)\s*=\s*(?:await\s+)?)?"
+        r"(?=[clv,emri])"  # most places fail here
+        r"(?:(?:(?:\b(?:const|let|var)\s|,(?<=[)\s],))\s*(?:(?P<alias>[\w$]+)|\{(?P<names>[\w$\s,:=]{0,2000})\})"
+        r"|\b(?P<reexport>(?:module\.)?exports)(?:\.(?P<given>[\w$]+))?)\s*=\s*(?:await\s+)?)?"
         r"\b(?:require|(?P<lazy>import))\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
         r"(?:\.(?P<member>[\w$]++))?(?P<value>[ \t]*[.(\[?])?"
     ),
