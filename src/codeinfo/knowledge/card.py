@@ -7,12 +7,10 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.files import read_table
 from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.patterns import FileHints, Key, advice_line, can_be_example, key_of
@@ -41,7 +39,27 @@ MOST_LISTED = 3
 
 
 # The role of a file by the last word of its name or by a folder of such files, and their layer.
-_ROLES = read_table(Path(__file__).with_name("roles.tsv"))
+_ROLES = (
+    ("controller controllers endpoint endpoints resource", "controller", "api"),
+    ("route routes router routers routing urls", "route", "api"),
+    ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
+    ("cli cmd", "command", "api"),
+    ("command commands", "command", ""),  # of a shell, or a step of the application
+    ("view views page pages screen screens", "view", "presentation"),
+    ("viewmodel viewmodels uistate presenter presenters", "view model", "presentation"),
+    ("component components widget widgets", "component", "presentation"),
+    ("form forms", "form", "presentation"),
+    ("directive directives pipe pipes template templates layout layouts", "template", "presentation"),
+    ("hook hooks composable composables", "hook", "presentation"),
+    ("handler handlers listener listeners subscriber subscribers", "handler", "application"),
+    ("service services usecase usecases interactor interactors manager managers", "service", "application"),
+    ("store stores reducer reducers slice slices", "store", "application"),
+    ("repository repositories dao daos", "repository", "data"),
+    ("model models entity entities schema schemas dto dtos", "model", "domain"),
+    ("client clients gateway gateways adapter adapters", "adapter", "infrastructure"),
+    ("config configuration settings", "configuration", "configuration"),
+    ("util utils helper helpers", "helper", "shared"),
+)
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 # A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
 _HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | {"cli", "cmd", "config", "configuration", "middleware"}

@@ -26,7 +26,6 @@ from codeinfo import __version__
 from codeinfo.cache import group_by_key
 from codeinfo.config import Config, refuses_colour
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
-from codeinfo.files import read_table
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
@@ -43,9 +42,21 @@ if TYPE_CHECKING:
 EPILOG = "Exit codes: 0 ok, 1 a bug in CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
 LEAST_ADDRESS_SPACE = 256 << 20  # bytes: with less, OpenBLAS may end the process in the middle of an index run
-TEXTS = Path(__file__).parent  # start.txt, examples.txt, groups.tsv
+TEXTS = Path(__file__).parent  # start.txt, examples.txt
 SHELLS = ("bash", "zsh", "fish")
 LOG_LEVELS = ("error", "warning", "info", "debug")
+GROUP_HELP = {
+    "agents": "Agents: folders with a prompt, a model and commands.",
+    "conversations": "Saved conversations: list, show, search, archive, export.",
+    "docs": "Collections of documents: add, sync, search, cite.",
+    "memory": "What the team remembers about this project.",
+    "team": "A team's store: users, groups, grants, tokens, projects, jobs, the audit log.",
+    "project": "What its workers index.",
+    "user": "Who belongs to the team.",
+    "group": "Groups of users.",
+    "grant": "Who may see which project.",
+    "token": "Personal access tokens.",
+}
 ALIASES = {"memory add": "remember"}  # where people look for it beside the other commands of a group
 MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"
 SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # headings of the list of commands
@@ -456,7 +467,7 @@ class Commands(click.Group):
         if cmd_name in rests:
             return self._command(cmd_name)
         if any(rest.startswith(f"{cmd_name} ") for rest in rests):
-            group = Commands(cmd_name, help=dict(read_table(TEXTS / "groups.tsv")).get(cmd_name, ""))
+            group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
             group.prefix = f"{self.prefix}{cmd_name} "
             return group
         return super().get_command(ctx, cmd_name)

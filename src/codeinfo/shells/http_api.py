@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from inspect import iscoroutinefunction
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,7 +25,6 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError, error_json
-from codeinfo.files import read_table
 from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
@@ -234,9 +232,24 @@ _ERROR_SCHEMA = {
         "details": {"type": "array", "items": {"type": "string"}, "description": "What VALIDATION_FAILED found wrong."},
     },
 }
-
-
-_STATUSES = read_table(Path(__file__).with_name("statuses.tsv"))
+_DESCRIPTIONS = {
+    400: "The request is not valid.",
+    401: "The token is missing.",
+    403: "The folder, the address or the origin is refused.",
+    404: "There is no such thing.",
+    408: "The body did not arrive in time.",
+    409: "Not in this state: not indexed yet, indexed with another model, or a run is in progress.",
+    410: "The conversation is archived.",
+    413: "The body is too large.",
+    415: "The body must be JSON.",
+    421: "The host name is refused.",
+    429: "Busy: try again later.",
+    499: "Cancelled.",
+    502: "The index is damaged.",
+    503: "A model is missing, does not answer, or the server is overloaded.",
+    504: "It took too long.",
+    507: "Disk or memory ran out.",
+}
 
 
 @cache  # a tenth of a second of the event loop
@@ -269,7 +282,7 @@ def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
         "operationId": re.sub(r"\W+", "_", f"{row.method.lower()}{row.path}").strip("_"),
         "responses": {
             "200": {"description": "Done.", "content": content},
-            **{status: {"description": text, "content": error} for status, text in _STATUSES},
+            **{str(status): {"description": text, "content": error} for status, text in _DESCRIPTIONS.items()},
         },
     }
     names = re.findall(r"{(\w+)}", row.path)

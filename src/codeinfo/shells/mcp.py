@@ -441,4 +441,41 @@ class PromptRow(Struct, frozen=True):
         return {"name": self.name, "title": self.name, "description": self.description, "arguments": [argument]}
 
 
-PROMPTS = [PromptRow(**row) for row in json.loads((Path(__file__).parent / "prompts.json").read_text("utf-8"))]
+PROMPTS = (
+    PromptRow(
+        "understand",
+        "Learn how a part of this codebase works, with places to read.",
+        "topic",
+        "The feature, module or question.",
+        "Explain how {topic} works in this codebase. Call search_codebase with the topic in plain words, then explore "
+        "with the names that matter. Read only what the results point to. Answer with the flow step by step, each with "
+        "its file and lines.",
+    ),
+    PromptRow(
+        "plan_change",
+        "Plan a change with the evidence it needs.",
+        "change",
+        "What is to be changed.",
+        "Plan this change: {change}. Call search_codebase with intent edit and follow `preflight`: while not ready "
+        "do what its nextAction and whatWouldHelp say. Look at the callers with explore. Then list the "
+        "files to change, what each needs, the tests to run, and the risks. Do not change anything yet.",
+    ),
+    PromptRow(
+        "review_change",
+        "Review the current change of this project.",
+        "base",
+        "The revision to compare with, such as main.",
+        "Review the change of this working tree against {base}. Call get_review_packet where it is offered, else use "
+        "git diff; search_codebase and explore show what else is affected. Report defects first, with "
+        "file and line, then missing tests, then departures from the team's patterns.",
+    ),
+    PromptRow(
+        "find_cause",
+        "Find the cause of a failure.",
+        "symptom",
+        "The error message or what goes wrong.",
+        "Find the cause of this: {symptom}. Call search_codebase with the message's own words and with what the code "
+        "should have done; follow callers with explore. Name the cause with file and line, say what "
+        "proves it, and propose the smallest fix.",
+    ),
+)
