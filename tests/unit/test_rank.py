@@ -464,6 +464,7 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("app/RetryTest.java", "secondary"),
         ("test_retry.py", "secondary"),
         ("examples/a.py", "secondary"),
+        ("_examples/a.go", "secondary"),
         ("benchmarks/a.py", "secondary"),
         ("Tests/Retries.swift", "secondary"),
         ("Example-iOS/Retries.swift", "secondary"),

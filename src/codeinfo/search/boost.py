@@ -34,7 +34,7 @@ LEAST_REPEATED = 3  # files
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
-    r"(examples?)(?:-\w+)?|(?:\w+[_-])*(test)(?:ing)?[_-]?(?:support|utils?|helpers?|harness)|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
+    r"_?(examples?)(?:-\w+)?|(?:\w+[_-])*(test)(?:ing)?[_-]?(?:support|utils?|helpers?|harness)|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
