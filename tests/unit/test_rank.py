@@ -498,6 +498,12 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     )
 
 
+def test_helpers_of_tests_are_no_tests() -> None:
+    path = "packages/app-test-utils/src/events.ts"
+    assert factors("remove listeners after an event", path)["secondary"] == W.secondary
+    assert factors("remove test listeners after an event", path).keys() == {"depth"}, "it may be about them"
+
+
 def test_a_stylesheet_that_is_asked_for_weighs_what_others_do() -> None:
     assert "stylesheet" not in factors("color of retries", "web/retries.css")
 

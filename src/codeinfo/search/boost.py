@@ -34,11 +34,12 @@ LEAST_REPEATED = 3  # files
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
-    r"_?(examples?)(?:-\w+)?|(?:\w+[_-])*(test)(?:ing)?[_-]?(?:support|utils?|helpers?|harness)|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
+    r"_?(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
     r"^(man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
+_TEST_HELPERS = re.compile(r"(?i)(?:\A|/)(?:\w+[_-])*test(?:ing)?[_-]?(?:support|utils?|helpers?|harness)/")
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
@@ -61,6 +62,7 @@ class Facts(NamedTuple):
     path: str
     depth: int  # folders between the file and its package, at most DEEPEST
     secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty if none does
+    test_helper: bool  # part of the product or not, it serves those who write tests
     migration: bool  # it says how a database's schema came about, not how anything works
     vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
@@ -124,11 +126,12 @@ class Layout:
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
         own_folder, slash, _ = path.rpartition("/")
-        secondary, vendored = _folder_facts(own_folder + slash)  # shared by many files
+        secondary, test_helper, vendored = _folder_facts(own_folder + slash)  # shared by many files
         return Facts(
             path,
             depth=min(self._depth(folder), DEEPEST),
             secondary=secondary or _secondary_terms(slash + name),
+            test_helper=test_helper,
             migration=is_migration(path),
             vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
@@ -194,11 +197,11 @@ class Layout:
 
 
 @lru_cache(maxsize=65_536)
-def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
-    """The terms that make its files tests, examples…, and whether they are third-party code."""
+def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool, bool]:
+    """The terms that make its files tests, examples…, whether they help tests or are third-party code."""
     telling = telling_folders(folder)  # without `com/example/demo`, but a package called tests is one
     secondary = _secondary_terms(telling) or (("test",) if _TEST_PACKAGE.search(folder) else ())
-    return secondary, _VENDORED.search(telling) is not None
+    return secondary, _TEST_HELPERS.search(telling) is not None, _VENDORED.search(telling) is not None
 
 
 def _secondary_terms(path: str) -> tuple[str, ...]:
@@ -428,6 +431,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
             factors["asked_secondary"] = w.asked_secondary
         else:
             factors["secondary"] = w.secondary
+    elif facts.test_helper and not query.about_tests and kind != FileKind.DOCS:
+        factors["secondary"] = w.secondary
     elif query.wants_tests:
         factors["no_test"] = w.no_test
     if facts.migration and not query.about_schema:
