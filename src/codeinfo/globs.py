@@ -2,9 +2,8 @@
 from users that do.
 
 `*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders, and `{a,b}` for either
-`a` or `b`. A glob without a slash
-matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` excludes
-what matches.
+`a` or `b`. A glob without a slash matches a name anywhere, one that ends with a slash matches everything below that
+folder, and a leading `!` excludes what matches.
 
 All globs of a set run in parallel as one automaton over the parts of a path: the state is an integer with one bit for
 each part of each glob, so `**` never tries the same folder twice. Within a name, `fnmatch` generates expressions whose

@@ -209,6 +209,27 @@ def file_kind(path: str) -> FileKind:
     return kind_of(path, language_of(path))
 
 
+_HEADER = re.compile(r"(.+)\.(?:h|hh|hpp)")
+_INTERFACE = re.compile(r"I([A-Z][a-z]\w*\.cs)")
+
+
+def sources_of_header(name: str) -> tuple[str, ...]:
+    """The files beside a header of C or C++ that may do what it declares: `url.c` for `url.h`."""
+    found = _HEADER.fullmatch(name)
+    return tuple(f"{found[1]}.{extension}" for extension in ("c", "cc", "cpp", "cxx")) if found else ()
+
+
+def class_of_interface(name: str) -> str:
+    """The file, wherever it is, of the class that an interface of C# is for: `Cart.cs` for `ICart.cs`; "" if none."""
+    found = _INTERFACE.fullmatch(name)
+    return found[1] if found else ""
+
+
+def is_stylesheet(name: str) -> bool:
+    language = language_of(name)
+    return language is not None and language.name in STYLESHEETS
+
+
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
     r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|_?examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|(?:[\w.]+\.)?[Bb]ench(?:es|marks?|marking|suite)?"

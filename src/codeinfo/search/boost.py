@@ -7,13 +7,23 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.languages import is_generated, is_migration, is_product, kind_of, language_of, telling_folders
+from codeinfo.languages import (
+    class_of_interface,
+    is_generated,
+    is_migration,
+    is_product,
+    is_stylesheet,
+    kind_of,
+    language_of,
+    sources_of_header,
+    telling_folders,
+)
 from codeinfo.model import PLAIN_KIND, FileKind, Intent, symbol_kind
 from codeinfo.ports import StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
@@ -45,8 +55,6 @@ _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
-_INTERFACE = re.compile(r"I[A-Z][a-z]")
-_STYLESHEET = re.compile(r"\.(?:css|scss|sass|less|styl)$")
 _CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, "": 3}
@@ -96,8 +104,7 @@ class Layout:
         self._folders: dict[str, set[str]] = {"": set()}  # subfolders of each folder
         for folder in self._files:
             self._add_folder(folder)
-        self._classes = {path.rpartition("/")[2] for path in paths if path.endswith(".cs")}
-        self._sizes = {} if sizes is None else dict(zip(self._places, sizes.tolist(), strict=True))
+        self._sizes = sizes
         self._names: dict[str, frozenset[str]] = {}
         self._depth_of: dict[str, int] = {"": 0} | {f"{root}\0": 0 for root in set(roots)}
         self._older_folders: dict[str, bool] = {"": False}
@@ -135,7 +142,7 @@ class Layout:
             migration=is_migration(path),
             vendored=vendored or is_generated(path),
             stub=_STUB.search(name) is not None,
-            stylesheet=_STYLESHEET.search(name) is not None,
+            stylesheet=is_stylesheet(name),
             header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
@@ -151,17 +158,24 @@ class Layout:
         return self._depth_of[folder]
 
     def _is_header(self, folder: str, name: str) -> bool:
-        """`url.h` beside `url.c`; `url.h` beside a larger `url.cc`, since headers of C++ may contain all there is; and
-        `ICart.cs`, if there is a `Cart.cs`."""
-        stem, _, extension = name.rpartition(".")
-        if extension == "cs":
-            return _INTERFACE.match(name) is not None and name[1:] in self._classes
-        if extension not in ("h", "hh", "hpp"):
-            return False
-        place = f"{folder}/{stem}" if folder else stem
-        own = self._sizes.get(f"{place}.{extension}", 0)
-        is_declared = any(self._sizes.get(f"{place}.{other}", 0) > own for other in ("cc", "cpp", "cxx"))
-        return is_declared or (extension == "h" and f"{stem}.c" in self._names_in(folder))
+        """A header beside a larger source of its name, since headers of C++ may contain all there is; or an interface
+        whose class is here."""
+        if class_name := class_of_interface(name):
+            return class_name in self._all_names
+        beside = self._names_in(folder).intersection(sources_of_header(name))
+        prefix = f"{folder}/" if folder else ""
+        return any(self._size_of(prefix + other) > self._size_of(prefix + name) for other in beside)
+
+    @cached_property
+    def _all_names(self) -> frozenset[str]:
+        return frozenset(path.rpartition("/")[2] for path in self._paths)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {place: number for number, place in enumerate(self._places)}
+
+    def _size_of(self, place: str) -> int:
+        return 0 if self._sizes is None else int(self._sizes[self._numbers[place]])
 
     def _is_older(self, folder: str) -> bool:
         """`v1beta1` beside `v1`, or a folder that repeats the file names of its parent."""

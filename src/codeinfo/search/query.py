@@ -420,7 +420,7 @@ _TEST_RUNS = re.compile(  # what a test framework does, not a test
 )
 _SCHEMA_WORDS = frozenset("migrate migrates migrated migration migrations schema column columns table tables".split())
 _LOOKS_WORDS = frozenset(
-    "animation background border button buttons color colors colour colours css dark font fonts icon icons layout less "
+    "animation background border button buttons color colors colour colours css dark font fonts icon icons layout "
     "margin mixin padding responsive sass scss style styled styles stylesheet stylesheets styling theme themes".split()
 )
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())

@@ -140,7 +140,8 @@ class Runs:
             work = partial(copy_context().run, self._perform, run, request)  # on behalf of the caller
             threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
         except BaseException:
-            del self._runs[run.id]  # or its place would be taken for good
+            with self._lock:
+                del self._runs[run.id]  # or its place would be taken for good
             raise
         return run
 

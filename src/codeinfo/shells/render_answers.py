@@ -24,7 +24,7 @@ PROVIDER_STATES = {
 
 
 _PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage quoted below
-_UNFINISHED = re.compile(r"[^\s\u2e80-\U0010ffff]*\Z")  # a word that may go on; wide letters have no words
+_WHOLE_WORDS = re.compile(r".*[\s\u2e80-\U0010ffff]", re.DOTALL)  # the last may go on; wide letters have no words
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*([\w+#.-]*)")
 
 
@@ -57,7 +57,10 @@ class Prose:
         self._line += rest
         may_start_block = self._line.lstrip()[:1] in ("`", "~", "[")
         if not self._fence and not may_start_block:
-            end = _UNFINISHED.search(self._line).start() if self._out.terminal else len(self._line)  # type: ignore[union-attr]
+            end = len(self._line)
+            if self._out.terminal:
+                words = _WHOLE_WORDS.match(self._line)
+                end = words.end() if words else 0
             self._write_words(self._line[self._written : end])
             self._written = end
 
