@@ -853,6 +853,45 @@ def test_elixir_calls_without_brackets_what_use_imports(tmp_path: Path) -> None:
         assert [(edge.path, edge.line) for edge in callers if edge.confidence == "resolved"] == [("shop.ex", 4)]
 
 
+def test_names_that_come_from_inside_of_types_and_modules(tmp_path: Path) -> None:
+    sources = {
+        "ruby/users.rb": "class Shop::Users < Shop::Base\n  def all\n    Shop::Base.find\n  end\nend\n",
+        "ruby/base.rb": "class Shop::Base\n  def self.find\n  end\nend\n",
+        "hex/shared.ex": "defmodule Hex.Shared do\n  defmacro __using__(_) do\n    quote do\n"
+        "      alias Hex.{Accounts.Auth, Emails}\n    end\n  end\nend\n",
+        "hex/schema.ex": "defmodule Hex.Schema do\n  defmacro __using__(_) do\n    quote do\n"
+        "      use Hex.Shared\n    end\n  end\nend\n",
+        "hex/auth.ex": "defmodule Hex.Accounts.Auth do\n  def hash(x), do: x\nend\n",
+        "hex/user.ex": "defmodule Hex.User do\n  use Hex.Schema\n  def make(x), do: update(x, &Auth.hash/1)\nend\n",
+        "jvm/Prices.scala": "package shop\nobject Prices {\n  val lowest = 1\n  object tax { def rate = 2 }\n}\n",
+        "jvm/Bill.scala": "package bill\nimport shop.Prices.lowest\nimport shop.Prices.tax.*\n"
+        "object Bill { def all = lowest + rate }\n",
+        "jvm/Outer.java": "package shop;\npublic class Outer {\n  public static class Inner {}\n"
+        "  public static int shared() { return 1; }\n}\n",
+        "jvm/Use.java": "package use;\nimport shop.Outer.Inner;\nimport static shop.Outer.*;\n"
+        "class Use {\n  Inner inner;\n  int all() { return shared(); }\n}\n",
+        "Sources/Web/Filter.swift": "public protocol Filter {}\n",
+        "Tests/WebTests/Own.swift": "import Web\nstruct Own: Filter {}\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = {
+        "Shop.Base": {("ruby/users.rb", 1), ("ruby/users.rb", 3)},
+        "Shop.Base.find": {("ruby/users.rb", 3)},
+        "hash": {("hex/user.ex", 3)},
+        "Prices": {("jvm/Bill.scala", 2), ("jvm/Bill.scala", 3)},
+        "lowest": {("jvm/Bill.scala", 2), ("jvm/Bill.scala", 4)},
+        "rate": {("jvm/Bill.scala", 4)},
+        "Inner": {("jvm/Use.java", 2), ("jvm/Use.java", 5)},
+        "shared": {("jvm/Use.java", 6)},
+        "Filter": {("Tests/WebTests/Own.swift", 2)},
+    }
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        for name, places in found.items():
+            assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in places}, name
+
+
 def test_elixir_names_functions_by_atoms(tmp_path: Path) -> None:
     sources = {
         "web.ex": "defmodule Web do\n  def controller do\n    quote do\n      alias Web.{Auth, Other}\n"

@@ -114,8 +114,9 @@ class ImportResolver:
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
-            # What is in no namespace is far away: an opened one that has the name comes first.
-            if self.tree.files[edge.target].packages or not taken.issuperset(edge.names):
+            # What is in no namespace is far away from one: an opened one that has the name comes first.
+            is_near = self.tree.files[edge.target].packages or not source.packages
+            if is_near or not taken.issuperset(edge.names):
                 edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))

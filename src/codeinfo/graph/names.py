@@ -42,6 +42,7 @@ from codeinfo.graph.scopes import (
     resolve_attribute,
     resolve_bare,
     resolve_dotted,
+    resolve_export,
     resolve_imported,
     resolve_in_module,
     resolve_in_namespace,
@@ -242,7 +243,15 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
             found = resolve_imported(index, unit, written.alias or use.name)
             return Resolution(_symbols(found)) if found else None
-    if unit.facts.rules.imports.full_names and use.name[0].isupper():
+    rules = unit.facts.rules
+    if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported
+        start = f"{use.receiver}.{use.name}."
+        around = [one for one in unit.imports if one.line == use.line and f"{one.module}.".startswith(start)]
+        targets = [target for one in around for target in index.outcome(unit.facts, one).targets]
+        found = [one for to in targets if use.name in to.names for one in resolve_export(index, to.path, use.name)]
+        if found:
+            return Resolution(_symbols(found))
+    if (rules.imports.full_names or rules.names.constants) and use.name[0].isupper():
         found = resolve_imported(index, unit, f"{use.receiver}.{use.name}")
         return Resolution(_symbols(found)) if found else None
     return None

@@ -102,7 +102,7 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
-    defining = [index.unit(path) for path in sorted(index.files_defining(name))]
+    defining = [index.unit(path) for path in sorted(index.files_defining(name.rpartition(".")[2]))]
     for qualified in (*(f"{scope}.{name}" for scope in enclosing_names(within)), name):
         if found := [SymbolId(one.facts.path, qualified) for one in defining if qualified in one.by_qualified]:
             return found
@@ -180,7 +180,8 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         files = [path for path in visible if path in defining and (share or name not in known[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
         found = [symbol for path in opened for symbol in resolve_export(index, path, name)]
-        return list(dict.fromkeys((*found, *_find_in_headers(index, unit, name, defining))))
+        members = _find_in_opened_types(index, unit, name) if defining and not found else []
+        return list(dict.fromkeys((*found, *members, *_find_in_headers(index, unit, name, defining))))
 
     return index.memo.once(("beside", unit.facts.path, name), find)
 
@@ -199,6 +200,15 @@ def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Ite
         if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
             outcome = index.outcome(unit.facts, written)
             yield from (one.path for one in outcome.targets if not outcome.package or one.path in defining)
+
+
+def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[SymbolId | ModuleId]:
+    """What `import static shop.Prices.*` brings in, or `import shop.Prices.*` in Scala."""
+    for written in unit.imports if unit.facts.rules.imports.binds_last else ():
+        for target in index.outcome(unit.facts, written).targets if written.names == ("*",) else ():
+            for owner in target.names:
+                members = [*_inner_names(unit, written, owner), name]
+                yield from _resolve_inside(index, target.path, owner, members)
 
 
 def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozenset[str], namespace: str = "") -> Meaning:
@@ -335,6 +345,8 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
             return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
 
         return index.memo.once(("full", unit.facts.path, name), find)
+    if "." in name and unit.facts.rules.names.constants and not index.files_defining(name.partition(".")[0]):
+        return _resolve_constant(index, name, "")  # `class Shop::Cart`, without a `module Shop` anywhere
     imports = unit.by_shown.get(name, ()) if unit.facts.rules.names.imports_show else unit.imports
     if not imports:
         return []
@@ -362,9 +374,10 @@ def _sources_of(index: CodeIndex, unit: Unit, written: Import) -> Iterator[tuple
                 top = index.outcome(unit.facts, Import(first, written.line)).targets
                 yield from ((first, ModuleId((one.path,), first)) for one in top if not one.names)
         for name in target.names:
-            if written.names and name not in written.names:  # a member of a class, or of a crate that a file re-exports
-                for member in written.names:
-                    yield written.alias or member, partial(_resolve_inside, index, target.path, name, member)
+            inner = _inner_names(unit, written, name)
+            if inner or (written.names and name not in written.names):  # or of a crate that a file re-exports
+                for members in [[*inner, one] for one in written.names] or [inner]:
+                    yield written.alias or members[-1], partial(_resolve_inside, index, target.path, name, members)
             else:
                 yield written.alias or name, partial(_resolve_taken, index, target.path, name, written.alias)
 
@@ -397,8 +410,14 @@ def resolve_module(index: CodeIndex, module: ModuleId) -> Meaning:
     return [*(one for one in exported if one != module), module]
 
 
-def _resolve_inside(index: CodeIndex, path: str, name: str, member: str) -> Meaning:
-    return _descend(index, resolve_export(index, path, name), [member])
+def _inner_names(unit: Unit, written: Import, name: str) -> list[str]:
+    """What an import names inside of a type: `prices`, `low` of `import shop.Cart.prices.low`."""
+    parts = written.module.split(".") if unit.facts.rules.imports.binds_last else []
+    return parts[parts.index(name) + 1 :] if name in parts else []
+
+
+def _resolve_inside(index: CodeIndex, path: str, name: str, members: Sequence[str]) -> Meaning:
+    return _descend(index, resolve_export(index, path, name), members)
 
 
 # --- exports ---------------------------------------------------------------------------------------------------------
@@ -750,16 +769,25 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
     return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
 
 
-def _imports_by_use(index: CodeIndex, unit: Unit, keyword: str) -> list[Import]:
-    """What `use` imports: what the used modules write inside their functions."""
-    found = []
-    paths = (path for one in _imports_with(index, unit, "use") for path in _module_files(index, unit, one.module))
-    for other in map(index.unit, paths):
+def _imports_by_use(index: CodeIndex, unit: Unit, keyword: str) -> Sequence[Import]:
+    """What `use` imports: what the used modules write inside their functions, where they may use others."""
+
+    def find_inside(path: str, keyword: str) -> list[Import]:
+        other = index.unit(path)
         callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
-        for written in _imports_with(index, other, keyword):
-            if any(one.start_line < written.line <= one.end_line for one in callables):
-                found.append(written)
-    return found
+        written = _imports_with(index, other, keyword)
+        return [one for one in written if any(each.start_line < one.line <= each.end_line for each in callables)]
+
+    def find_files(used: Sequence[Import]) -> list[str]:
+        return [path for one in used for path in _module_files(index, unit, one.module)]
+
+    def find() -> list[Import]:
+        used = reachable(
+            find_files(_imports_with(index, unit, "use")), lambda path: find_files(find_inside(path, "use"))
+        )
+        return [one for path in used for one in find_inside(path, keyword)]
+
+    return index.memo.once(("by use", unit.facts.path, keyword), find)
 
 
 def _modules_of(unit: Unit, written: Import) -> list[str]:

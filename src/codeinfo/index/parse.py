@@ -292,7 +292,11 @@ def _find_called(search: str, code: str) -> Iterator[Import]:
             reexport = bool(groups.get("reexport"))
         if names:
             parts = (item.partition("=")[0].partition(":") for item in names.split(","))
-            taken = [(name.strip(), alias.strip()) for name, _, alias in parts if name.strip().isidentifier()]
+            taken = [
+                (name.strip(), alias.strip())
+                for name, _, alias in parts
+                if name.strip().replace(".", "").isidentifier()
+            ]
             yield from group_imports(module, line, taken, timing=timing)
         elif member and (alias or reexport):
             yield Import(module, line, (member,), "" if alias == member else alias or "exports", reexport, timing)

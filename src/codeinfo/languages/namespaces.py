@@ -434,6 +434,7 @@ SWIFT = model.Language(
     ),
     names=model.NameRules(
         implicit_self=True,
+        imports_open=True,
         open_types=True,
         private_to_file=True,
         extensions=True,
