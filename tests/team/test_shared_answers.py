@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,9 @@ from web_tools import SLOW, script
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import NotFound
+from codeinfo.errors import Busy, NotFound
 from codeinfo.operations.answers import AskRequest
-from codeinfo.serve.runs import PUBLISH_S, AnswerRun, Runs
+from codeinfo.serve.runs import MOST_RUNNING, PUBLISH_S, AnswerRun, Runs
 from codeinfo.team.access import create_user
 from codeinfo.team.user_data import GONE_S
 
@@ -133,6 +135,21 @@ def test_the_answers_of_others_are_not_there(engines: tuple[Engine, Engine], pro
     with called_by(stranger), pytest.raises(NotFound):
         there.get(written.id)  # although this server has a copy by now
     here.close()
+
+
+def test_one_user_leaves_places_for_the_answers_of_others(engines: tuple[Engine, Engine], project: Path) -> None:
+    runs, database = Runs(engines[0]), engines[0].indexes.team
+    assert database is not None
+    users = [create_user(database, name) for name in ("greedy", "patient", "late")]
+    written = list[AnswerRun]()
+    with database.transaction() as db:
+        db.execute("LOCK TABLE projects")  # all of them wait here
+        for user in users:
+            with called_by(user), suppress(Busy):
+                for _ in range(MOST_RUNNING):
+                    written.append(runs.start(AskRequest("how does a transfer work?", ("//github.com/a/b",))))
+    assert Counter(run.owner for run in written) == dict(zip(users, (5, 2, 1), strict=True))
+    runs.close()
 
 
 def test_an_answer_of_a_dead_server_ends_with_an_error(engines: tuple[Engine, Engine], project: Path) -> None:

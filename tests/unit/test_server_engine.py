@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 import weakref
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.model import Hit, Walk
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects
+from codeinfo.serve.dispatch import MOST_WAITING, THREADS, Call, Dispatcher, EngineLease, Limiter, Projects
 from codeinfo.serve.refresh import server_engine
+from codeinfo.team.access import Caller, current_user
 
 
 @pytest.fixture
@@ -83,3 +85,34 @@ def test_an_engine_closes_after_a_refresh(project: Path, tmp_path: Path) -> None
         assert time.monotonic() - started < 60
     with Engine(config(tmp_path)) as engine:
         assert hits(engine, project)
+
+
+def test_one_user_leaves_places_for_the_calls_of_others() -> None:
+    """Cancelled calls give their places back, wherever they were."""
+
+    async def try_it() -> None:
+        limiter, inside, opened = Limiter(THREADS), list[int](), asyncio.Event()
+
+        async def enter(user: int) -> None:
+            current_user.set(Caller(user, f"user {user}"))
+            async with limiter.enter():
+                inside.append(user)
+                await opened.wait()
+
+        greedy = [asyncio.create_task(enter(1)) for _ in range(MOST_WAITING)]
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(enter(user)) for user in (2, 2, 2, 3)]
+        await asyncio.sleep(0.01)
+        assert Counter(inside) == {1: 5, 2: 2, 3: 1}
+        assert sum(task.done() for task in greedy) == MOST_WAITING - 5 - MOST_WAITING // 2  # refused
+        for task in greedy[:2] + greedy[5:9]:
+            task.cancel()
+        await asyncio.sleep(0.01)
+        assert Counter(inside) == {1: 5, 2: 3, 3: 1}
+        opened.set()
+        ended = await asyncio.gather(*greedy, *others, return_exceptions=True)
+        assert sum(one is None for one in ended) == len(inside) - 2
+        async with asyncio.timeout(1):
+            await asyncio.gather(*(enter(3) for _ in range(2 * THREADS)))
+
+    asyncio.run(try_it())

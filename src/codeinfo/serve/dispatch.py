@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
@@ -461,25 +462,43 @@ def file_within(root: str, given: str) -> str:
 
 
 class Limiter:
-    """Limits concurrent runs, and how many may wait."""
+    """Limits concurrent runs, and how many may wait. In a team, who has the fewest runs goes first, whoever has more
+    than there are free places waits, and no user may wait with more than half."""
 
     def __init__(self, size: int) -> None:
-        self._free = asyncio.Semaphore(size)
-        self._waiting = 0
+        self._free = size
+        self._running: Counter[int | None] = Counter()
+        self._waiting: list[tuple[int | None, asyncio.Future[None]]] = []
 
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
-        if self._waiting >= MOST_WAITING:
+        user, place = request_user(), asyncio.get_running_loop().create_future()
+        own = sum(one == user for one, _ in self._waiting)
+        if len(self._waiting) >= MOST_WAITING or (user is not None and own >= MOST_WAITING // 2):
             raise Busy("too many requests are already waiting", "Try again in a moment", code="OVERLOADED")
-        self._waiting += 1
+        self._waiting.append((user, place))
+        self._admit()
         try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
-        try:
+            await place
             yield
         finally:
-            self._free.release()
+            if (user, place) in self._waiting:  # cancelled before its turn
+                self._waiting.remove((user, place))
+            else:
+                self._free += 1
+                self._running[user] -= 1
+            self._admit()
+
+    def _admit(self) -> None:
+        """Give free places to those who wait."""
+        while self._free and (waiting := [one for one in self._waiting if not one[1].done()]):
+            user, place = min(waiting, key=lambda one: self._running[one[0]])
+            if user is not None and self._running[user] > self._free:
+                return
+            self._waiting.remove((user, place))
+            self._free -= 1
+            self._running[user] += 1
+            place.set_result(None)
 
 
 class Dispatcher(Struct):

@@ -34,6 +34,7 @@ from codeinfo.operations.search import ClearReport, ClearRequest, IndexReport, I
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, fault
 from codeinfo.serve.team import hide_setup
 from codeinfo.store.user_data import IngestStore
+from codeinfo.team.access import request_user
 
 if TYPE_CHECKING:
     from codeinfo.team.user_data import SharedAnswers
@@ -123,8 +124,10 @@ class Runs:
         owner = self._engine.answers.store.owner
         run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
         with self._lock:
-            if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
-                what = f"{MOST_RUNNING} answers are already being written"
+            going = [one.owner for one in self._runs.values() if not one.finished]
+            own = going.count(owner) if request_user() is not None else 0
+            if MOST_RUNNING - len(going) < max(own, 1):  # whoever has more than there are free places waits
+                what = f"{own or MOST_RUNNING} answers are already being written"
                 raise Busy(what, "Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
             finished = [one.id for one in self._runs.values() if one.finished]
