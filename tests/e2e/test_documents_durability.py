@@ -19,8 +19,16 @@ from document_tools import add, ask, engine
 from store_digest import digest_of
 
 from codeinfo.engine import Engine
+from codeinfo.engine.documents import BEING_INDEXED
 from codeinfo.errors import Busy, UsageError
-from codeinfo.operations.documents import DocsRemoveRequest, DocsSectionRequest, DocsSyncRequest, DocsUpdateRequest
+from codeinfo.operations.documents import (
+    DocsDeleteRequest,
+    DocsListRequest,
+    DocsRemoveRequest,
+    DocsSectionRequest,
+    DocsSyncRequest,
+    DocsUpdateRequest,
+)
 
 KILLS = 6
 DOCUMENTS = 120
@@ -166,6 +174,30 @@ def test_a_refused_first_document_takes_nothing_of_others_along(tmp_path: Path) 
         with engine() as facade:
             shown = facade.documents.section(DocsSectionRequest(f"wiki{number}", "start.md"))
             assert "Turn the key" in shown.content
+
+
+def test_a_document_is_written_and_deleted_while_others_index_its_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on disk is no failure, however long they take."""
+    monkeypatch.setattr("codeinfo.engine.documents.PATIENCE_S", 0.3)
+    with engine() as facade, engine() as other:
+        facade.documents.update(DocsUpdateRequest("wiki", "a.md", "# A\n\nApples.\n"))
+        (collection,), _ = other.documents.collections.find(tmp_path, ("wiki",))
+        index = other.documents.index_of(collection)
+        with index.folder.lock():
+            written = facade.documents.update(DocsUpdateRequest("wiki", "b.md", "# B\n\nBananas.\n"))
+            deleted = facade.documents.delete(DocsDeleteRequest("wiki", ("a.md",)))
+        assert (written.changed, written.notes, deleted.documents) == (True, (BEING_INDEXED,), 1)
+        assert written.hash == facade.documents.update(DocsUpdateRequest("wiki", "b.md", "# B\n\nBananas.\n")).hash
+        with index.folder.lock():
+            request = DocsUpdateRequest("wiki", "c.md", "# C\n\nCherries.\n")
+            waiting = threading.Thread(target=facade.documents.update, args=(request,))
+            waiting.start()
+            time.sleep(0.1)
+        waiting.join()
+        listed = facade.documents.list(DocsListRequest(("wiki",))).collections[0]
+        assert [one.document for one in listed.listing] == ["b.md", "c.md"]
 
 
 def test_syncs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 import threading
 import time
@@ -27,7 +28,7 @@ from codeinfo.engine.collections import (
     lock_written,
     pack_folder,
 )
-from codeinfo.engine.index_manager import IndexManager, retry_on_damage
+from codeinfo.engine.index_manager import PATIENCE_S, Fresh, IndexManager, retry_on_damage
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
@@ -53,6 +54,7 @@ NO_RERANKER = "no reranking model is configured, so results keep their order; se
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
 ASK_DOCUMENTS = "Use words that the documents use, or search fewer collections"
+BEING_INDEXED = "another process is indexing this collection; the next search includes the change"
 LINK_WORTH = 0.15  # of a link in either direction, relative to the cosine of two documents
 LEAST_SIMILAR = 0.2  # below this cosine, two documents merely share a collection
 WORDS_FOR_RELATED = 40  # from the start of a document, if there are no vectors to compare
@@ -527,7 +529,10 @@ class DocumentOperations:
                 replace_file(private_folder(target.parent, home) / target.name, data)
             if not known:
                 self.collections.add(collection, project)
-        fresh = index.refresh()
+        fresh = self._refresh_written(index)
+        if fresh is None:
+            digest = hashlib.sha256(data).hexdigest()
+            return ops.DocsUpdateResponse(collection.id, path, digest, before != data, 0, (BEING_INDEXED,))
         row = fresh.store.manifest().get(path)
         if row is None or not row.language:
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
@@ -552,7 +557,20 @@ class DocumentOperations:
                 raise NotFound(f"{collection.name} has no {', '.join(missing)}; nothing was deleted", step)
             for path in paths:
                 (tree / path).unlink()
-        return ops.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
+            left = sum(1 for one in tree.rglob("*") if one.is_file())
+        notes = () if self._refresh_written(index) else (BEING_INDEXED,)
+        return ops.DocsDeleteResponse(collection.id, tuple(paths), left, notes)
+
+    def _refresh_written(self, index: CollectionIndex) -> Fresh | None:
+        """None if another process goes on indexing it: what is written there stays, whoever indexes it."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return index.refresh()
+            except Busy:
+                if time.monotonic() > until:
+                    return None
+                time.sleep(0.1)
 
     def _writable_index(self, collection: Collection) -> CollectionIndex:
         if collection.kind is not Kind.WRITTEN:

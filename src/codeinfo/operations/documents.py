@@ -139,6 +139,7 @@ class DocsUpdateResponse(Struct, frozen=True):
     hash: str  # SHA-256 of its content
     changed: bool  # False: it had this content already, and nothing was done
     passages: int
+    notes: tuple[str, ...] = ()
 
 
 @_change("docs update", DocsUpdateResponse, "documents.update")
@@ -158,6 +159,7 @@ class DocsDeleteResponse(Struct, frozen=True):
     collection: str
     deleted: tuple[str, ...]
     documents: int  # that are left
+    notes: tuple[str, ...] = ()
 
 
 @_change(

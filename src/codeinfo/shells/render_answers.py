@@ -297,8 +297,10 @@ def _removed(response: documents.DocsRemoveResponse, out: Output) -> None:
 @render.register
 def _updated(response: documents.DocsUpdateResponse, out: Output) -> None:
     state = "written" if response.changed else "unchanged"
-    out.line((response.document, "bold cyan"), f"  {state}, {quantity(response.passages, 'passage')}")
+    count = "" if response.notes else f", {quantity(response.passages, 'passage')}"
+    out.line((response.document, "bold cyan"), f"  {state}{count}")
     out.line("  ", (f"sha256 {response.hash}", "dim"))
+    out.notes(response.notes)
 
 
 @render.register
@@ -306,6 +308,7 @@ def _deleted(response: documents.DocsDeleteResponse, out: Output) -> None:
     for path in response.deleted:
         out.line((path, "bold cyan"), "  deleted")
     out.line((f"{quantity(response.documents, 'document')} left", "dim"))
+    out.notes(response.notes)
 
 
 @render.register
