@@ -305,6 +305,8 @@ def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[s
     for name in cli.cli.list_commands(None):  # type: ignore[arg-type]
         assert out.count(f"\n  {name} ") == 1
     assert "..." not in out.partition("Search and ask:")[2]
+    assert cli.run(["chat", "--help"]) == 0
+    assert "--json" not in capsys.readouterr().out  # which it refuses
     assert cli.run(["refs", "--help"]) == 0
     assert "NAME [PATH]" in capsys.readouterr().out
     assert cli.run(["remember", "--help"]) == 0

@@ -73,7 +73,7 @@ def test_code_has_the_colours_of_its_language_and_marked_words(monkeypatch: pyte
 
 
 def test_wide_letters_take_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", "46")
     rows = [("订单.py", "三", "x 数据库 连接池 超时 时 返回 错误 给 调用者"), ("a.py", "two", "x"), ("👍.md", "é", "x")]
     screen, piped = Terminal(), io.StringIO()
     for stream in (screen, piped):
@@ -83,7 +83,7 @@ def test_wide_letters_take_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     out.numbered_line("   1 │ ", ["message = '数据库连接池超时时返回错误给调用者'"])
     out.line("\tif", " the letters are counted after tabs are spaces")
     first, second, *_ = lines = screen.getvalue().splitlines()
-    assert max(map(cell_len, lines)) <= 40
+    assert max(map(cell_len, lines)) <= 46
     assert cell_len(first.partition("x")[0]) == cell_len(second) - cell_len(second.lstrip())
 
 
@@ -182,6 +182,18 @@ def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pyte
     assert plain.getvalue().splitlines() == broken
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines() == broken
     assert len(piped.getvalue().splitlines()) == 3  # programs get one line for each
+
+
+def test_a_last_column_without_room_goes_below_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    narrow = Terminal()
+    rows = [("lib/helpers/(parse, read, …)", "4 files", "→ lib/core, lib/utils"), ("lib", "1 file", "→ lib/a")]
+    Output(narrow, colour=False).table(rows)
+    assert narrow.getvalue().splitlines() == [
+        "  lib/helpers/(parse, read, …)  4 files",
+        "      → lib/core, lib/utils",
+        "  lib                           1 file   → lib/a",
+    ]
 
 
 def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,7 @@ def test_what_filters_leave_out_is_not_called_unknown(engine: Engine, project: P
     found = ask(engine, "PaymentGateway", project, symbol_kinds=("fn",))
     assert (found.hits, found.quality.status, found.quality.confidence) == ((), "low_confidence", 0.0)
     assert found.quality.reasons[0].startswith("what was found is left out by symbol_kind: it is a class")
+    assert found.quality.hint == "Ask for one of these kinds, or leave it out"
 
 
 @pytest.mark.parametrize("query", ["PaymentGateway", "main", "find one", "main.py", "money of the order", "the bank"])

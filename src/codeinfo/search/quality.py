@@ -173,7 +173,8 @@ def filtered_out(dropped: Sequence[Dropped]) -> Quality:
         return Quality("low_confidence", 0.0, (reason,), hint)
     details = ", ".join(dict.fromkeys(one.detail for one in dropped[:MOST]))
     rule = dropped[0].rule
-    reason, hint = f"what was found is left out by {rule}: {details}", f"Widen {rule}, or leave it out"
+    wider = "Ask for one of these kinds" if rule == "symbol_kind" else f"Widen {rule}"
+    reason, hint = f"what was found is left out by {rule}: {details}", f"{wider}, or leave it out"
     return Quality("low_confidence", 0.0, (reason,), hint)
 
 

@@ -185,17 +185,17 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask for confirmation."))
     return Command(
         operation.name.split()[-1],
-        params=[*params, *common_options()],
+        params=[*params, *common_options(has_result=operation.request is not ChatRequest)],
         callback=partial(_perform, operation),
         help="\n\n".join(filter(None, (operation.summary, operation.help, *described))),
         short_help=operation.summary,
     )
 
 
-def common_options() -> list[click.Parameter]:
+def common_options(*, has_result: bool = True) -> list[click.Parameter]:
     return [
         click.Option(["--set", "settings"], **OVERRIDE),
-        click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
+        click.Option(["--json", "as_json"], is_flag=True, hidden=not has_result, help="Write the result as JSON."),
         click.Option(["--debug"], is_flag=True, help="Show a traceback when something fails."),
     ]
 

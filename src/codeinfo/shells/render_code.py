@@ -19,6 +19,7 @@ KIND = 11  # characters; "interface " and the like
 LONG_FOLDER = 3  # levels: Java packages make every line too long to read
 BARS = "▁▂▃▄▅▆▇█"
 TRENDS = {"Rising": "green", "Declining": "red"}
+LONG_VERSION = 20  # letters
 DEPENDENCIES_SHOWN = 40
 
 
@@ -365,19 +366,26 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     out.line((report.name, "bold cyan"), f"  {size}  ", (shown_root(report.root), "dim"))
     sizes = report.languages.items()
     out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
-    out.table([(one.name, one.version or "-", (one.evidence, "dim")) for one in report.frameworks], title="Frameworks")
+    out.table([(one.name, _brief(one.version), (one.evidence, "dim")) for one in report.frameworks], title="Frameworks")
     tests = report.tests
     files = quantity(tests.files, "file")
     files += f" and tests inside {quantity(tests.inline, 'other')}" if tests.inline else ""
     tools = ", ".join(tests.frameworks) or ("" if tests.inline else "no framework named")
     command = f"run with {tests.command}" if tests.command else ""
     out.line(("Tests", "bold"), f"  {', '.join(filter(None, (files, tools, command)))}")
-    places = group_by_key(((one.name, one.version or "-", one.group or "-"), one.source) for one in report.dependencies)
+    places = group_by_key(
+        ((one.name, _brief(one.version), one.group or "-"), one.source) for one in report.dependencies
+    )
     rows = [(*what, (first + _also(others), "dim")) for what, (first, *others) in places.items()]
     out.table(rows[:DEPENDENCIES_SHOWN], title="Dependencies")
     if (more := len(rows) - DEPENDENCIES_SHOWN) > 0:
         out.line((f"  and {more} more; --json lists them all", "dim"))
     out.notes(report.notes)
+
+
+def _brief(text: str) -> str:
+    """Aliases and addresses of repositories, cut so that the place beside them fits on the line."""
+    return text if 0 < len(text) <= LONG_VERSION else f"{text[: LONG_VERSION - 1]}…" if text else "-"
 
 
 @render.register

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Span = str | tuple[str, str]  # text, or text with a style's name
 PLAIN_WIDTH = 160  # without a terminal: long enough for code, short enough for logs
 LINE_DIGITS = 4  # minimum width of line numbers, so that code begins in one column
-LEAST_COLUMN = 24  # characters: a narrower column is harder to read than a line broken by the terminal
+LEAST_COLUMN = 30  # characters: a narrower column is harder to read than a line broken by the terminal
 
 _CONTROLS = dict.fromkeys(CONTROLS, "\ufffd") | {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
 _CONTROLS[ord("\t")] = "    "
@@ -221,9 +221,12 @@ class Output(Struct, dict=True):
                 spans += [cell, " " * (width - cells(text) + 2)]
             room = self.width - last
             longest = max(map(cells, shown[-1].split()), default=0)
-            whole = not room < longest <= self.width - indent - 4  # otherwise the last cell goes below the others
-            hang = last if room >= LEAST_COLUMN and whole else indent + 4
-            self.wrap(*spans[:-1], hang=hang, least=len(clean(text_of(spans[:-2]))) if whole else 0)
+            whole = not room < longest <= self.width - indent - 4
+            if self.terminal and (room < LEAST_COLUMN or not whole) and cells(text_of(spans).rstrip()) > self.width:
+                self.wrap(*spans[:-2], hang=indent + 4)  # the last cell goes below the others
+                self.wrap(" " * (indent + 4), row[-1], hang=indent + 4)
+            else:
+                self.wrap(*spans[:-1], hang=last, least=len(clean(text_of(spans[:-2]))))
 
 
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
