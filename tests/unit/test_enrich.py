@@ -12,7 +12,7 @@ from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
 from codeinfo.graph.model import Edge, Graph, Links
-from codeinfo.graph.references import ReadBudget, near_callers
+from codeinfo.graph.references import near_callers
 from codeinfo.knowledge.card import add_context, file_context, path_role, role
 from codeinfo.knowledge.patterns import FileHints
 from codeinfo.languages.model import FileFacts
@@ -143,7 +143,7 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
         found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
         with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (index, _):
             asked = [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
-            calls = {one: [*map(str, near_callers(index, *one, ReadBudget(index)))] for one in asked}
+            calls = {one: [*map(str, near_callers(index, *one))] for one in asked}
     assert calls == {
         ("core.py", "run_job"): ["many.py:5 often", "core.py:6 local", "few.py:5 once"],
         ("core.py", "gone"): [],
@@ -154,17 +154,17 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
     assert core.callers == tuple(calls["core.py", "run_job"])
 
 
-def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> None:
-    """A search reads few files for them; what it could not read now is not taken for the whole answer later."""
+def test_callers_of_a_result_do_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
     (tmp_path / "core.py").write_text("def run_job(x):\n    return x\n")
     for number in range(4):
         (tmp_path / f"user{number}.py").write_text(f"from core import run_job\n\n\ndef f{number}():\n    run_job(1)\n")
     with engine_of(tmp_path) as engine:
-        found = []
-        for most in (0, 2, 8):
-            with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (index, _):
-                found.append(len(near_callers(index, "core.py", "run_job", ReadBudget(index, most))))
-    assert found == [0, 1, 4]
+        found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
+        with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (index, _):
+            assert len(near_callers(index, "core.py", "run_job")) == 4
+    core = next(hit.context for hit in found.hits if hit.path == "core.py")
+    assert core is not None
+    assert len(core.callers) == 3  # of which the first three are shown
 
 
 def test_nothing_found_in_all_projects_says_nothing_of_the_current_folder(

@@ -98,10 +98,9 @@ class CodeOperations:
         """The context of search results' files by path, and their callers."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
-            budget = refs.ReadBudget(index)
             asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
-                (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol, budget)]
+                (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
             return files, callers

@@ -457,7 +457,6 @@ class CodeIndex:
         self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
         self.memo = Memo()  # where imports lead, and what names, receivers and types mean
         self.proofs = Proofs()
-        self.files_read = 0
         self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
         self._files.discard(before.by_id.keys() - self.by_id.keys() if before else frozenset())
@@ -502,19 +501,15 @@ class CodeIndex:
 
     def unit(self, path: str) -> Unit:
         file = self.graph.files[path]
-        unit = self._files.units.get(file.file_id)
-        if unit is None:
+
+        def read() -> Unit:
             imports = tuple(written for _, written in self.facts.imports([file.file_id]))
-            unit = Unit(file, tuple(self.facts.definitions(file.file_id)), imports)
-            self._files.units.add(file.file_id, unit)
-            self.files_read += 1
-        return unit
+            return Unit(file, tuple(self.facts.definitions(file.file_id)), imports)
+
+        return self._files.units.once(file.file_id, read)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self.unit(symbol.path).by_qualified.get(symbol.qualified)
-
-    def has_read(self, path: str) -> bool:
-        return self._files.units.get(self.graph.files[path].file_id) is not None
 
     def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
         """The tests of a file, and itself if functions in it are marked as tests."""

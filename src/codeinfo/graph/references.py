@@ -7,7 +7,6 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from string import ascii_letters, digits
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -684,7 +683,6 @@ def _unparsed_note(paths: Iterable[str]) -> str:
 
 _MOST_DECORATOR_LINES = 40
 _NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
-_WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
 def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") -> code.CallGraph:
@@ -902,38 +900,17 @@ class Caller(Struct, frozen=True):
         return f"{self.path}:{self.line} {self.within}".rstrip()
 
 
-class ReadBudget:
-    """How many files one search may read that were not read before: a millisecond each, with their imports. Files
-    rather than time, so that every machine finds the same."""
-
-    def __init__(self, index: CodeIndex, most: int = 3) -> None:
-        self._index, self._end = index, index.files_read + most
-        self.is_spent = False
-
-    def allows(self, path: str) -> bool:
-        if self._index.files_read < self._end or self._index.has_read(path):
-            return True
-        self.is_spent = True
-        return False
+def near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, ...]:
+    """The callers of a definition in its own file and in its most important importers, tests excluded. Resolved ones
+    first, then by number of calls. Few files are read, since a search waits for this."""
+    found: tuple[Caller, ...] = index.answers.once(
+        ("callers", path, qualified), lambda: _near_callers(index, path, qualified)
+    )
+    return found
 
 
-def near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
-    """The callers of a definition in its own file and in its importers, tests excluded.
-
-    Resolved ones first, then by number of calls. A search waits for this, so few files are read. Callers that exceed
-    the budget are looked for again next time.
-    """
-    answers, key = index.answers, ("callers", path, qualified)
-    known: tuple[Caller, ...] | None = answers.get(key)
-    if known is None:
-        known = _near_callers(index, path, qualified, budget)
-        if not budget.is_spent:
-            answers.add(key, known)
-    return known
-
-
-def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudget) -> tuple[Caller, ...]:
-    if path not in index.graph.files or not _may_be_called(index, path, qualified) or not budget.allows(path):
+def _near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, ...]:
+    if path not in index.graph.files:
         return ()
     unit = index.unit(path)
     symbol = SymbolId(path, unit.without_namespace(qualified))
@@ -942,14 +919,14 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
         return ()
     meant = look_up(index, str(symbol)).found.keys() if unit.facts.rules.imports.headers else {symbol}
     paths = dict.fromkeys((path, *(one.path for one in meant)))
-    near = _near_files(index, (*paths, *(edge.source for one in paths for edge in index.graph.edges_to(one))))
+    importing = (edge.source for one in paths for edge in index.graph.edges_to(one))
+    files = (index.graph.files[one] for one in dict.fromkeys((*paths, *importing)))
+    near = [file for file in files if not file.is_test][:_NEAR_FILES]
     index.read_uses([file.file_id for file in near])
     is_only = index.files_defining(definition.name) <= {*paths} and len(unit.by_name.get(definition.name, ())) == 1
     passing = {path} if is_default_export(index, symbol, definition) else ()
     calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:
-        if not (passing or definition.name in index.uses(file.file_id)) or not budget.allows(file.path):
-            continue
         for use, resolution in resolved_uses(index, file, definition.name, passing):
             resolved = not meant.isdisjoint(resolution.symbols)
             if index.is_inline_test(file.path, use.within):
@@ -959,20 +936,3 @@ def _near_callers(index: CodeIndex, path: str, qualified: str, budget: ReadBudge
     # Otherwise by importance, the order of discovery.
     ordered = sorted(calls.items(), key=lambda call: (call[0][0], -len(call[1])))
     return tuple(Caller(path, lines[0], within) for (_, path, within), lines in ordered)
-
-
-def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:
-    """Whether a near file could call a definition, judged by the text of its references: most results need no more.
-
-    Qualified names end in the plain name. A call has its parenthesis there, unless an import renames it.
-    """
-    word = qualified[len(qualified.rstrip(_WORD_CHARACTERS)) :]
-    if f"{word}(" in index.uses(index.graph.files[path].file_id):
-        return True
-    near = _near_files(index, (edge.source for edge in index.graph.edges_to(path)))
-    return any(word in index.uses(file.file_id) for file in near)
-
-
-def _near_files(index: CodeIndex, paths: Iterable[str]) -> list[FileFacts]:
-    files = (index.graph.files[one] for one in dict.fromkeys(paths))
-    return [file for file in files if not file.is_test][:_NEAR_FILES]
