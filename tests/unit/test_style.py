@@ -91,6 +91,11 @@ from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRe
             [("[flake8] extend-ignore = E203, W503", 2)],
         ),
         (".scalafmt.conf", "version = 3.11\nmaxColumn = 100\nalign.stripMargin = true\n", [("maxColumn = 100", 2)]),
+        (
+            ".scalafmt.conf",
+            'fileOverride {\n  "glob:**/3/**" {\n    maxColumn = 80\n  }\n}\nindent = 2\n',
+            [("indent = 2", 6)],
+        ),
         (".oxlintrc.json", '{\n  "rules": {\n    "eqeqeq": "error"\n  }\n}\n', [('[rules] eqeqeq = "error"', 3)]),
         (".swiftlint.yml", "opt_in_rules:\n  - empty_count\n", [("opt_in_rules = empty_count", 2)]),
         (

@@ -121,6 +121,7 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
 
 
 _SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\[\]\s][^\]\n]*)\]+\s*(?:[#;].*)?")
+_NO_VALUE = re.compile(r"^[^\s#;\[][^=:\n]*$", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?")
 
 
@@ -137,15 +138,16 @@ def lines_of_keys(text: str) -> dict[tuple[str, str], int]:
 
 
 def ini_entries(text: str) -> Iterator[Entry]:
-    """INI; entries before the first section have none."""
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, comment_prefixes=("#", ";"))
+    """INI; entries before the first section have none. A key without a value gets an empty one: otherwise the parser
+    fails at an indented line below it, as in a block of Scalafmt."""
+    parser = configparser.RawConfigParser(strict=False, comment_prefixes=("#", ";"))
     parser.optionxform = str  # type: ignore[assignment]
-    parser.read_string(f"[\0]\n{text}")
+    parser.read_string(_NO_VALUE.sub(r"\g<0> =", f"[\0]\n{text}"))
     lines = lines_of_keys(text)
     for section in parser.sections():
         name = section.strip("\0")
         for key, value in parser.items(section):
-            shown = ", ".join(part.strip().rstrip(",") for part in (value or "").split("\n") if part.strip())
+            shown = ", ".join(part.strip().rstrip(",") for part in value.split("\n") if part.strip())
             yield Entry(lines.get((name, key.lower()), 1), name, key, shown)
 
 
