@@ -241,7 +241,7 @@ def test_the_teams_figures(team: Path) -> None:
     assert seen[".", "logging module"] == (60, 3, 5, 2, "Rising", "2025-12-02", "prefer")
     assert seen[".", "print"] == (40, 2, 5, 2, "Stable", "2025-09-23", "")
     assert (".", "os.path") not in seen  # what one file does is no habit
-    assert seen[".", "lazy % arguments"] == (100, 3, 3, 2, "Rising", "2025-12-02", "use")
+    assert seen[".", "lazy % arguments"] == (100, 3, 3, 2, "Stable", "2025-12-02", "use")  # the only way gains nothing
     # The web is a package of its own. One file is too few for advice.
     assert seen["web", "inject()"] == (50, 1, 2, 1, "Rising", "2025-12-12", "")
     assert seen["web", "constructor parameters"] == (50, 1, 2, 1, "Stable", "2025-06-15", "")
@@ -326,9 +326,22 @@ def test_what_replaces_a_rare_way_is_not_preferred_to_the_usual_one(tmp_path: Pa
     found = advice(root)
     assert [found[name] for name in ("XMLHttpRequest", "axios", "fetch")] == [
         ("Declining", ""),
-        ("Rising", ""),  # fetch is newer and common, so axios is not advised either
-        ("Rising", ""),
+        ("Stable", ""),  # fetch is newer and common, so axios is not advised either
+        ("Stable", ""),
     ]
+
+
+def test_what_gains_is_rising_and_not_what_is_merely_written(tmp_path: Path) -> None:
+    old, new = "import requests\n\nrequests.get(URL)\n", "import httpx\n\nclient = httpx.Client()\n"
+    both = f"{old}\n{new}"
+    root = build_history(
+        tmp_path / "r",
+        (300, "Ann", files("lib", old, 8) | files("lib", new, 2)),
+        (9, "Ben", files("app", new, 3) | files("app", both, 1)),
+        (5, "Ann", {"app/one.py": old}),
+    )
+    # httpx: 6 of 14 files, and 4 of the 5 that changed lately; requests: 10 of 14, and 2 of those 5.
+    assert advice(root) == {"httpx": ("Rising", ""), "requests": ("Stable", "prefer")}
 
 
 def test_what_few_of_many_files_do_says_nothing_about_the_team(tmp_path: Path) -> None:
@@ -347,7 +360,7 @@ def test_a_young_history_has_no_trends(tmp_path: Path) -> None:
     with engine_of(young) as engine:
         assert "the history is shorter than 60 days: trends are not known" in report_of(engine, young).notes
     older = build_history(tmp_path / "older", (90, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
-    assert advice(older) == {"X | None": ("Rising", "use")}
+    assert advice(older) == {"X | None": ("Stable", "use")}
 
 
 def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
@@ -584,7 +597,7 @@ def test_a_project_adds_its_own(team: Path) -> None:
     )
     with engine_of(team) as engine:
         (own,) = report_of(engine, team, category="data access").patterns
-    assert (own.name, own.files, own.trend) == ("store calls", 2, "Rising")  # shipping.py and reports.py, not the test
+    assert (own.name, own.files, own.trend) == ("store calls", 2, "Stable")  # shipping.py and reports.py, not the test
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,9 @@ class LineDates(Struct, dict=True):
     def is_recent(self, path: str) -> bool:
         return path in self.bounds
 
+    def changed_lately(self, path: str) -> bool:
+        return self.trend(self.bounds.get(path, 0.0)) == RISING
+
     def authors(self, paths: Iterable[str]) -> int:
         """How many people changed some files within the window."""
         return len({author for path in paths if path in self.changed for author in self.changed[path].authors})

@@ -30,6 +30,7 @@ from codeinfo.tokens import identifiers, split_identifier
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
+GAIN = 10  # points that a pattern's share of the files that changed lately is above its share of all, if it is rising
 LEAST_FILES = 3  # files that use a pattern before anything is said about it
 LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: fewer are justified exceptions
 LEAST_ANSWERING = 1  # % of an area's files, or of its tests: what fewer do says nothing about how the team does it
@@ -214,8 +215,22 @@ def _patterns(
             for at in positions
         ]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
-        found += _add_advice(competing, people) if detectors[positions[0]].advice else counted
+        advised = _add_advice(competing, people) if detectors[positions[0]].advice else counted
+        found += _keep_gaining(advised, [where[at] for at in positions], history)
     return found
+
+
+def _keep_gaining(answers: Sequence[PatternUse], uses: Sequence[Lines], history: LineDates | None) -> list[PatternUse]:
+    """Written lately is not enough to be rising: of the files that changed lately more must use it than of all."""
+    if history is None:
+        return list(answers)
+    lately = [{path for path in paths if history.changed_lately(path)} for paths in uses]
+    every = len(set().union(*lately)) or 1
+    gains = [100 * len(paths) / every >= one.adoption + GAIN for one, paths in zip(answers, lately, strict=True)]
+    return [
+        replace(one, trend=STABLE) if one.trend == RISING and not gain else one
+        for one, gain in zip(answers, gains, strict=True)
+    ]
 
 
 def _count_uses(
