@@ -3,12 +3,11 @@ its language, and one run of that query. This is the raw material for definition
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -17,7 +16,6 @@ from msgspec import Struct, field
 
 from codeinfo import languages
 from codeinfo.languages import GRAMMARS
-from codeinfo.languages.model import Syntax
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -77,7 +75,9 @@ class Source:
 def language(name: str) -> tree_sitter.Language:
     from tree_sitter import Language
 
-    return Language(_binding(GRAMMARS[name]))
+    syntax = GRAMMARS[name]
+    binding = import_module(f"{syntax.package or f'tree_sitter_{syntax.grammar}'}._binding")
+    return Language(getattr(binding, syntax.entry)())
 
 
 @lru_cache(maxsize=64)
@@ -104,19 +104,6 @@ def query_text(name: str) -> str:
     """The patterns of a language, from files it may share with others."""
     syntax, folder = GRAMMARS[name], Path(languages.__file__).with_name("queries")
     return "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in syntax.queries or (syntax.grammar,))
-
-
-def _binding(syntax: Syntax) -> object:
-    """The grammar's pointer. The extension module is loaded directly: the packages around it import more."""
-    package = syntax.package or f"tree_sitter_{syntax.grammar}"
-    module = f"{package}._binding"
-    found = importlib.util.find_spec(package)
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        for library in Path(folder).glob("_binding.*"):
-            if library.suffix in {".so", ".pyd"}:
-                spec = ModuleSpec(module, ExtensionFileLoader(module, str(library)), origin=str(library))
-                return getattr(importlib.util.module_from_spec(spec), syntax.entry)()
-    raise LookupError(f"no grammar for {syntax.grammar}: install {package.replace('_', '-')} again")
 
 
 # --- one run of a query ---------------------------------------------------------------------------------------------
