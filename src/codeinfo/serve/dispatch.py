@@ -566,11 +566,8 @@ class Dispatcher(Struct):
 
     def _outcome(self, work: Work[Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
         """Failures as values: a thread that the loop no longer awaits must not raise into it."""
-        failed: CodeInfoError
         try:
             return work(call), None
-        except CodeInfoError as error:
-            failed = error
         except KeyboardInterrupt:
             failed = CodeInfoError("the call was cancelled", code="CANCELLED")
         except Exception as error:
@@ -582,7 +579,7 @@ class Dispatcher(Struct):
 
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:
-    """An unexpected error as a CodeInfoError; its trace is logged."""
+    """An error as a CodeInfoError; the trace of an unexpected one is logged."""
     if known := environment_error(error):
         return known
     log.error("unexpected error", exc_info=error)

@@ -252,8 +252,6 @@ class Runs:
         except KeyboardInterrupt:
             run.stopped = True
             run.emit("stopped")
-        except CodeInfoError as error:
-            self._record_error(run, error)
         except Exception as error:
             self._record_error(run, fault(error, "the log"))
         finally:
@@ -479,11 +477,9 @@ class IndexQueue:
         except KeyboardInterrupt:
             if not self._closing:  # otherwise it stays marked as running, and the next process runs it again
                 self._store.finish(run.id, "cancelled")
-        except CodeInfoError as error:
-            self._store.finish(run.id, "failed", error=str(error), error_code=error.code)
         except Exception as error:  # a fault in one folder must not stop the queue
-            log.exception("indexing %s failed", run.root)
-            self._store.finish(run.id, "failed", error=f"{type(error).__name__}: {error}", error_code="INTERNAL")
+            failed = fault(error, "the log")
+            self._store.finish(run.id, "failed", error=str(failed), error_code=failed.code)
         finally:
             self._current, self._progress = "", None
 
