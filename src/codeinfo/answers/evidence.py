@@ -46,11 +46,8 @@ class Found(Struct, frozen=True):
 
 
 def list_graded(passages: Iterable[Passage]) -> tuple[GradedItem, ...]:
-    return tuple(fill(GradedItem, one, score=one.grade, preview=_preview(one.text)) for one in passages)
-
-
-def _preview(text: str) -> str:
-    return "\n".join(text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
+    previews = ((one, "\n".join(one.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])) for one in passages)
+    return tuple(fill(GradedItem, one, score=one.grade, preview=text[:PREVIEW_CHARS]) for one, text in previews)
 
 
 def cite(passage: Passage, problem: str = "") -> Citation:

@@ -140,11 +140,8 @@ class CodeOperations:
                 ]
             return found
 
-    def dispatched_callers(self, project: IndexManager, path: str, symbol: str) -> list[Line]:
+    def dispatched_callers(self, project: IndexManager, store: SqliteStore, path: str, symbol: str) -> list[Line]:
         """Where a definition may be called through what it overrides, such as the method of an interface."""
-        store = project.live_store()
-        if store is None:
-            return []
         with self.open(project, store) as index:
             found = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
             return [(edge.path, edge.line) for edge in found]

@@ -329,7 +329,8 @@ class IndexManager:
     def parsers(self) -> ParsePool:
         from codeinfo.index.pool import ParsePool  # imported late: most searches find nothing to parse
 
-        workers = self.config.index.workers or min(available_processors(), MOST_WORKERS)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = self.config.index.workers or min(cores, MOST_WORKERS)
         return ParsePool(chunk_settings(self.config.index), workers, self._spares() if self._spares else None)
 
     def clear(self, *, copy_only: bool = False) -> None:
@@ -655,7 +656,3 @@ def _state(store: SqliteStore | None) -> State | None:
 
 def is_complete(store: SqliteStore) -> bool:
     return store.meta().get("complete") == "1"
-
-
-def available_processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

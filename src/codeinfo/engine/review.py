@@ -219,8 +219,9 @@ class Change:
     def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
         """The files and lines outside the change that use a definition, or call a method through its interface."""
         used = [(use.file, use.line) for use in self._uses_outside(path, qualified)]
-        called = self._code.dispatched_callers(self._project.index, path, qualified) if kind == "method" else ()
-        return [*used, *(place for place in called if place[0] not in self.paths)]
+        if kind == "method":
+            used += self._code.dispatched_callers(self._project.index, self._store, path, qualified)
+        return [place for place in used if place[0] not in self.paths]
 
     def symbols(self) -> list[ChangedSymbol]:
         changed = [

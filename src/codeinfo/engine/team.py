@@ -34,13 +34,13 @@ from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.sources.read import Files
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.team import access, receiving
+from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
 from codeinfo.team.mirror import Mirrors
 from codeinfo.team.store import drop_project, encode_file
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
-    from codeinfo.team.database import Connection, TeamDatabase
 
 log = logging.getLogger(__name__)
 Row = TypeVar("Row")

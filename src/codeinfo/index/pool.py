@@ -356,10 +356,9 @@ class ParsePool:
 
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
-            self._feeders.append(_Feeder(self))
-            self._feeders[
-                -1
-            ].thread.start()  # registered before it has a process: an interrupt in between loses nothing
+            feeder = _Feeder(self)
+            self._feeders.append(feeder)  # before it has a process: an interrupt in between loses nothing
+            feeder.thread.start()
 
 
 class _Feeder:

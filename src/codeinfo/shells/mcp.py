@@ -27,6 +27,8 @@ from codeinfo.files import open_private, try_lock
 from codeinfo.model import CONTROLS, phrase
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.operations.base import FILE, PROJECT, field_naming
+from codeinfo.operations.code import MapRequest
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 from codeinfo.serve import dispatch
 from codeinfo.serve.dispatch import Call, EngineLease, Values
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
@@ -395,9 +397,7 @@ LISTED = 10  # entries of each part
 
 def codebase_context(engine: Engine, call: Call, projects: dispatch.Projects) -> str:
     """The working folder's project on one page, as Markdown."""
-    from codeinfo.knowledge.patterns import advice_line
-    from codeinfo.operations.code import MapRequest
-    from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+    from codeinfo.knowledge.patterns import advice_line  # imported late: few clients read it
 
     found = engine.code.map(projects.place(MapRequest()), call.progress)
     languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])

@@ -371,7 +371,8 @@ def _connect(journal: Journal) -> socket.socket:
             server.settimeout(START_S)
             server.connect(str(place))
             socket.send_fds(server, [hello], [0, 1, journal.fileno()])
-            if reply := _read_line(server):
+            reply = server.makefile("rb", buffering=0).readline()  # unbuffered: what follows is for the shell
+            if reply.endswith(b"\n"):
                 server.settimeout(None)
                 if refusal := parse_message(reply):
                     kind = UsageError if refusal["exit"] == UsageError.exit_code else CodeInfoError
@@ -411,12 +412,3 @@ def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[byt
     with suppress(OSError), process.stdin as pipe:
         pipe.write(json.dumps({"place": str(place), "flags": dict(flags)}).encode())
     return process
-
-
-def _read_line(server: socket.socket) -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        if not (piece := server.recv(1)):
-            return b""
-        line += piece
-    return line

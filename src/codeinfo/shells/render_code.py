@@ -392,14 +392,10 @@ def _brief(text: str) -> str:
 def _style(report: knowledge.StyleReport, out: Output) -> None:
     for origin, rules in groupby(report.rules, key=lambda rule: (rule.source.rpartition(":")[0], rule.origin)):
         out.line((origin[1], "bold"), ("  " + origin[0], "dim"))
-        out.table([_style_row(rule) for rule in rules])
+        out.table([((rule.source.rpartition(":")[2], "dim"), rule.rule + _also(rule.also)) for rule in rules])
     if not report.rules:
         out.line("No style rules found.")
     out.notes(report.notes)
-
-
-def _style_row(rule: knowledge.StyleRule) -> tuple[Span, ...]:
-    return (rule.source.rpartition(":")[2], "dim"), rule.rule + _also(rule.also)
 
 
 def _also(others: Collection[str]) -> str:

@@ -31,7 +31,7 @@ from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.ignore import NO_OVERRIDES, OVERRIDES_NAME, IgnoreFile, Match, Overrides
-from codeinfo.sources.read import Loaded
+from codeinfo.sources.read import FolderFiles, Loaded, read_text
 
 
 class WalkSettings(Struct, frozen=True):
@@ -330,8 +330,6 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
 
 
 def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) -> Decision:
-    from codeinfo.sources.read import FolderFiles, read_text
-
     text = read_text(FolderFiles(Path(root)), file)
     if isinstance(text, Skip):
         return Decision(False, text.rule, text.detail, "its content")
@@ -493,10 +491,6 @@ class _Folder(Struct, frozen=True):
     overrides: tuple[IgnoreFile, ...] = ()
     ignored: bool = False  # excluded by a .gitignore, entered only to look for what an override re-includes
 
-    @property
-    def can_bring_back(self) -> bool:
-        return any(file.has_negation for file in self.overrides)
-
 
 def list_plainly(root: str) -> Listing:
     listing, folders, overrides = Listing(), dict[str, list[str]](), list[IgnoreFile]()
@@ -548,7 +542,7 @@ def _consider_folder(folder: _Folder, name: str, listing: Listing, waiting: list
     if name == ".git":
         return
     ignored = folder.ignored or _excludes(ignore.decide(folder.ignores, path))
-    if not folder.can_bring_back:
+    if not any(file.has_negation for file in folder.overrides):  # otherwise something below may be brought back
         if rule := ignore.folder_rule(name, folder.path):
             listing.skipped.append(Skip(path, rule.name, rule.reason))
             return
