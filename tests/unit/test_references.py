@@ -892,6 +892,23 @@ def test_names_that_come_from_inside_of_types_and_modules(tmp_path: Path) -> Non
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in places}, name
 
 
+def test_a_method_of_go_in_another_file_than_its_type_affects_its_callers(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module x\n",
+        "shop/cart.go": "package shop\n\ntype Cart struct{}\n\nfunc New() *Cart { return &Cart{} }\n",
+        "shop/price.go": "package shop\n\nfunc (c *Cart) addPrice() {}\n\nfunc (c *Cart) TotalPrice() {}\n",
+        "shop/order.go": "package shop\n\nfunc order(c *Cart) { c.addPrice() }\n",
+        "main.go": 'package main\n\nimport "x/shop"\n\nfunc main() { c := shop.New(); c.TotalPrice() }\n',
+        "other.go": 'package main\n\nimport "x/shop"\n\nvar addPrice = shop.New()\n',
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        report = engine.code.impact(ImpactRequest("shop/price.go", root=str(tmp_path)))
+    assert {one.path for one in report.files} == {"main.go", "shop/order.go"}
+
+
 def test_elixir_names_functions_by_atoms(tmp_path: Path) -> None:
     sources = {
         "web.ex": "defmodule Web do\n  def controller do\n    quote do\n      alias Web.{Auth, Other}\n"

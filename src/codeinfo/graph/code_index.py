@@ -173,7 +173,9 @@ class ImportResolver:
     ) -> dict[str, tuple[str, ...]]:
         """What is used of each file, through an import or without one. If several define a name, as two programs of
         one repository may, the nearest to the source are meant."""
-        shared = self.tree.shared_members if source.rules.names.open_types else ()
+        rules = source.rules.names
+        is_unsure = rules.open_types and (written is not None or rules.extensions)  # Go adds to a type in its package
+        shared = self.tree.shared_members if is_unsure else ()
         definers = group_by_key(
             (name, path)
             for path in paths
@@ -323,7 +325,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     extended = [d for d in outline if d.kind == "extension"]
     holding = (d for d in (*offered, *extended) if d.kind not in _EXTENDING)
     spans = group_by_key((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
-    top = [d for d in offered if _is_top_level(d, inside, spans)]
+    top = [d for d in offered if _is_top_level(d, inside, spans) and not rules.called_by_name(d)]
     hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
     opened = {d.qualified for d in offered} | {""}

@@ -470,9 +470,8 @@ class Tree:
 
     @cached_property
     def shared_members(self) -> frozenset[str]:
-        """Members that several files have, in a language whose extensions need no import: any may be meant."""
-        rules = ((facts, facts.rules.names) for facts in self.files.values())
-        found = Counter(name for facts, one in rules if one.extensions and one.open_types for name in facts.members)
+        """Members that several files have, in a language whose types other files add to: any may be meant."""
+        found = Counter(name for facts in self.files.values() if facts.rules.names.open_types for name in facts.members)
         return frozenset(name for name, count in found.items() if count > 1)
 
     def paths_ending_in(self, suffix: str) -> tuple[str, ...]:

@@ -87,7 +87,14 @@ GO = model.Language(
         manifest=_GO_MANIFEST,
         nested_manifest=_nested_go_manifest,
     ),
-    names=model.NameRules(explicit=True, open_types=True, structural=True, imports_show=True, outside="all"),
+    names=model.NameRules(
+        explicit=True,
+        open_types=True,
+        structural=True,
+        imports_show=True,
+        outside="all",
+        called_by_name=lambda definition: definition.kind == "method",  # of a type in another file
+    ),
 )
 
 

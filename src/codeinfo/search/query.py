@@ -362,7 +362,9 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
     if _MARKED.fullmatch(line):
         return (Quotation(line),)
     if route := _ROUTE.fullmatch(line):
-        return (*([Quotation(line)] if route[1] != line else []), Quotation(route[1], is_part=True))
+        # A group of routes may have the first parts: `Group("/api")`, `nest("/api", …)`, `use("/api", …)`.
+        ends = (route[1][at.start() :] for at in re.finditer("/", route[1]))
+        return (*([Quotation(line)] if route[1] != line else []), *(Quotation(end, is_part=True) for end in ends))
     if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
         return (Quotation(option_or_key["text"], is_part=True),)
     if " " not in line or _QUESTION.match(line) or _is_topic(line):

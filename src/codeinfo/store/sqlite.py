@@ -429,6 +429,9 @@ _WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if l
 _EXTENSION_FUNCTIONS = (
     f"kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language IN ({_WITH_EXTENSIONS}))"
     " OR kind = 'method' AND signature LIKE '%(this %'"  # of C#
+    # of a type in another file, in Go
+    " OR kind = 'method' AND signature LIKE 'func (%' AND NOT EXISTS (SELECT 1 FROM definitions AS owner WHERE"
+    " owner.file_id = definitions.file_id AND definitions.qualified = owner.qualified || '.' || definitions.name)"
 )
 _MANY = 500  # beyond this many files reading the whole table is faster than asking for each
 
