@@ -355,3 +355,15 @@ def test_a_cleared_index_forgets_its_last_walk(project: Path) -> None:
     store = refreshed(project, CountingEmbedder()).live_store()
     assert store is not None
     assert len(store.manifest()) == 21
+
+
+def test_files_dated_in_the_future_are_not_read_again_each_time(project: Path) -> None:
+    """After the clock jumped back by days, or with the dates of an archive."""
+    ahead = time.time() + 10 * 86_400
+    for path in project.rglob("*.py"):
+        os.utime(path, (ahead, ahead))
+    one = refreshed(project, ScriptedEmbedder())
+    assert not one.find_pending()[1]
+    edited = next(project.rglob("*.py"))
+    edited.write_text(edited.read_text().replace("e", "f", 1))
+    assert one.refresh().report.changed == 1

@@ -28,6 +28,7 @@ BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
 EMBED_CHUNKS = 512  # per call of the embedder: small files share its round trips, a failure costs little
 _NOT_PARSED = ParsedFile(chunks=())
 _SETTLED_NS = 100_000_000  # a younger file may change again within the clock's resolution: check it next time
+_AHEAD_NS = 86_400_000_000_000  # one dated further ahead got its date by hand, or the clock jumped back
 
 
 class Changes(Struct, frozen=True):
@@ -229,7 +230,8 @@ def embedding_text(chunk: Chunk) -> str:
 
 
 def _mark_unsettled(source: SourceFile) -> SourceFile:
-    return source._replace(mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
+    age = time.time_ns() - source.mtime_ns
+    return source._replace(mtime_ns=0) if -_AHEAD_NS < age < _SETTLED_NS else source
 
 
 def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: ProgressSink) -> Iterator[Parsed]:
