@@ -242,6 +242,16 @@ def test_a_file_that_lost_a_part_of_its_last_page_is_damaged(folder: Path, cut: 
         ConversationStore(folder)
 
 
+def test_a_header_that_claims_another_format_is_damaged(folder: Path) -> None:
+    """SQLite only says that it cannot write."""
+    file = folder / "conversations.db"
+    content = bytearray(file.read_bytes())
+    content[18:19] = b"\x03"
+    file.write_bytes(content)
+    with pytest.raises(IndexDamaged, match=r"conversations\.db is damaged"):
+        ConversationStore(folder).create(title="t", provider="", model="", source="REST", agent_name="", paths=())
+
+
 def test_a_damaged_file_is_reported_and_not_deleted(tmp_path: Path) -> None:
     (tmp_path / "conversations.db").write_bytes(b"not a database at all, but long enough to look at" * 100)
     with pytest.raises(IndexDamaged, match="damaged"):

@@ -95,7 +95,7 @@ def test_what_cannot_be_rebuilt_is_read_too(project: Path, codeinfo: Any, monkey
     found = codeinfo("doctor", cwd=project)
     assert found.returncode == 3
     assert "memory.json, line 1" in found.stdout
-    assert f"a database in {data} is damaged" in found.stdout
+    assert f"{data}/conversations.db is damaged" in found.stdout
 
 
 def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,8 +101,8 @@ DATA = Place("data", "CODEINFO_DATA_DIR")
 
 
 @contextmanager
-def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
-    """Turn database and file errors raised inside into CodeInfo's, naming the folder."""
+def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db") -> Iterator[None]:
+    """Turn database and file errors raised inside into CodeInfo's, naming the folder, or the database `name` in it."""
     try:
         yield
     except apsw.FullError as error:
@@ -112,10 +112,10 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
             f"memory ran out while working on the {place.name}", "Close other programs and retry"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
-        raise _damage_error(folder, place, error) from error
+        raise _damage_error(folder / name, place, error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
-        if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
-            raise _damage_error(folder, place, error) from error  # the header claims a format from the future
+        if isinstance(error, apsw.ReadOnlyError) and is_writable(folder, name):
+            raise _damage_error(folder / name, place, error) from error  # the header claims a format from the future
         if isinstance(error, apsw.CantOpenError) and os.access(folder, os.W_OK):
             raise _disk_error(folder, place, error) from error  # or too many open files
         raise _no_write(folder, place, error) from error
@@ -141,15 +141,15 @@ def _is_full(folder: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < _SHARED_BYTES
 
 
-def is_writable(folder: Path) -> bool:
-    return all(os.access(path, os.W_OK) for path in (folder, folder / "index.db"))
+def is_writable(folder: Path, name: str = "index.db") -> bool:
+    return all(os.access(path, os.W_OK) for path in (folder, folder / name))
 
 
-def _damage_error(folder: Path, place: Place, error: Exception) -> IndexDamaged:
+def _damage_error(database: Path, place: Place, error: Exception) -> IndexDamaged:
     if place is INDEX:
-        return BuildDamaged(folder, error)
+        return BuildDamaged(database.parent, error)
     return IndexDamaged(
-        f"a database in {folder} is damaged: {error}",
+        f"{database} is damaged: {error}",
         "Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
     )
 

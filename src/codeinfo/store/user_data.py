@@ -97,7 +97,7 @@ class UserFile(UserData):
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self._lock, translate_errors(self._path.parent, DATA):
+        with self._lock, translate_errors(self._path.parent, DATA, self._path.name):
             try:
                 db = self._db = self._db or _open(self._path, self._migrations)
                 with transaction(db, begin):
@@ -134,7 +134,7 @@ class UserFile(UserData):
 
     def _take_lock(self, name: str, patience: float) -> int | None:
         path = self._path.parent / name
-        with translate_errors(self._path.parent, DATA):
+        with translate_errors(self._path.parent, DATA, self._path.name):
             private_folder(path.parent, self._path.parent)
             handle = open_private(path, os.O_RDWR)
         try:
