@@ -27,11 +27,10 @@ class Spent(Exception):
 
 
 class Budget:
-    def __init__(self, tokens: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tokens: int, seconds: float) -> None:
         self._tokens = tokens
         self._seconds = seconds
-        self._clock = clock
-        self._started = clock()
+        self._started = time.monotonic()
         self._calls = self._prompt = self._completion = 0
         self._estimated = False
 
@@ -41,11 +40,11 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        return self._seconds - (self._clock() - self._started)
+        return self._seconds - (time.monotonic() - self._started)
 
     @property
     def elapsed_ms(self) -> float:
-        return round(1000 * (self._clock() - self._started), 1)
+        return round(1000 * (time.monotonic() - self._started), 1)
 
     def check_time(self) -> None:
         if self.seconds_left <= 0:
