@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
 from codeinfo.engine.maintenance import examine
+from codeinfo.index import syntax
 from codeinfo.models import Models
 from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.shells.install import with_server_checked
@@ -79,6 +81,19 @@ def test_the_server_starts_while_the_rest_is_examined() -> None:
     git, mcp = with_server_checked(examined).checks
     assert git.detail != "0 beside"
     assert mcp.name == "mcp"
+
+
+def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config.load({"paths.cache_dir": str(tmp_path), "embedding.provider": "none"}, tmp_path)
+    monkeypatch.setitem(sys.modules, "tree_sitter_python", None)
+    monkeypatch.delitem(sys.modules, "tree_sitter_python._binding", raising=False)
+    syntax.parser.cache_clear()
+    try:
+        checks = {check.name: check for check in examine(config, Models(config), ()).checks}
+    finally:
+        syntax.parser.cache_clear()
+    assert checks["grammars"].state == "fail"
+    assert "tree_sitter_python" in checks["grammars"].detail
 
 
 def test_what_cannot_be_rebuilt_is_read_too(project: Path, codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from durability_tools import cli, digest, index_folder, open_store
 from repository_tools import Repository
 
 from codeinfo import Config, Engine, GrepRequest, SearchRequest
-from codeinfo.engine import index_manager
+from codeinfo.engine import grep, index_manager
 from codeinfo.operations.code import RefsRequest
 from codeinfo.sources import git
 from codeinfo.store.sqlite import SqliteStore
@@ -160,6 +160,18 @@ def test_old_revisions_are_collected(repository: Repository, monkeypatch: pytest
     assert digest(repository.folder) == own
     listed = cli("projects", "--json").json["projects"]
     assert [project["root"] for project in listed] == [str(repository.folder)]
+
+
+def test_few_of_the_revisions_searched_exactly_stay_in_memory(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grep, "MOST_CORPORA", 1, raising=False)
+    with Engine(Config.load(cwd=repository.folder)) as engine:
+        operations = grep.GrepOperations(engine.indexes)
+        for at, count in (("v1", 1), ("HEAD", 0), ("v1", 1)):
+            request = GrepRequest("function greet", (str(repository.folder),), at=at)
+            assert operations.grep(request).total == count
+        assert len(operations._corpora) == 1
 
 
 @pytest.mark.parametrize("command", ["search", "grep", "refs", "defs", "calls"])

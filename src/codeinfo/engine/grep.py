@@ -22,6 +22,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from codeinfo.cache import Cache
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage, unread_note
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
@@ -42,6 +43,7 @@ MAX_BYTES = 16_000_000  # larger files are data
 MAX_LINE_CHARS = 500  # of a line, shown
 BEFORE_MATCH = 100  # of them, before the match
 FEW = 32  # up to this many files without a signature are searched each time rather than signed
+MOST_CORPORA = 16  # trees whose files stay listed; each revision and each rebuilt index counts as one
 MOST_CLEAN = 50_000  # contents without secrets that are remembered, some 100 bytes each
 REPORT_EVERY = 256  # files
 MASKED = "[masked]"
@@ -154,7 +156,8 @@ class GrepOperations:
         self._indexes = indexes
         self._lock = threading.Lock()  # guards the corpora: one is built at a time
         self._clean: set[bytes] = set()
-        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by tree, with the state it is of
+        # By tree, with the state it is of.
+        self._corpora: Cache[Path, tuple[tuple[str, Walk, object], Corpus]] = Cache(MOST_CORPORA, lambda _: 1)
 
     def grep(self, request: GrepRequest, progress: ProgressSink = None) -> GrepResult:
         started = time.perf_counter()
@@ -218,8 +221,8 @@ class GrepOperations:
                 return known[1]
             corpus = list_files(index.source.contents, store, walked)
             corpus.sign(self._signatures(index.source.contents, store, corpus, progress))
-            self._corpora[store.derived] = (state[0], walked, version_beside(store, SIGNATURES_FILE)), corpus
-            return corpus
+            state = state[0], walked, version_beside(store, SIGNATURES_FILE)
+            return self._corpora.add(store.derived, (state, corpus))[1]
 
     def _signatures(
         self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink
