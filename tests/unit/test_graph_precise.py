@@ -40,11 +40,11 @@ CASES: dict[str, Any] = {
         {
             "go.mod": "module example.com/shop\n",
             "main.go": 'package main\nimport "example.com/shop/db"\n'
-            "func main() { db.Open().Close(); print(config.Driver, config.Mode) }\n",
+            "func main() { db.Open().CloseAll(); print(config.Driver, config.Mode) }\n",
             "config.go": 'package main\nvar config = Config{Driver: "x"}\n',
             "mode.go": "package main\ntype Mode int\n",
-            "db/open.go": "package db\nfunc Open() *Pool { return nil }\n",
-            "db/pool.go": "package db\ntype Pool struct{}\nfunc (p *Pool) Close() {}\n",
+            "db/open.go": "package db\nfunc Open() *Pool { return nil }\ntype Pool struct{}\n",
+            "db/pool.go": "package db\nfunc (p *Pool) CloseAll() {}\n",
             "db/driver.go": "package db\ntype Driver interface{}\nfunc (d *other) driver() {}\n",
             "A.cs": "using Shop.Cart;\nnamespace Shop;\nclass A {\n  Shop.Cart.Shelf shelf;\n"
             "  void F(Box box) { box.Item = box.Names.Take().ToPrettyName(); }\n}\n",

@@ -892,6 +892,37 @@ def test_names_that_come_from_inside_of_types_and_modules(tmp_path: Path) -> Non
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in places}, name
 
 
+def test_names_that_look_like_something_else(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module x\n",
+        "static/files.go": 'package static\n\nvar Example = "x"\n\nconst keyName = "a"\n\nconst KeyOS = "b"\n\n'
+        "type Fields map[string]any\n\nvar fields = Fields{keyName: 1, KeyOS: 2}\n",
+        "main.go": 'package main\n\nimport "x/static"\n\nfunc main() { println(static.Example) }\n',
+        "ack.h": "enum ack { ACK_ARG, ACK_SYSTEM };\nenum class Scoped { ACK_OTHER };\n",
+        "ack.cpp": '#include "ack.h"\nint code() { return ACK_ARG; }\nint other() { return (int)Scoped::ACK_OTHER; }\n',
+        "Names.cs": "namespace Shop { public static class Names { public static class Env {\n"
+        '  public const string ExitCode = "x"; } } }\n',
+        "Use.cs": "using static Shop.Names;\nnamespace Web { class Use {\n  string F() { return Env.ExitCode; } } }\n",
+        "cart.spec.js": "describe('cart', () => {\n  const total = 1\n  it('adds', () => {\n    use(total)\n  })\n})\n",
+        "total.js": "export const total = 1\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = {
+        "Example": {("main.go", 5)},  # `static` is a package here, not the class around
+        "keyName": {("static/files.go", 11)},  # the key of a map, not a field
+        "KeyOS": {("static/files.go", 11)},
+        "ACK_ARG": {("ack.cpp", 2)},
+        "ExitCode": {("Use.cs", 3)},
+        "total": set[tuple[str, int]](),  # the test's own
+    }
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        for name, places in found.items():
+            assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in places}, name
+        assert engine.code.definitions(DefsRequest("total", str(tmp_path))).total == 1
+
+
 def test_a_method_of_go_in_another_file_than_its_type_affects_its_callers(tmp_path: Path) -> None:
     sources = {
         "go.mod": "module x\n",

@@ -724,6 +724,7 @@ def test_a_member_is_shown_where_it_is_defined(tmp_path: Path) -> None:
         for owner, path in (("Session", "session.py"), ("Pool", "pool.py")):
             first = search(f"{owner}.send").hits[0]
             assert (first.path, first.symbol) == (path, f"{owner}.send")
+            assert first.text.startswith("    def send(")  # not with the member above
 
 
 def test_the_chunk_with_most_of_the_words_is_shown_not_the_one_that_repeats_one(tmp_path: Path) -> None:

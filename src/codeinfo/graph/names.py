@@ -279,7 +279,9 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
     types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
     found = _resolve_member(index, types, use.name)
-    return found if found.symbols else _OTHER
+    if found.symbols or not unit.facts.rules.imports.qualified:
+        return found if found.symbols else _OTHER
+    return _resolve_bare(index, unit, use)  # in Go also the key of a map
 
 
 def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Resolution | None:
@@ -399,7 +401,7 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
         current = [ModuleId((unit.facts.path,))]
     elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
-    elif first in _SELF:
+    elif first in _SELF and first not in unit.by_shown:
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
         if called and not called.startswith("("):
             current = _elements(index, current)

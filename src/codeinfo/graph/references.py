@@ -678,7 +678,10 @@ def symbol_info(path: str, definition: Definition) -> code.SymbolInfo:
 def _unparsed_note(paths: Iterable[str]) -> str:
     listed = list(paths)
     named = ", ".join(listed[:_MOST_NAMED]) + ("…" if len(listed) > _MOST_NAMED else "")
-    return f"{len(listed)} files have no syntax tree and were not looked into: {named}"
+    what = (
+        "1 file has no syntax tree and was" if len(listed) == 1 else f"{len(listed)} files have no syntax tree and were"
+    )
+    return f"{what} not looked into: {named}"
 
 
 _MOST_DECORATOR_LINES = 40

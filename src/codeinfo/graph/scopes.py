@@ -203,8 +203,8 @@ def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Ite
 
 
 def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[SymbolId | ModuleId]:
-    """What `import static shop.Prices.*` brings in, or `import shop.Prices.*` in Scala."""
-    for written in unit.imports if unit.facts.rules.imports.binds_last else ():
+    """What `import static shop.Prices.*` brings in, `using static Shop.Prices`, or `import shop.Prices.*` in Scala."""
+    for written in unit.imports if _names_types(unit) else ():
         for target in index.outcome(unit.facts, written).targets if written.names == ("*",) else ():
             for owner in target.names:
                 members = [*_inner_names(unit, written, owner), name]
@@ -216,16 +216,31 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
     those that the file opens; any file for a type that it only declares."""
     if not unit.facts.rules.imports.headers or not defining:
         return []
-    headers, file_id = defining & find_included(index, unit.facts.path), unit.facts.file_id
+    headers, file_id = defining & {unit.facts.path, *find_included(index, unit.facts.path)}, unit.facts.file_id
     if not headers:
         text = index.lines(file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
-    found = [one for path in sorted(headers) for one in resolve_export(index, path, name)]
+    found = [
+        one
+        for path in sorted(headers)
+        for one in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name)
+    ]
     found = [one for declared in found for one in _find_body(index, declared)]
     if namespace:
         return [one for one in found if is_inside(index, one, namespace)]
     opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(found) > 1 else ()
     return [one for one in found if any(is_inside(index, one, space) for space in opened)] or found
+
+
+def _find_enumerators(unit: Unit, name: str) -> list[SymbolId]:
+    """The members of an enumeration are names of the scope around it, unless it is an `enum class`."""
+    members = [one for one in unit.by_name.get(name, ()) if one.kind == "enum_member"]
+    owners = (unit.by_qualified.get(unit.without_namespace(one.qualified.rpartition(".")[0])) for one in members)
+    return [
+        SymbolId(unit.facts.path, unit.without_namespace(one.qualified))
+        for one, owner in zip(members, owners, strict=True)
+        if owner is None or not re.match(r"enum (?:class|struct)\b", owner.signature)
+    ]
 
 
 def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> bool:
@@ -410,9 +425,14 @@ def resolve_module(index: CodeIndex, module: ModuleId) -> Meaning:
     return [*(one for one in exported if one != module), module]
 
 
+def _names_types(unit: Unit) -> bool:
+    """Whether imports of a file name types, by their whole names."""
+    return unit.facts.rules.imports.binds_last or unit.facts.rules.imports.owned
+
+
 def _inner_names(unit: Unit, written: Import, name: str) -> list[str]:
     """What an import names inside of a type: `prices`, `low` of `import shop.Cart.prices.low`."""
-    parts = written.module.split(".") if unit.facts.rules.imports.binds_last else []
+    parts = written.module.split(".") if _names_types(unit) else []
     return parts[parts.index(name) + 1 :] if name in parts else []
 
 

@@ -341,6 +341,7 @@ _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
 _CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
+_TEST_CALL = re.compile(r"(?:describe|context|suite|it|test|specify|(?:before|after)(?:Each|All)?)\b")
 _SAME_NAME = re.compile(r"(?:module\.)?exports\.([\w$]+)\s*=\s*\1")
 _MAX_BINDING = 2200  # characters of an import that lists what it takes
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
@@ -396,7 +397,7 @@ class _SymbolReader:
         parent = self.open[-1][1] if self.open else -1
         parent_kind = self.symbols[parent].definition.kind if parent >= 0 else ""
         kind = candidate.kind
-        if symbol_kind(parent_kind).is_callable and kind in _LOCAL_KINDS:
+        if kind in _LOCAL_KINDS and (symbol_kind(parent_kind).is_callable or self._is_in_test(candidate)):
             return
         if parent_kind == "type" and symbol_kind(kind).is_container:
             parent = self.symbols[parent].parent  # `typedef struct point {…} point_t`: the struct stands for itself
@@ -438,6 +439,16 @@ class _SymbolReader:
             return False
         line = self.source.line_start(self.source.line_of(start))
         return any(found.group("alias", "names", "given")) and "export " not in self.source.text[line:start]
+
+    def _is_in_test(self, candidate: Candidate) -> bool:
+        """Whether it is a variable of a test of JavaScript: of `it("adds", () => {…})`."""
+        node = candidate.node.parent if get_language(self.language).names.default_exports else None
+        while node is not None:
+            called = node.child_by_field_name("function") if node.type == "call_expression" else None
+            if called is not None and _TEST_CALL.match(self.source.node_text(called)):
+                return True
+            node = node.parent
+        return False
 
     def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
         """`alias_method :new, :old` defines only the first of its names."""

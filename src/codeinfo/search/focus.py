@@ -402,21 +402,26 @@ _ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
 _MAY_LEAD = _MARKS | {""}
 
 
-def focus(text: str, finder: Finder, budget: int, *, prose: bool = False, at: int | None = None) -> Shown:
-    """The best run of whole lines within `budget`, with the line `at` if one is requested; at least one line,
-    truncated if it is longer.
+def focus(
+    text: str, finder: Finder, budget: int, *, prose: bool = False, at: int | None = None, head: int | None = None
+) -> Shown:
+    """The best run of whole lines within `budget`, with the line `at` if one is requested, or from the definition at
+    `head` on; at least one line, truncated if it is longer.
 
     A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
     term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
     since a signature explains more than the middle of a body. In `prose` all lines are alike, and the head of the text
     gets the bonus.
     """
-    if len(text) <= budget:
+    if len(text) <= budget and head is None:
         return Shown(0, text.count("\n"), text)
     reading = finder.read(text)
     factors, starts = _read_prose(reading, finder) if prose else _read_code(reading, finder, int(ABOVE * budget))
     if at is not None:
         starts = {_start_around(reading, at, int(ABOVE * budget)): True}
+    if head is not None:
+        above = reading.definition_around(head, int(ABOVE * budget))
+        starts = {head if above is None else above: True}
     best, best_end, best_worth = 0, 0, (-1.0, False)
     for first, is_head in starts.items():
         end = _run_end(reading, first, budget)

@@ -718,10 +718,13 @@ def _hit(
     chunk, cosine = best[0]
     is_prose = chunk.file_kind == FileKind.DOCS
     telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
-    shown = focus(chunk.text, telling, budget, prose=is_prose, at=_line_asked_for(query, chunk))
+    is_code = chunk.file_kind in (FileKind.CODE, FileKind.TEST)
+    extents = view.extents(item.file, chunk.start_line, chunk.end_line) if is_code else []
+    heads = (one.start_line - chunk.start_line for one in extents if query.asks_for(one.qualified))
+    head = next((line for line in heads if line > 0), None)
+    shown = focus(chunk.text, telling, budget, prose=is_prose, at=_line_asked_for(query, chunk), head=head)
     symbol, kind = chunk.symbol, chunk.kind
-    if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
-        extents = view.extents(item.file, chunk.start_line, chunk.end_line)
+    if is_code:
         if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
         symbol = "" if kind == "package" else _without_namespace(symbol, extents)
