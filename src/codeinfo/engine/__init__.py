@@ -125,7 +125,7 @@ class Engine:
 
         return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
 
-    def project_state(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
+    def project_state(self, path: str | Path, files: Iterable[str]) -> Reflects | None:
         """The state of the project that a reply is based on; `files` are the reply's sources, as absolute paths."""
         from codeinfo.engine.maintenance import Trees
 

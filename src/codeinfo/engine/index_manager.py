@@ -52,7 +52,7 @@ def _match_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[Sou
     return {SourceFile(file.path, file.size, blobs[file]): file for file in files if file in blobs}
 
 
-def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: Iterable[Path] = ()) -> str:
+def refresh_commits(root: Path, folder: Path, revision: str, siblings: Iterable[Path] = ()) -> str:
     """Read the commits missing from this tree's commit index, or a sibling's. Returns what went wrong, if anything."""
     # Imported late: a search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History

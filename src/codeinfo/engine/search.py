@@ -233,7 +233,7 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     return remarks
 
 
-def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> SearchResult:
+def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchResult:
     """Chunks similar to the one at a place, by words and meaning; the file itself is left out."""
     index, store, notes = opened
     path, _, line = request.place.rpartition(":")
@@ -267,7 +267,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
 
 
 def allowed_files(
-    request: SearchRequest | GrepRequest, view: FileList, index: IndexManager, folders: Sequence[str] = ()
+    request: SearchRequest | GrepRequest, view: FileList, index: IndexManager, folders: Sequence[str]
 ) -> NDArray[np.bool_] | None:
     """The files the filters let through, or None without filters. `folders` limits the search; none means all."""
     tests: list[NDArray[np.bool_]] = []

@@ -60,7 +60,7 @@ class _Unit(Struct):
     opens: bool = False  # starts with such a header
 
 
-def syntax_spans(root: Node, source: Source, settings: ChunkSettings, body_beside: str = "") -> list[Span]:
+def syntax_spans(root: Node, source: Source, settings: ChunkSettings, body_beside: str) -> list[Span]:
     """`body_beside` as in the language's `Syntax`."""
     units = list(_without_gaps(_tree_units(root, source, settings.code_max_chars, body_beside), source))
     units = _attach_leading(units, source, settings.code_max_chars)

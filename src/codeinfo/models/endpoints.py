@@ -242,7 +242,7 @@ _BY_STATUS = dict.fromkeys((401, 403), Kind.UNAUTHORIZED)
 _BY_STATUS |= {404: Kind.MISSING, 408: Kind.SERVER, 429: Kind.RATE_LIMITED}
 
 
-def status_kind(status: int, words: str = "") -> Kind:
+def status_kind(status: int, words: str) -> Kind:
     if status >= 400 and _TOO_LARGE.search(words):
         return Kind.CONTEXT
     if "response_format" in words and status >= 400:

@@ -227,7 +227,7 @@ _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
 _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
-def folder_rule(name: str, parent: str = "") -> Rule | None:
+def folder_rule(name: str, parent: str) -> Rule | None:
     if (rule := FOLDERS.get(name)) is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
     if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parent.split("/")):

@@ -326,7 +326,7 @@ class SqliteStore:
             db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", rows)
         self.tidy(keep, trees)
 
-    def tidy(self, keep: Retention, trees: Collection[str] | None = None) -> None:
+    def tidy(self, keep: Retention, trees: Collection[str] | None) -> None:
         """Delete what is no longer kept, and all but these trees. The caller holds the family's lock."""
         from codeinfo.store.segments import collect, drop_tree
 

@@ -88,7 +88,7 @@ class _Retry(procrastinate.BaseRetryStrategy):
         return procrastinate.RetryDecision(retry_in={"seconds": 2 ** (job.attempts + 1)})
 
 
-def run_worker(tools: Tools, heartbeat_s: float, *, until_idle: bool = False) -> None:
+def run_worker(tools: Tools, heartbeat_s: float, *, until_idle: bool) -> None:
     """Do jobs until a signal, which the current one has DRAIN_S to obey; with `until_idle` only what is queued."""
     asyncio.run(_Worker(tools, heartbeat_s).run(until_idle=until_idle))
 

@@ -237,7 +237,7 @@ def columns_of(rows: Iterable[Iterable[Any]], count: int) -> list[list[Any]]:
 
 
 def set_entries(
-    db: Connection, tree: int, placed: Placed, removed: Collection[str] = (), touched: Sequence[SourceFile] = ()
+    db: Connection, tree: int, placed: Placed, removed: Collection[str], touched: Sequence[SourceFile] = ()
 ) -> tuple[int, str]:
     """Put stored files into a tree and remove paths from it, as its next generation, which is returned with its
     token. Servers are notified when the transaction commits."""
@@ -281,7 +281,7 @@ def _release(db: Connection, files: Sequence[int]) -> None:
     db.execute(update, (list(files),))
 
 
-def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: str = "") -> tuple[int, str]:
+def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: str) -> tuple[int, str]:
     """Mark it complete, as its next generation."""
     generation, token = _next_generation(db, tree)
     counted = """SELECT count(*) FILTER (WHERE f.skip = ''), coalesce(sum(f.chunk_count), 0)
