@@ -12,7 +12,7 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import MOST_CHARS
-from codeinfo.knowledge.project import dependencies, describe_project, frameworks, project_names
+from codeinfo.knowledge.project import MOST_DEPENDENCIES, dependencies, describe_project, frameworks, project_names
 from codeinfo.knowledge.style import document_rules, is_style_file, style_report
 from codeinfo.operations.code import MapRequest
 from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRequest
@@ -298,6 +298,21 @@ def test_dependencies_come_with_versions_and_lines(
         (name, version, f"{path}:{line}", group) for name, version, line, group in expected
     ]
     assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Cargo.toml", "[dependencies]\n" + "".join(f'a{number} = "1"\n' for number in range(20_000))),
+        ("pyproject.toml", "[project]\ndependencies = [\n" + "".join(f'"a{n}>1",\n' for n in range(20_000)) + "]\n"),
+        ("Gemfile", "".join(f"group :a do\ngem 'a{number}'\nend\n" for number in range(10_000))),
+    ],
+)
+def test_manifests_made_to_be_slow_are_not(path: str, text: str) -> None:
+    with ends_within(5):  # it was 14 to 50 seconds
+        found, _ = dependencies({path: text})
+    assert len(found) == MOST_DEPENDENCIES
+    assert found[-1].source == f"{path}:{text[: text.index(found[-1].name)].count(chr(10)) + 1}"
 
 
 def test_versions_of_gradle_come_from_its_catalog_and_frameworks_of_go_have_any_major_version() -> None:

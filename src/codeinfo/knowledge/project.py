@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ from codeinfo.operations.knowledge import (
     TestSetup,
 )
 
+MOST_DEPENDENCIES = 3000  # of one manifest: each is looked up in its text
+_CARGO_TABLE = re.compile(r"[ \t]*\[(?:target\..+\.)?((?:dev-|build-)?dependencies)(?:\.\"?([^\"\]]+))?\"?\]")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
 # Where dependencies are in a text, for `_by_expression`.
 _GO = (
@@ -168,7 +172,7 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
         kind = kind_of_manifest(path)
         try:
-            found += kind.read(path, texts[path]) if kind else ()
+            found += islice(kind.read(path, texts[path]), MOST_DEPENDENCIES) if kind else ()
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
     of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
@@ -425,23 +429,30 @@ def _versions(path: str, table: Mapping[str, Any]) -> Iterator[Dependency]:
 
 def _cargo(path: str, text: str) -> Iterator[Dependency]:
     """A workspace only lists versions: its crates say what they depend on, and what for."""
-    parsed = parse_toml(text, Path(path))
+    parsed, lines = parse_toml(text, Path(path)), _cargo_lines(text)
     for table in (parsed, *parsed.get("target", {}).values()):
         for key, group in (("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build")):
             for name, value in table.get(key, {}).items():
                 inherited = isinstance(value, Mapping) and value.get("workspace") is True
                 version = f"{_FROM_CATALOG}{_CRATES}" if inherited else _version(value)
-                yield Dependency(name, version, f"{path}:{_cargo_line(text, key, name)}", group)
+                yield Dependency(name, version, f"{path}:{lines.get((key, name), 1)}", group)
     for name, value in parsed.get("workspace", {}).get("dependencies", {}).items():
         yield Dependency(name, _version(value), f"{path}:1", f"{_FROM_CATALOG}{_CRATES}")
 
 
-def _cargo_line(text: str, table: str, name: str) -> int:
-    """The line of `name = …` in a table, or of a table of its own."""
-    own = rf"^[ \t]*\[(?:target\.[^\n]+\.)?{re.escape(table)}"
-    place = re.search(rf"{own}\](?:\n(?![ \t]*\[).*)*?\n[ \t]*(?=\"?{re.escape(name)}\"?[\s.=])", text, re.MULTILINE)
-    place = place or re.search(rf"(?={own}\.\"?{re.escape(name)}\"?\])", text, re.MULTILINE)
-    return text.count("\n", 0, place.end()) + 1 if place else 1
+def _cargo_lines(text: str) -> dict[tuple[str, str], int]:
+    """The line of each `name = …` in a table of dependencies, or of a table of its own."""
+    found: dict[tuple[str, str], int] = {}
+    table = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("["):
+            header = _CARGO_TABLE.match(line)
+            table, name = (header[1], header[2]) if header else ("", "")
+        else:
+            name = line.strip(' \t"').partition("=")[0].partition(".")[0].strip(' \t"')
+        if table and name:
+            found.setdefault((table, name), number)
+    return found
 
 
 def _by_expression(expression: str) -> Callable[[str, str], Iterator[Dependency]]:
@@ -473,8 +484,9 @@ def _gemfile(path: str, text: str) -> Iterator[Dependency]:
     lines = [(text.count("\n", 0, start), text.count("\n", 0, end), names) for start, end, names in spans]
     for one in _by_expression(_GEM)(path, text):
         line = int(one.source.rpartition(":")[2]) - 1
-        around = [names for first, last, names in lines if first < line <= last]
-        group = ", ".join(re.findall(r"\w+", around[0])) if around else one.group
+        at = bisect_left(lines, (line, 0, ""))
+        _, last, names = lines[at - 1] if at else (0, -1, "")
+        group = ", ".join(re.findall(r"\w+", names)) if line <= last else one.group
         yield replace(one, group=group, version=one.version or f"{_FROM_CATALOG}{_GEMS}")
 
 
