@@ -740,6 +740,8 @@ def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal was closed: what it has started ends too
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         _check_address_space()
         code = cli.main(list(argv), prog_name="codeinfo", standalone_mode=False)

@@ -78,10 +78,11 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
             preview = out.fit(usage.preview, 9 + len(edge))
             out.line((f"{usage.line:>7} ", "dim"), _PROOF[usage.confidence], (edge, "magenta"), preview)
     _more(len(result.usages), result.usage_count, out)
-    syntactic = result.usage_count - result.resolved_count
-    found = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
-    proven = f"{result.compiler_count} by the compiler, " if result.compiler_count else ""
-    found += f": {proven}{result.resolved_count - result.compiler_count} resolved, {syntactic} by name only"
+    proven, syntactic = result.resolved_count - result.compiler_count, result.usage_count - result.resolved_count
+    counts = {"by the compiler": result.compiler_count, "resolved": proven, "by name only": syntactic}
+    shown = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    where = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
+    found = f"{where}: {shown}" if shown else "no uses found"
     out.line((found, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
     out.notes(result.notes)
 
