@@ -21,6 +21,7 @@ from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Snapshot
 from codeinfo.search.line import Ranked, best_first
 from codeinfo.search.query import read_query
+from codeinfo.search.weights import QUESTION
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 Search = Callable[..., SearchResult]
@@ -339,6 +340,63 @@ def test_what_many_files_say_is_no_place(tmp_path: Path) -> None:
         found = engine.search(SearchRequest("this part is no longer here", paths=(str(tmp_path),)))
         assert len(found.hits) == 9
         assert "the first result contains the exact text" not in found.quality.reasons
+
+
+DECLARED = {
+    "balance/weighted.ts": """export interface WeightedBalancer {
+  weight: number;
+  next(request: Request): Server;
+}
+""",
+    "Weighted.java": """package shop;
+
+/** Chooses a server by its weight. */
+public interface Weighted {
+    /** The next server. */
+    Server next(Request request);
+}
+""",
+    "weighted.go": """package balance
+
+// Weighted is a list of servers with weights.
+type Weighted struct {
+	Servers []Server
+	Weight  int
+}
+""",
+}
+DOES = {
+    "weighted.rb": """class Weighted < Balancer
+  set :weight, 3
+  on :request do |request|
+    servers.rotate(weight).first
+  end
+end
+""",
+    "weighted.py": """class Weighted:
+    def next(self, request):
+        self.at += self.weight
+        self.at %= len(self.servers)
+        return self.servers[self.at]
+""",
+}
+
+
+def factors_in(root: Path, query: str) -> dict[str, float]:
+    with make_engine(root) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(root),), explain=True))
+    named = {hit.path: {one.name: one.effect for one in hit.signals if one.factor} for hit in found.hits}
+    return {path: factors.get("declarations", 1.0) for path, factors in named.items()}
+
+
+def test_files_that_only_declare_types_weigh_less(tmp_path: Path) -> None:
+    root = write(tmp_path / "balance", DECLARED | DOES)
+    expected = dict.fromkeys(DECLARED, QUESTION.declarations) | dict.fromkeys(DOES, 1.0)
+    assert factors_in(root, "how is the next server chosen by weight") == expected
+    assert set(factors_in(root, "interface of a weighted server").values()) == {1.0}, "it may ask for them"
+    assert set(factors_in(root, "Add weighted servers to the balancer").values()) == {1.0}, (
+        "a task changes them as well"
+    )
 
 
 def test_files_that_are_as_good_are_in_the_order_of_their_paths() -> None:

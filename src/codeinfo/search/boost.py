@@ -25,7 +25,7 @@ from codeinfo.languages import (
     telling_folders,
 )
 from codeinfo.model import PLAIN_KIND, FileKind, Intent, symbol_kind
-from codeinfo.ports import StoredSymbol
+from codeinfo.ports import Extent, StoredSymbol
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
 from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
@@ -249,6 +249,7 @@ LATER_FRAME = 0.3  # how much the first path of a text loses relative to the las
 ASKED_VALUE = 0.11  # a constant or a field: `response` may as well be a file; a member of another owner
 ASKED_MEMBER = 2.0  # `Session.send` itself, where a type of any name is 1
 NESTED = 0.25  # how much less a set-up file counts per folder: that of the project before those of its packages
+LONGEST_SIGNATURE = 3  # lines: a longer function does something
 IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 
@@ -466,6 +467,20 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
     if facts.tiny:
         factors["tiny"] = w.tiny
     return factors
+
+
+def only_declares(definitions: Sequence[Extent]) -> bool:
+    """Whether they are types that do nothing: interfaces, settings, records. A body without members does something, as
+    class bodies of Ruby may."""
+    types = [one for one in definitions if symbol_kind(one.kind).ranks_as_type]
+    return bool(types) and all(map(_is_declaration, definitions, [*definitions[1:], None]))
+
+
+def _is_declaration(one: Extent, following: Extent | None) -> bool:
+    kind, lines = symbol_kind(one.kind), one.end_line - one.start_line + 1
+    if kind.ranks_as_type and one.kind != "type":
+        return lines <= LONGEST_SIGNATURE or (following is not None and following.start_line <= one.end_line)
+    return kind.ranks_as_type or lines <= (LONGEST_SIGNATURE if kind.is_callable else 1)
 
 
 class Factors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -74,6 +75,7 @@ from codeinfo.tokens import identifier_terms, stem
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for meaning: further down it changes nothing
+EXAMINED = 30  # and whose definitions are
 SHORT_PREFACE = 40  # terms
 PART_QUOTED = 0.3  # of `exact_text`, for a part of a message
 QUOTED_IN_DATA = 4.0  # if only data contains it, which the factor `config` divides by as much
@@ -534,7 +536,27 @@ def rank_files(query: Query, scores: Floats, view: Snapshot, w: Weights, options
     factors = factors_of(query, view, w, options.roots).of(candidates, query, w)
     boosted_scores = (scores[candidates] * factors).tolist()
     ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
-    return best_first(ranked, view)
+    return demote_declarations(best_first(ranked, view), query, view, w)
+
+
+def demote_declarations(
+    ranked: list[Ranked], query: Query, view: Snapshot, w: Weights, most: int = EXAMINED
+) -> list[Ranked]:
+    """Of the first files, those that only declare types do nothing that one could ask about."""
+    factors = [declaration_factor(item.file, query, view, w) for item in ranked[:most]]
+    if all(factor == 1 for factor in factors):
+        return ranked
+    moved = [
+        replace(item, score=item.score * factor, factor=item.factor * factor)
+        for item, factor in zip(ranked, factors, strict=False)
+    ]
+    return best_first(moved, view) + ranked[most:]
+
+
+def declaration_factor(file: int, query: Query, view: Snapshot, w: Weights) -> float:
+    if w.declarations == 1 or query.about_types or view.kinds[file] != FileKind.CODE:
+        return 1.0
+    return w.declarations if boost.only_declares(view.extents(file, 0, sys.maxsize)) else 1.0
 
 
 def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
@@ -690,6 +712,8 @@ def _explain(
         Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in values.items() if value
     ]
     named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
+    if (declares := declaration_factor(item.file, query, view, w)) != 1:
+        named["declarations"] = declares
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 

@@ -116,6 +116,7 @@ class Query(Struct, frozen=True):
     wants_tests: bool  # not only as a topic: "tests of the client", not "the test client"
     about_docs: bool
     about_looks: bool  # it may ask for a stylesheet
+    about_types: bool  # it may ask for what is declared rather than for what is done
     about_schema: bool  # of a database: it may ask for a migration
     asks_usage: bool  # "how do I …": a guide answers it as well as the code, and a test does not
     project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
@@ -209,6 +210,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         wants_tests=about_tests and not asks_usage and (bare or _asks_for_tests(_first_line(prose))),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
         about_looks=not _LOOKS_WORDS.isdisjoint(title_words),
+        about_types=not _TYPE_WORDS.isdisjoint(title_words),
         about_schema=not _SCHEMA_WORDS.isdisjoint(title_words),
         asks_usage=asks_usage,
         project_files=project_files,
@@ -424,6 +426,10 @@ _SCHEMA_WORDS = frozenset("migrate migrates migrated migration migrations schema
 _LOOKS_WORDS = frozenset(
     "animation background border button buttons color colors colour colours css dark font fonts icon icons layout "
     "margin mixin padding responsive sass scss style styled styles stylesheet stylesheets styling theme themes".split()
+)
+_TYPE_WORDS = frozenset(
+    "declaration declarations declared dto dtos enum enums field fields interface interfaces protocol protocols "
+    "signature signatures struct structs trait traits type types typing typings".split()
 )
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
 # "How do requests end", "how do we retry" and "where do I find …" ask for the code instead.

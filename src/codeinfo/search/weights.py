@@ -52,6 +52,7 @@ class Weights(NamedTuple):
     vendored: float = 0.3
     type_stub: float = 0.6
     stylesheet: float = 0.5  # where the query does not speak of looks
+    declarations: float = 0.85  # types without anything that does something, where the query is not about types
     header: float = 0.9  # a header or interface beside the file that does what it declares
     older_copy: float = 0.9  # a newer edition lies beside it, and the query names no version
     translation: float = 0.25  # a page in another language than the query's
@@ -81,6 +82,7 @@ TASK = QUESTION._replace(
     no_test=1.0,
     type_stub=0.55,
     stylesheet=1.0,
+    declarations=1.0,
     header=0.95,
     tiny=0.8,
 )
@@ -151,6 +153,7 @@ DOCUMENTS = Weights(
     migration=1.0,
     vendored=1.0,
     type_stub=1.0,
+    declarations=1.0,
     header=1.0,
     older_copy=1.0,
     translation=1.0,
