@@ -285,38 +285,23 @@ def is_test_code(path: str, language: str, kind: FileKind) -> bool:
 class CodeText:
     """A file's text that can tell whether a place is code; comments and strings are located on first use."""
 
-    __slots__ = ("_ends", "_family", "_last_line", "_lines_with", "_starts", "text")
-
     def __init__(self, text: str, family: str) -> None:
         self.text = text
         self._family = family
-        self._starts: list[int] | None = None
-        self._ends: list[int] = []
-        self._last_line = 0, 1
         self._lines_with: dict[str, list[tuple[int, int]]] = {}
+
+    @cached_property
+    def _texts(self) -> list[tuple[int, int]]:
+        return [match.span() for match in _expression(self._family).finditer(self.text)]
 
     def is_code(self, offset: int) -> bool:
         """The first character of a string still counts as code: a pattern may begin with it."""
         if self._family not in _TEXT:
             return True  # only the project's own patterns are about this language
-        if self._starts is None:
-            spans = [match.span() for match in _expression(self._family).finditer(self.text)]
-            self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
-        at = bisect_right(self._starts, offset) - 1
-        if at < 0 or offset >= self._ends[at]:
+        at = bisect_right(self._texts, (offset, len(self.text))) - 1
+        if at < 0 or offset >= self._texts[at][1]:
             return True
-        start = self._starts[at]
-        return offset == start and self.text[start] not in "#/"
-
-    def line_of(self, offset: int) -> int:
-        """Counted from the last place, since places mostly come in order."""
-        last, line = self._last_line
-        if offset >= last:
-            line += self.text.count("\n", last, offset)
-        else:
-            line = 1 + self.text.count("\n", 0, offset)
-        self._last_line = offset, line
-        return line
+        return offset == self._texts[at][0] and self.text[offset] not in "#/"
 
     def lines_with(self, word: str) -> list[tuple[int, int]]:
         """Start and end of each line with a word; several detectors ask for the same one."""
@@ -443,7 +428,7 @@ class Matcher:
             matched = match.group()
             start = match.start() + len(matched) - len(matched.lstrip())
             if detector.in_text or code.is_code(start):
-                lines[code.line_of(start)] = None
+                lines[code.text.count("\n", 0, start) + 1] = None
                 if len(lines) == MOST_LINES:
                     break
         return list(lines)
