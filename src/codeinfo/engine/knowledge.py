@@ -41,7 +41,7 @@ from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
-from codeinfo.languages.model import INLINE_TEST, get_language, in_test_module, may_have_inline_tests
+from codeinfo.languages.model import INLINE_TEST, get_language, may_have_inline_tests
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
@@ -287,14 +287,10 @@ def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
 
 
 def _count_inline_tests(store: SqliteStore) -> int:
-    """The files of the product with a module of tests, or with functions marked as tests."""
+    """The files of the product with tests beside the code."""
     with code_facts(store) as facts:
-        files = {file.file_id: file for file in facts.files() if file.kind == FileKind.CODE}
-        able = [one.file_id for one in files.values() if may_have_inline_tests(one.language)]
-        outlines = facts.outlines(able) if able else ()
-        with_module = {file_id for file_id, one in outlines if one.kind == "module" and in_test_module(one.name)}
-        rest = (file_id for file_id in able if file_id not in with_module)
-        return len(with_module) + sum(INLINE_TEST.search(facts.lines(one).whole_text()) is not None for one in rest)
+        files = (file for file in facts.files() if file.kind == FileKind.CODE and may_have_inline_tests(file.language))
+        return sum(INLINE_TEST.search(facts.lines(file.file_id).whole_text()) is not None for file in files)
 
 
 def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:

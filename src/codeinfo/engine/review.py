@@ -23,7 +23,7 @@ from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
-from codeinfo.languages.model import may_have_inline_tests
+from codeinfo.languages.model import INLINE_TEST, may_have_inline_tests
 from codeinfo.model import FileKind, NextStep, ParsedFile, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
@@ -246,7 +246,7 @@ class Change:
         changed = {
             one.path: symbols
             for one in self._revisions
-            if one.change.state != "removed" and one.is_product and not diff.has_inline_tests(one.after)
+            if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
             if (language := language_of(one.path)) is not None and language.syntax is not None
             if (
                 symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))

@@ -224,11 +224,11 @@ class Graph(Struct, frozen=True, dict=True):
         for test in self._tests_by_stem.get(stem, ()):
             own = test.rpartition("/")[0]
             shared = _count_shared(own, folder)
-            is_nearest = shared > 0 and all(_count_shared(own, one) < shared for one in subjects if one != folder)
+            is_nearest = all(_count_shared(own, one) < shared for one in subjects if one != folder)
             if _TEST_DATA.search(own) or (own != folder and FOR_TESTS.search(test)):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
-            is_meant = own == folder or (own not in subjects and (is_nearest or all(one == folder for one in rivals)))
+            is_meant = own == folder or is_nearest or all(one == folder for one in rivals)
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
             is_meant = is_meant and lies_below(path, tested_folder(own))
@@ -253,7 +253,7 @@ class Graph(Struct, frozen=True, dict=True):
 
     def tests_of(self, path: str, importing: Iterable[str] | None = None) -> tuple[str, ...]:
         """Tests named after a file, and those behind the tests that import it, or that are given: tests named like it
-        first, mere helpers last. If there are none, those of its package."""
+        first, mere helpers last."""
         sources = importing if importing is not None else self._importers(path)
         helping = [source for source in sources if source in self.tests and self._uses(source, path)]
         tests = [test for one in helping for test in self.tests_behind(one, path)]
@@ -265,7 +265,7 @@ class Graph(Struct, frozen=True, dict=True):
                 _folder_name(path) not in stem_of(test),
             )
         )
-        return tuple(dict.fromkeys((*self.tests_named_after(path), *tests))) or self._tests_beside(path)
+        return tuple(dict.fromkeys((*self.tests_named_after(path), *tests)))
 
     def _uses(self, source: str, path: str) -> bool:
         """Whether a file names something of another, instead of only importing it, as `_ "app/models"` of Go does."""
@@ -274,54 +274,16 @@ class Graph(Struct, frozen=True, dict=True):
         return not direct or any(edge.names for edge in direct)
 
     def _importers(self, path: str) -> Iterator[str]:
-        """The files that import a file, and the tests that import its names from a package file: those that name
-        them; of those that take all, `test_models` for a file in `models`, or each if none names them."""
-        names = set(self.files[path].exports) if path in self.files else set()
+        """The files that import a file, and the tests that import its names from a package file."""
+        names = {*self.files[path].exports, "*"} if path in self.files else {"*"}
         for edge in self.edges_to(path):
             yield edge.source
-            is_package = stem_of(edge.source) in _PACKAGE_FILES
-            through = [one for one in self.edges_to(edge.source) if is_package and one.source in self.tests]
-            naming = [one.source for one in through if not names.isdisjoint(one.names)]
-            whole = [one.source for one in through if "*" in one.names]
-            yield from naming
-            yield from (test for test in whole if not naming or _folder_name(path) in stem_of(test))
-
-    def _tests_beside(self, path: str) -> tuple[str, ...]:
-        """Tests in a test folder beside a file that are named after something in it; all if it is alone there."""
-        facts = self.files.get(path)
-        if facts is None or facts.is_test or not facts.folder:  # tests at the top cover everything
-            return ()
-        family, names = language_family(facts.language), {name.lower() for name in facts.exports}
-        tests = (test for test in self._tests_by_package.get(facts.folder, ()) if is_test_name(test))
-        beside = [test for test in tests if language_family(self.files[test].language) == family]
-        named = [test for test in beside if _TEST_MARK.sub("", stem_of(test)) in names]
-        return tuple(named or (beside if beside and self._is_alone(facts) else ()))
-
-    def _is_alone(self, facts: FileFacts) -> bool:
-        """Whether no other code of its language, except for package files, lies in a file's folder or below."""
-        family = language_family(facts.language)
-        return not any(
-            language_family(other.language) == family and not other.is_test and lies_below(path, facts.folder)
-            for path, other in self.files.items()
-            if path != facts.path and stem_of(path) not in _PACKAGE_FILES
-        )
-
-    @cached_property
-    def _tests_by_package(self) -> Mapping[str, list[str]]:
-        """Tests of a whole folder: those in a test folder inside it, and `index.spec.ts`."""
-        found = []
-        for test in sorted(self.tests):
-            folder = test.rpartition("/")[0]
-            around, _, own = folder.rpartition("/")
-            if own in ("test", "tests", "__tests__", "spec") or stem_of(test) == "index":
-                found.append((folder if stem_of(test) == "index" else around, test))
-        return group_by_key(found)
+            through = self.edges_to(edge.source) if stem_of(edge.source) in _PACKAGE_FILES else ()
+            yield from (one.source for one in through if not names.isdisjoint(one.names))
 
     def tests_behind(self, test: str, path: str) -> list[str]:
         """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
         named after the file."""
-        if not self._is_helper(test):
-            return [test]
 
         def users_of(one: str) -> list[str]:
             users = (edge.source for edge in self.edges_to(one)) if self._is_helper(one) else ()

@@ -20,7 +20,6 @@ from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
-_SERIES = 4  # classes in one folder whose names end in the same word
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
 _PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
@@ -352,9 +351,6 @@ def unused_exports(
             by_kind += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
-    series = Counter(_series(one.symbol) for one in found)
-    alike = [one for one in found if series[_series(one.symbol)] >= _SERIES and not one.used_here]
-    found = [one for one in found if one not in alike]
     of_others = _find_open_to_others(index, {one.symbol.path for one in found})
     found.sort(key=lambda one: (one.symbol.path in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
     last = sum(one.symbol.path in of_others for one in found)
@@ -364,7 +360,7 @@ def unused_exports(
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(_notes_on(by_kind, [one.symbol.name for one in alike], unknown, last)),
+        notes=tuple(_notes_on(by_kind, unknown, last)),
     )
 
 
@@ -512,7 +508,7 @@ def _spanned_lines(text: str, found: re.Match[str]) -> range:
     return range(text.count("\n", 0, found.start()) + 1, text.count("\n", 0, found.end()) + 2)
 
 
-def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
+def _notes_on(by_kind: int, unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
     """What is not listed, and why; and who else may use what is."""
     if open_to_others:
         yield (
@@ -520,13 +516,8 @@ def _notes_on(by_kind: int, alike: Sequence[str], unknown: Sequence[str], open_t
         )
     if by_kind:
         yield (
-            f"not listed: {_classes(by_kind)} that no code names but that extend or implement something: "
-            "a framework or a list of types may find them"
-        )
-    if alike:
-        yield (
-            f"not listed: {_classes(len(alike))} that no code names in folders of many that end in the same word, "
-            f"such as {alike[0]}: code may put such names together"
+            f"not listed: {by_kind} class{'' if by_kind == 1 else 'es'} that no code names but that extend or "
+            "implement something: a framework or a list of types may find them"
         )
     if unknown:
         yield f"nothing of {', '.join(unknown)} was examined: what it offers to others has no exports to go by"
@@ -555,17 +546,6 @@ def _is_used_unnamed(definition: Definition) -> bool:
     runs = definition.kind in ("constant", "variable") and re.search(r"=.*\(.*\)", definition.signature) is not None
     is_enum = definition.kind == "enum" or definition.signature.startswith("typedef enum")
     return is_enum or runs or f" {definition.name}<" in definition.signature
-
-
-def _classes(count: int) -> str:
-    return f"{count} class{'' if count == 1 else 'es'}"
-
-
-def _series(symbol: code.SymbolInfo) -> tuple[str, str]:
-    """The folder of a class and the last word of its name; empty for non-classes and errors."""
-    *_, word = ("", *re.findall(r"[A-Z][a-z]+", symbol.name))
-    is_class = symbol.kind == "class" and word and not _PLAIN_BASE.fullmatch(word)
-    return (symbol.path.rpartition("/")[0], word) if is_class else ("", symbol.id)
 
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:

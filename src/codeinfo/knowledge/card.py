@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -494,7 +493,6 @@ def _same_kind(path: str, target: str) -> bool:
     return path.rpartition(".")[2] == target.rpartition(".")[2] and not is_pair
 
 
-@lru_cache(maxsize=20_000)
 def _name_words(path: str) -> tuple[str, ...]:
     """`albums.reducer.ts` → album, reducer: the last word says what kind of file it is."""
     name = path.rpartition("/")[2].rpartition(".")[0]

@@ -456,12 +456,6 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
-def has_inline_tests(version: Version) -> bool:
-    """Whether a file has tests beside its code: a module of them, or functions marked as tests."""
-    in_module = any(one.kind == "module" and in_test_module(one.name) for one in version.definitions)
-    return in_module or INLINE_TEST.search(version.text) is not None
-
-
 def _find_inline_tests(revision: Revision) -> set[str]:
     """The functions of a new version in a test module, or right below an attribute that marks a test."""
     lines, found = revision.after.lines, set()

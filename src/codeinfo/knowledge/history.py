@@ -276,12 +276,12 @@ class History:
             return ""
         head = git.read_pointer(self._git_dir / "HEAD")
         common = _common_dir(self._git_dir)
-        watched = [self._git_dir / "logs" / "HEAD", common / "packed-refs", common / head.removeprefix("ref: ")]
-        return repr([head, *(_stamp(path) for path in watched)])
+        watched = (self._git_dir, "logs/HEAD"), (common, "packed-refs"), (common, head.removeprefix("ref: "))
+        return repr([head, *(git.stamp(*one) for one in watched)])
 
     def tree_key(self) -> str:
         """Changes when the branch moves or something is staged."""
-        return self.key() + repr(_stamp(self._git_dir / "index")) if self._git_dir is not None else ""
+        return self.key() + repr(git.stamp(self._git_dir, "index")) if self._git_dir is not None else ""
 
     def memory_log(self, now: float) -> str:
         """Commits with their files, then merges with what they brought in: their titles describe whole changes."""
@@ -410,14 +410,6 @@ def _common_dir(git_dir: Path) -> Path:
     """The folder that a linked work tree shares with the others."""
     shared = git.read_pointer(git_dir / "commondir")
     return git_dir / shared if shared else git_dir
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
 
 
 # --- hotspots --------------------------------------------------------------------------------------------------------

@@ -261,8 +261,10 @@ def is_inline_test(language: str, qualified: str) -> bool:
     return may_have_inline_tests(language) and in_test_module(qualified)
 
 
-# An attribute that marks a function of Rust as a test, or the head of a test in Zig.
-INLINE_TEST = re.compile(r'(?m)^[^\S\n]*(?:#\[(?:\w+::)*(?:test|rstest)\b|test(?: "[^"\n]*"| \w+)? \{)')
+# An attribute that marks a function of Rust as a test, a module of tests, or the head of a test in Zig.
+INLINE_TEST = re.compile(
+    r'(?m)^[^\S\n]*(?:#\[(?:\w+::)*(?:test|rstest)\b|(?:pub )?mod tests? \{|test(?: "[^"\n]*"| \w+)? \{)'
+)
 
 
 def in_test_module(qualified: str) -> bool:

@@ -201,11 +201,12 @@ def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
     found = {os.fsdecode(path) for path in paths}
-    suspects = [name for name, known in list_tracked(root).items() if name not in found and _stamp(root, name) != known]
+    suspects = [name for name, known in list_tracked(root).items() if name not in found and stamp(root, name) != known]
     return frozenset(found).union(unlike_index(root, suspects))
 
 
-def _stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
+def stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
+    """Size and time of a file, which change when it is written; zeros if there is none."""
     try:
         status = os.lstat(os.path.join(root, name))
     except OSError:
