@@ -29,7 +29,6 @@ from codeinfo.languages.model import (
     ImportRules,
     Outcome,
     Resolver,
-    Target,
     Tree,
     get_language,
     in_test_module,
@@ -59,21 +58,12 @@ class ImportResolver:
         self.tree = tree
         self._languages: dict[Callable[[Tree], Resolver], Resolver] = {}
 
-    def _imports(self, language: str) -> Resolver:
-        make = get_language(language).imports.resolver or Resolver
+    def of(self, source: FileFacts) -> Resolver:
+        """What resolves the imports of a file."""
+        make = source.rules.imports.resolver or Resolver
         if make not in self._languages:
             self._languages[make] = make(self.tree)
         return self._languages[make]
-
-    def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        return self._imports(source.language).resolve(source, written)
-
-    def full_name(self, source: FileFacts, imports: Sequence[Import], name: str) -> tuple[Target, ...]:
-        return self._imports(source.language).full_name(source, imports, name)
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        """Files whose names the source may use without an import."""
-        return self._imports(source.language).visible(source)
 
     def links(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Links:
         """What the imports of a file resolve to. `packed` holds its references: what it uses of a package, what it
@@ -87,7 +77,7 @@ class ImportResolver:
         used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
         if rules.whole_names:
             used = dotted_names(unpack(packed)[0], lines)
-        elif rules.by_use or self.visible(source):
+        elif rules.by_use or self.of(source).visible(source):
             used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
         certain = (one for one in imports if one.alias or one.names or rules.binds_last)
@@ -97,7 +87,7 @@ class ImportResolver:
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
-            outcome = self.outcome(source, written)
+            outcome = self.of(source).resolve(source, written)
             if outcome.status != "internal":
                 loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
                 continue
@@ -110,7 +100,7 @@ class ImportResolver:
         )
         if rules.full_names:
             for name, line in dotted_names(unpack(packed)[0], lines).items():
-                for target in self.full_name(source, imports, name) if "." in name else ():
+                for target in self.of(source).full_name(source, imports, name) if "." in name else ():
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
@@ -137,7 +127,11 @@ class ImportResolver:
         return edges if not needed and source.rules.imports.qualified else needed
 
     def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
-        visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
+        visible = (
+            [path for path in dict.fromkeys(self.of(source).visible(source)) if path != source.path]
+            if names.used
+            else []
+        )
         return [
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
             for path, listed in self._used_names(source, visible, names).items()
@@ -145,7 +139,7 @@ class ImportResolver:
 
     def _whole_name_edges(self, source: FileFacts, imports: Sequence[Import], names: _OpenNames) -> list[Edge]:
         """Modules used by their full name, which needs no import, or by one that starts with an alias."""
-        resolver = self._imports(source.language)
+        resolver = self.of(source)
         known = [f"{one.module}.{name}" for one in imports for name in one.names]
         known += [one.module for one in imports if not one.names]
         aliases = {name.rpartition(".")[2]: name for name in known} | {one.alias: one.module for one in imports}
@@ -162,7 +156,7 @@ class ImportResolver:
         """What is used by its full path without an import, if that leads to a file here. A variable may share a
         crate's name: its members are lower-case and not defined in the crate's own file."""
         for written in path_imports(unpack(packed)[0], {one.line for one in imports}):
-            outcome = self.outcome(source, written)
+            outcome = self.of(source).resolve(source, written)
             first, name = written.module.partition("::")[0], written.names[0]
             is_path = first in ("crate", "super") or "::" in written.module or name[0].isupper()
             if is_path or any(name in self.tree.files[target.path].exports for target in outcome.targets):
@@ -491,7 +485,7 @@ class CodeIndex:
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = ("outcome", source.path, written)
         known: Outcome | None = self.memo.get(key)
-        return known if known is not None else self.memo.add(key, self.resolver.outcome(source, written))
+        return known if known is not None else self.memo.add(key, self.resolver.of(source).resolve(source, written))
 
     def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""

@@ -175,7 +175,7 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
     def find() -> Meaning:
         defining = index.files_defining(name)
-        visible = index.resolver.visible(unit.facts) if defining else ()
+        visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
         share, known = unit.facts.rules.names.libraries, index.graph.files
         files = [path for path in visible if path in defining and (share or name not in known[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
@@ -188,7 +188,9 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the library imports that a file of Dart is a part of."""
-    others = index.resolver.visible(unit.facts) if unit.facts.rules.names.libraries and not unit.imports else ()
+    if not unit.facts.rules.names.libraries or unit.imports:
+        return []
+    others = index.resolver.of(unit.facts).visible(unit.facts)
     units = (one for one in map(index.unit, others) if one.imports)
     found = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
     return next(filter(None, found), [])
@@ -356,7 +358,7 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     if "." in name and unit.facts.rules.imports.full_names:
 
         def find() -> Meaning:
-            targets = index.resolver.full_name(unit.facts, unit.imports, name)
+            targets = index.resolver.of(unit.facts).full_name(unit.facts, unit.imports, name)
             return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
 
         return index.memo.once(("full", unit.facts.path, name), find)
@@ -560,7 +562,7 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
     if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return own
     defining = index.files_defining(name)
-    seen = sorted(defining) if rules.constants else index.resolver.visible(unit.facts)
+    seen = sorted(defining) if rules.constants else index.resolver.of(unit.facts).visible(unit.facts)
     others = (SymbolId(path, inner) for path in seen if path in defining)
     return list(dict.fromkeys((*own, *(one for one in others if index.definition(one)))))
 
