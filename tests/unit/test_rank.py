@@ -476,6 +476,9 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("crates/app-test-support/src/retries.rs", "secondary"),
         ("app-testing-support/Retries.kt", "secondary"),
         ("pkg/testutil/retries.go", "secondary"),
+        ("pkg/testing/retries.go", "secondary"),
+        ("t/unit/retries.py", "secondary"),
+        ("integration/retries/src/app.ts", "secondary"),
         ("web/retries.scss", "stylesheet"),
         ("vendor/a.go", "vendored"),
         ("third_party/a.c", "vendored"),
@@ -498,8 +501,8 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     )
 
 
-def test_helpers_of_tests_are_no_tests() -> None:
-    path = "packages/app-test-utils/src/events.ts"
+@pytest.mark.parametrize("path", ["packages/app-test-utils/src/events.ts", "packages/testing/events.ts"])
+def test_helpers_of_tests_are_no_tests(path: str) -> None:
     assert factors("remove listeners after an event", path)["secondary"] == W.secondary
     assert factors("remove test listeners after an event", path).keys() == {"depth"}, "it may be about them"
 

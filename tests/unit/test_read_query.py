@@ -390,6 +390,8 @@ def test_a_query_about_tests_says_so() -> None:
         ("test runner for commands in isolation", False),
         ("run tests with tags excluded", False),  # what a test framework does
         ("select tests by keyword expression", False),
+        ("run jobs inline in tests", False),  # what helps those who write them
+        ("restore global variables between tests", False),
     ],
 )
 def test_a_query_that_speaks_of_tests_need_not_want_them(text: str, wanted: bool) -> None:

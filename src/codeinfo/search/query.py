@@ -412,7 +412,8 @@ def _message_parts(line: str) -> list[Quotation]:
 
 
 _TEST_WORDS = frozenset("test tests tested testing spec specs".split())
-_WANTED_TESTS = re.compile(
+_WANTED_TESTS = re.compile(  # what happens "in tests" is a question about what helps those who write them
+    r"(?<!\bin )(?<!\bfor )(?<!\bbetween )(?<!\bduring )"
     r"\b(?:tests|tested|specs of|(?:unit|integration|e2e|regression)[ -]test"
     r"|test(?:ing)? (?:for|of|that|case|suite))\b",
     re.IGNORECASE,
