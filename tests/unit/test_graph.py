@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import time
@@ -34,6 +35,9 @@ from codeinfo.operations.code import (
 )
 from codeinfo.operations.knowledge import MemoryListRequest, MetadataRequest
 from codeinfo.operations.search import IndexRequest
+from codeinfo.shells import render_code  # noqa: F401  (it registers)
+from codeinfo.shells.render import render
+from codeinfo.shells.terminal import Output
 
 SOURCES = {
     "app/__init__.py": "",
@@ -190,6 +194,10 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
     assert report.cycles[1].lines == (1, 2)
     assert [(one.path, one.timing) for one in impact.files] == [("pot.tsx", "")]
     assert (report.total, report.lazy, report.types) == (2, 7, 5)
+    for found, is_said in ((report, True), (every, False)):
+        render(found, Output(out := io.StringIO()))
+        said = "not counted: 7 closed by lazy imports, 5 by imports that only a compiler reads"
+        assert (said in out.getvalue()) == is_said
     assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
         (("a.py", "b.py"), "", "high"),
         (("cup.ts", "tray.ts"), "", "high"),

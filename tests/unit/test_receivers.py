@@ -151,7 +151,7 @@ CASES = {
         },
         "Capable.list",
         {"Use.php:8"},
-        1,
+        2,  # what another Plugin has may be meant in `more`
     ),
     "types that Python checks for": (
         {

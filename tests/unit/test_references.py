@@ -901,6 +901,9 @@ def test_names_that_look_like_something_else(tmp_path: Path) -> None:
         "Names.cs": "namespace Shop { public static class Names { public static class Env {\n"
         '  public const string ExitCode = "x"; } } }\n',
         "Use.cs": "using static Shop.Names;\nnamespace Web { class Use {\n  string F() { return Env.ExitCode; } } }\n",
+        "Cargo.toml": '[package]\nname = "x"\n',
+        "src/lib.rs": "pub struct Store { tree_cache: u32 }\nimpl Store {\n"
+        "  pub fn new() -> Self { Self { tree_cache: 1 } }\n}\n",
         "cart.spec.js": "describe('cart', () => {\n  const total = 1\n  it('adds', () => {\n    use(total)\n  })\n})\n",
         "total.js": "export const total = 1\n",
     }
@@ -913,9 +916,17 @@ def test_names_that_look_like_something_else(tmp_path: Path) -> None:
         "KeyOS": {("static/files.go", 11)},
         "ACK_ARG": {("ack.cpp", 2)},
         "ExitCode": {("Use.cs", 3)},
+        "tree_cache": {("src/lib.rs", 3)},
         "total": set[tuple[str, int]](),  # the test's own
     }
+    (tmp_path / "Rule.php").write_text(
+        "<?php\nclass Rule {}\nclass Choice extends Rule { public function labels() {} }\n"
+        "class Page { public function rule(): Rule { return new Choice(); }\n"
+        "  public function show() { return $this->rule()->labels(); } }\n"
+    )
     with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        # A value may be of a subclass of its type: that is not claimed, and not denied.
+        assert uses(engine, tmp_path, "labels") == {("Rule.php", 5, "syntactic")}
         for name, places in found.items():
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in places}, name
         assert engine.code.definitions(DefsRequest("total", str(tmp_path))).total == 1

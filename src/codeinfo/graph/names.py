@@ -341,9 +341,10 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
 
 
 def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
-    """In C++ aliases and macros add members, in PHP a trait uses what its classes have."""
+    """In C++ aliases and macros add members; in PHP a trait uses what its classes have, a value may be of a subclass of
+    its type, and a closure may be bound to another object."""
     definition, rules = index.definition(owner), index.graph.files[owner.path].rules
-    if definition is None or rules.imports.headers or (definition.kind == "trait" and rules.names.open_traits):
+    if definition is None or rules.imports.headers or rules.names.open_traits:
         return False
     if rules.names.default_exports and not definition.is_type:  # an object that any code may add to
         return False
@@ -403,7 +404,7 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF and first not in unit.by_shown:
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
-        if called and not called.startswith("("):
+        if called.startswith("["):
             current = _elements(index, current)
     else:
         current = _evaluate_first(index, unit, first, called, use)

@@ -308,21 +308,23 @@ class CycleReport(Struct, frozen=True):
     unresolved: int  # imports of this codebase whose file was not found
     is_complete: bool
     lazy: int = 0  # more cycles, closed by an import inside of a function
-    types: int = 0  # more cycles, closed by an import that only a type checker reads
+    types: int = 0  # more cycles, closed by an import that only a compiler or type checker reads
 
 
 @_operation("cycles", CycleReport, "code.cycles")
 class CyclesRequest(Struct, frozen=True):
     """Find import cycles between files.
 
-    Lists cycles of imports that run while files are loaded. Cycles that need an import inside a function, or one for
-    types only, are counted; `--deferred` lists them too.
+    Lists cycles of imports that run while files are loaded. Cycles that need an import inside a function, or one that
+    only a compiler reads, are counted; `--deferred` lists them too.
     """
 
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
-    deferred: Annotated[bool, Opt("Also list cycles that need a lazy or type-only import.")] = False
+    deferred: Annotated[bool, Opt("Also list cycles that need a lazy import, or one that only a compiler reads.")] = (
+        False
+    )
 
 
 class Affected(Struct, frozen=True):
@@ -333,7 +335,7 @@ class Affected(Struct, frozen=True):
     via: str
     hops: int
     is_test: bool = False
-    timing: str = ""  # lazy: imported inside of a function; types: only for a type checker
+    timing: str = ""  # lazy: imported inside of a function; types: only a compiler reads it
 
 
 class ImpactReport(Struct, frozen=True):

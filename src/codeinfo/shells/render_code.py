@@ -168,8 +168,8 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
     seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external} external"
     state = "bold red" if result.total else "green"
     out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
-    if result.lazy or result.types:
-        kinds = ((result.lazy, "closed by lazy imports"), (result.types, "of imports for types only"))
+    if (result.lazy or result.types) and not any(cycle.timing for cycle in result.cycles):
+        kinds = ((result.lazy, "closed by lazy imports"), (result.types, "by imports that only a compiler reads"))
         more = ", ".join(f"{count} {what}" for count, what in kinds if count)
         out.line((f"not counted: {more}; --deferred lists them", "dim"))
 
