@@ -96,6 +96,11 @@ from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRe
             'fileOverride {\n  "glob:**/3/**" {\n    maxColumn = 80\n  }\n}\nindent = 2\n',
             [("indent = 2", 6)],
         ),
+        (
+            ".formatter.exs",
+            '# Used by "mix format"\n[\n  inputs: ["*.{ex,exs}", "lib/**/*.ex"],\n  line_length: 120\n]\n',
+            [('inputs = ["*.{ex,exs}", "lib/**/*.ex"]', 3), ("line_length = 120", 4)],
+        ),
         (".oxlintrc.json", '{\n  "rules": {\n    "eqeqeq": "error"\n  }\n}\n', [('[rules] eqeqeq = "error"', 3)]),
         (".swiftlint.yml", "opt_in_rules:\n  - empty_count\n", [("opt_in_rules = empty_count", 2)]),
         (
@@ -658,7 +663,7 @@ def test_steps_to_set_something_up_are_no_rules() -> None:
 def test_remarks_and_conditions_ask_for_nothing() -> None:
     text = (
         "# Code\n- PostgreSQL (required)\n- If you only built the programs with:\n  ```\n  make\n  ```\n"
-        "- If you add a flag, add a test:\n  ```\n  make\n  ```\n"
+        "- If you add a flag, add a test:\n  ```\n  make\n  ```\n- [Is a test required?](#tests)\n"
     )
     found = [(rule.rule, rule.source) for rule in document_rules("CONTRIBUTING.md", text)]
     assert found == [("If you add a flag, add a test:", "CONTRIBUTING.md:7")]

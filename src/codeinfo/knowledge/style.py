@@ -213,8 +213,9 @@ _OBJECT = re.compile(
 
 
 def script_entries(text: str) -> Iterator[Entry]:
-    """The object exported by a configuration written as code. Nothing is run: computed values are left out."""
-    found = _OBJECT.search(text)
+    """The object exported by a configuration written as code, or all that it is. Nothing is run: computed values are
+    left out."""
+    found = _OBJECT.search(text) or re.match(r"(?:\s*#.*\n)*\s*(?=\[)", text)  # `.formatter.exs`
     yield from _object(text, found.end(), "") if found else ()
 
 
@@ -309,7 +310,8 @@ _DEMAND = re.compile(
     r"|indent)\b",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")  # a remark or a condition asks for nothing
+# A link within the page, a remark or a condition asks for nothing.
+_ASIDE = re.compile(r"\[[^]]*\]\(#[^()]*\)|\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")
 
 
 def is_style_file(path: str) -> bool:
