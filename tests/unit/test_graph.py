@@ -154,6 +154,19 @@ def test_impact_follows_names_through_files_that_pass_them_on(tmp_path: Path) ->
     assert {(one.path, one.via, one.hops) for one in plain} == {("app.py", "pkg/__init__.py", 1)}
 
 
+def test_layers_say_what_leads_upward(tmp_path: Path) -> None:
+    sources = {
+        "app/One.java": "package app;\nimport lib.Two;\nclass One { Two two; }\n",
+        "lib/Two.java": "package lib;\nimport app.One;\nclass Two { One one; }\n",
+    }
+    for text, is_said in ((sources["lib/Two.java"], True), ("package lib;\nclass Two {}\n", False)):
+        root = written(tmp_path, sources | {"lib/Two.java": text})
+        with opened(root) as engine:
+            render(engine.code.map(MapRequest(str(root))), Output(out := io.StringIO()))
+        assert ("upper layers import lower ones; ↑ marks the exceptions" in out.getvalue()) == is_said
+        assert ("app/One.java ↑" in out.getvalue() or "lib/Two.java ↑" in out.getvalue()) == is_said
+
+
 def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
     sources = {
         "a.py": "import b\n",

@@ -246,7 +246,7 @@ class MapFile(Struct, frozen=True):
 
 
 class MapArea(Struct, frozen=True):
-    """A folder; its layer is 0 where it needs nothing else of the codebase."""
+    """A folder; its layer is 0 where it needs nothing of the codebase but what needs it."""
 
     name: str
     layer: int

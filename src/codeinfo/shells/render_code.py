@@ -255,12 +255,16 @@ def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
         return
     common = _common_folder([area.name for area in areas])
     below = f" below {common}" if common else ""
-    out.line(("Layers", "bold"), (f"{below}  upper layers import lower ones", "dim"))
+    layers = {area.name: area.layer for area in areas}
+    upward = {(area.name, name) for area in areas for name in area.needs if layers[name] >= area.layer}
+    mostly = "; ↑ marks the exceptions" if upward else ""
+    out.line(("Layers", "bold"), (f"{below}  upper layers import lower ones{mostly}", "dim"))
     if any(area.in_cycle for area in areas):
         out.line(("  mutual: areas that import each other, directly or through others", "dim"))
     rows: list[tuple[Span, ...]] = []
     for area in sorted(areas, key=lambda area: -area.layer):
-        listed = ", ".join(name.removeprefix(common) for name in list(area.needs)[:4])
+        shown = ((name.removeprefix(common), (area.name, name) in upward) for name in list(area.needs)[:4])
+        listed = ", ".join(f"{name} ↑" if is_upward else name for name, is_upward in shown)
         needs = listed + ("…" if len(area.needs) > 4 else "")
         name = (area.name.removeprefix(common), "red" if area.in_cycle else "cyan")
         mutual = ("mutual" if area.in_cycle else "", "red")
