@@ -400,7 +400,7 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
         current: Values = path_start(index, unit, first)
     elif first == EXPORTED and own.default_exports:
         current = [ModuleId((unit.facts.path,))]
-    elif first in own.inherited or (first == "super" and (called or first not in own.inherited)):
+    elif first in own.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF and first not in unit.by_shown:
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)

@@ -268,11 +268,7 @@ class Bindings(Struct, frozen=True, dict=True):
     def visible(self, name: str, line: int, scopes: Sequence[str], *, before: bool = False) -> list[Row]:
         """The rows of a name in the innermost of some scopes and blocks that has any. `scopes`: innermost first.
         `before`: what a multi-line block binds on its first line is not yet valid there."""
-        rows = self._by_name.get(name)
-        if rows is None:
-            return []
-        if before:
-            rows = [row for row in rows if not row.line == line < row.end]
+        rows = [row for row in self.of(name) if not (before and row.line == line < row.end)]
         best: list[Row] = []
         nearest: tuple[int, int] | None = None
         for row in rows:

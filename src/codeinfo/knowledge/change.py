@@ -53,16 +53,15 @@ def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequenc
         return Difference(path, state, added, removed, added)
     added_lines: set[int] = set()
     removed_lines: set[int] = set()
-    touched: set[int] = set()
+    met: set[int] = set()  # lines where others were removed
     texts = [text for _, text in old], [text for _, text in new]
     for tag, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(None, *texts, False).get_opcodes():
         if tag != "equal":
             removed_lines.update(line for line, _ in old[old_start:old_end])
             added_lines.update(line for line, _ in new[new_start:new_end])
-            touched.update(line for line, _ in new[new_start:new_end])
             if new_start == new_end:
-                touched.add(new[new_start - 1][0] + 1 if new_start else 1)
-    return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(touched))
+                met.add(new[new_start - 1][0] + 1 if new_start else 1)
+    return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(added_lines | met))
 
 
 # They surround definitions, but nobody names them: what stands between the definitions in them is attributes.

@@ -407,7 +407,6 @@ def _config_names() -> re.Pattern[str]:
 
 
 def is_config(path: str) -> bool:
-
     return _config_names().fullmatch(path.rpartition("/")[2]) is not None
 
 
@@ -444,7 +443,6 @@ class Tree:
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[str, ...]]:
-
         return _paths_by((path.rpartition("/")[2], path) for path in self.files)
 
     @cached_property
