@@ -478,6 +478,7 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("pkg/testutil/retries.go", "secondary"),
         ("pkg/testing/retries.go", "secondary"),
         ("t/unit/retries.py", "secondary"),
+        ("testing/retries.py", "secondary"),
         ("integration/retries/src/app.ts", "secondary"),
         ("web/retries.scss", "stylesheet"),
         ("vendor/a.go", "vendored"),
@@ -505,6 +506,10 @@ def test_secondary_files_weigh_less(path: str, factor: str) -> None:
 def test_helpers_of_tests_are_no_tests(path: str) -> None:
     assert factors("remove listeners after an event", path)["secondary"] == W.secondary
     assert factors("remove test listeners after an event", path).keys() == {"depth"}, "it may be about them"
+
+
+def test_a_folder_called_testing_at_the_top_has_tests() -> None:
+    assert factors("parametrize test functions", "testing/python/metafunc.py")["test_topic"] == W.test_topic
 
 
 def test_a_stylesheet_that_is_asked_for_weighs_what_others_do() -> None:

@@ -45,11 +45,13 @@ _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
     r"_?(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
-    r"^(t|integration|man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
+    r"^(t|testing|integration|man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
-_TEST_HELPERS = re.compile(r"(?i)(?:\A|/)(?:testing|(?:\w+[_-])*test(?:ing)?[_-]?(?:support|utils?|helpers?|harness))/")
+_TEST_HELPERS = re.compile(
+    r"(?i)(?:/testing|(?:\A|/)(?:\w+[_-])*test(?:ing)?[_-]?(?:support|utils?|helpers?|harness))/"
+)
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
