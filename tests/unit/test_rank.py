@@ -374,12 +374,6 @@ def test_a_header_gives_way_to_a_larger_file_that_does_what_it_declares() -> Non
     assert boost.multipliers(read_query("retry policy"), layout.facts(0), "code", W)["header"] == W.header
 
 
-def test_an_interface_gives_way_to_its_class() -> None:
-    assert "header" in factors("retry policy", "lib/IRetryPolicy.cs", beside=("src/RetryPolicy.cs",))
-    assert "header" not in factors("retry policy", "lib/IRetryPolicy.cs", beside=("src/Retry.cs",))
-    assert "header" not in factors("retry policy", "lib/Item.cs", beside=("lib/tem.cs",))
-
-
 def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> None:
     beside = ("docs/en/a.md", "docs/es/a.md")
     assert "translation" in factors("how are dependencies resolved", "docs/pt/a.md", "docs", beside)

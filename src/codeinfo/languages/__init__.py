@@ -210,19 +210,12 @@ def file_kind(path: str) -> FileKind:
 
 
 _HEADER = re.compile(r"(.+)\.(?:h|hh|hpp)")
-_INTERFACE = re.compile(r"I([A-Z][a-z]\w*\.cs)")
 
 
 def sources_of_header(name: str) -> tuple[str, ...]:
     """The files beside a header of C or C++ that may do what it declares: `url.c` for `url.h`."""
     found = _HEADER.fullmatch(name)
     return tuple(f"{found[1]}.{extension}" for extension in ("c", "cc", "cpp", "cxx")) if found else ()
-
-
-def class_of_interface(name: str) -> str:
-    """The file, wherever it is, of the class that an interface of C# is for: `Cart.cs` for `ICart.cs`; "" if none."""
-    found = _INTERFACE.fullmatch(name)
-    return found[1] if found else ""
 
 
 def is_stylesheet(name: str) -> bool:

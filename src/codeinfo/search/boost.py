@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.languages import (
-    class_of_interface,
     is_generated,
     is_migration,
     is_product,
@@ -77,7 +76,7 @@ class Facts(NamedTuple):
     vendored: bool  # third-party code, or built from sources elsewhere
     stub: bool
     stylesheet: bool
-    header: bool  # it declares what another file does
+    header: bool  # it declares what a source beside it does
     older: bool  # a newer edition lies beside it
     translated: bool  # a page in a language other than English, beside others
     changelog: bool  # lists changes: it mentions everything and explains nothing
@@ -160,17 +159,10 @@ class Layout:
         return self._depth_of[folder]
 
     def _is_header(self, folder: str, name: str) -> bool:
-        """A header beside a larger source of its name, since headers of C++ may contain all there is; or an interface
-        whose class is here."""
-        if class_name := class_of_interface(name):
-            return class_name in self._all_names
+        """Beside a larger source of its name, since headers of C++ may contain all there is."""
         beside = self._names_in(folder).intersection(sources_of_header(name))
         prefix = f"{folder}/" if folder else ""
         return any(self._size_of(prefix + other) > self._size_of(prefix + name) for other in beside)
-
-    @cached_property
-    def _all_names(self) -> frozenset[str]:
-        return frozenset(path.rpartition("/")[2] for path in self._paths)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

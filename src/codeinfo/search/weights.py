@@ -53,7 +53,7 @@ class Weights(NamedTuple):
     type_stub: float = 0.6
     stylesheet: float = 0.5  # where the query does not speak of looks
     declarations: float = 0.85  # types without anything that does something, where the query is not about types
-    header: float = 0.9  # a header or interface beside the file that does what it declares
+    header: float = 0.9  # a header beside the file that does what it declares
     older_copy: float = 0.9  # a newer edition lies beside it, and the query names no version
     translation: float = 0.25  # a page in another language than the query's
     tiny: float = 0.95  # a file with next to nothing in it, such as one that only re-exports others
