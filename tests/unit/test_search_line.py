@@ -394,6 +394,7 @@ def test_files_that_only_declare_types_weigh_less(tmp_path: Path) -> None:
     expected = dict.fromkeys(DECLARED, QUESTION.declarations) | dict.fromkeys(DOES, 1.0)
     assert factors_in(root, "how is the next server chosen by weight") == expected
     assert set(factors_in(root, "interface of a weighted server").values()) == {1.0}, "it may ask for them"
+    assert set(factors_in(root, "WeightedBalancer").values()) == {1.0}, "it asks for a definition"
     assert set(factors_in(root, "Add weighted servers to the balancer").values()) == {1.0}, (
         "a task changes them as well"
     )
