@@ -464,17 +464,18 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
 
 
 def only_declares(definitions: Sequence[Extent]) -> bool:
-    """Whether they are types that do nothing: interfaces, settings, records. A body without members does something, as
-    class bodies of Ruby may."""
-    types = [one for one in definitions if symbol_kind(one.kind).ranks_as_type]
-    return bool(types) and all(map(_is_declaration, definitions, [*definitions[1:], None]))
+    """Whether they are types that do nothing: interfaces, settings, records."""
+    has_types = any(symbol_kind(one.kind).ranks_as_type for one in definitions)
+    return has_types and all(map(_is_declaration, definitions, [*definitions[1:], None]))
 
 
 def _is_declaration(one: Extent, following: Extent | None) -> bool:
     kind, lines = symbol_kind(one.kind), one.end_line - one.start_line + 1
-    if kind.ranks_as_type and one.kind != "type":
+    if one.kind == "type":  # another name for a type, however long
+        return True
+    if kind.ranks_as_type:  # a body without members does something, as that of a class of Ruby may
         return lines <= LONGEST_SIGNATURE or (following is not None and following.start_line <= one.end_line)
-    return kind.ranks_as_type or lines <= (LONGEST_SIGNATURE if kind.is_callable else 1)
+    return lines <= (LONGEST_SIGNATURE if kind.is_callable else 1)
 
 
 class Factors:

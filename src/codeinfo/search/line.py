@@ -539,18 +539,16 @@ def rank_files(query: Query, scores: Floats, view: Snapshot, w: Weights, options
     return demote_declarations(best_first(ranked, view), query, view, w)
 
 
-def demote_declarations(
-    ranked: list[Ranked], query: Query, view: Snapshot, w: Weights, most: int = EXAMINED
-) -> list[Ranked]:
+def demote_declarations(ranked: list[Ranked], query: Query, view: Snapshot, w: Weights) -> list[Ranked]:
     """Of the first files, those that only declare types do nothing that one could ask about."""
-    factors = [declaration_factor(item.file, query, view, w) for item in ranked[:most]]
+    factors = [declaration_factor(item.file, query, view, w) for item in ranked[:EXAMINED]]
     if all(factor == 1 for factor in factors):
         return ranked
     moved = [
         replace(item, score=item.score * factor, factor=item.factor * factor)
         for item, factor in zip(ranked, factors, strict=False)
     ]
-    return best_first(moved, view) + ranked[most:]
+    return best_first(moved, view) + ranked[EXAMINED:]
 
 
 def declaration_factor(file: int, query: Query, view: Snapshot, w: Weights) -> float:
