@@ -268,6 +268,7 @@ def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path,
         wait_until(lambda: started.status("/ready") == 503)
         with socket.create_connection(place, timeout=10) as client:
             wait_until(lambda: is_refused(place))
+            time.sleep(1)  # its client is slow
             client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         assert started.process.wait(60) == 0

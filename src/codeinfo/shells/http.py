@@ -264,6 +264,11 @@ class Server(uvicorn.Server):
         quiet = not self._traffic.running and not self._state.runs.busy
         return quiet or time.monotonic() - self._draining_since >= self._drain_s
 
+    def _expects_requests(self) -> bool:
+        """Whether a connection was opened whose first request has not arrived: its client may be slow."""
+        connections = cast(set[Any], self.server_state.connections)
+        return any(one.cycle is None and not one.transport.is_closing() for one in connections)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn closes every connection without a request in progress, even one that was just opened."""
         self._traffic.ending = True
@@ -275,9 +280,10 @@ class Server(uvicorn.Server):
                 server.close()
             for connection in waiting:
                 await asyncio.get_running_loop().connect_accepted_socket(make, connection)
+            closed = time.monotonic()
             await asyncio.sleep(LAST_S)
-            while not self._is_done():  # what was begun at the last moment
-                await asyncio.sleep(_LOOK_S)
+            while not self._is_done() or (self._expects_requests() and time.monotonic() - closed < NOTICE_S):
+                await asyncio.sleep(_LOOK_S)  # what was begun at the last moment
             dispatch.end_by_deadline(0)
         await super().shutdown(sockets)
 
