@@ -172,9 +172,13 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
         kind = kind_of_manifest(path)
         try:
-            found += islice(kind.read(path, texts[path]), MOST_DEPENDENCIES) if kind else ()
+            listed = list(islice(kind.read(path, texts[path]), MOST_DEPENDENCIES + 1)) if kind else []
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
+            continue
+        found += listed[:MOST_DEPENDENCIES]
+        if len(listed) > MOST_DEPENDENCIES:
+            notes.append(f"only the first {MOST_DEPENDENCIES:,} dependencies of {path} are listed")
     of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
     properties = {name: value for table in of_files.values() for name, value in table.items()} | _catalog_values(texts)
     central: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
