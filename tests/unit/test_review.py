@@ -41,32 +41,57 @@ def test_a_difference_knows_both_sides() -> None:
     gone = compare("a.py", "x\ny\n", None)
     assert gone.state == "removed"
     assert (set(gone.removed), set(gone.added)) == ({1, 2}, set())
-    assert compare("a.py", "one\ntwo\n", "one\n").touched == {2}  # where the removed line stood
+    assert compare("a.py", "one\ntwo\n", "one\n").dropped == {2}
+    old = [f"{number}" for number in range(100)]
+    added = compare("c.py", "\n".join(old), "\n".join([*old[:75], "new", "newer", *old[75:]]))
+    assert (set(added.near), set(added.removed)) == (set(range(66, 86)), set())
+
+
+def test_a_long_file_changed_only_where_it_differs() -> None:
+    """Files of tests have 26,000 lines, most of which are in the file often."""
+    old = [text for number in range(9_000) for text in (f"def test_{number}():", "    run()", "}")]
+    new = [*old[:600], "added", *old[600:26_000], "other", *old[26_001:]]
+    found = compare("test_all.py", "\n".join(old), "\n".join(new))
+    assert (set(found.added), set(found.removed), found.is_rough) == ({601, 26_002}, {26_001}, False)
+    rough = compare("test_all.py", "\n".join(old * 2), "\n".join(new + new))
+    assert (len(rough.removed), rough.is_rough) == (52_401, True)
 
 
 def test_the_innermost_definition_changed() -> None:
     outer = Definition("A", "A", "class", "", "", 1, 9)
     inner = Definition("b", "A.b", "method", "", "", 2, 4)
-    change = compare(
-        "a.py", "class A:\n  def b():\n    1\n    2\n  x = 1\n", "class A:\n  def b():\n    1\n    3\n  x = 1\n"
-    )
-    assert [(s.name, s.place, s.lines) for s in find_changed_symbols(change, [outer, inner])] == [
-        ("A.b", "a.py:2-4", 1)
-    ]
+    sides = "class A:\n  def b():\n    1\n    2\n  x = 1\n", "class A:\n  def b():\n    1\n    3\n  x = 1\n"
+    before, after = (Version(side, (outer, inner)) for side in sides)
+    revision = Revision(compare("a.py", *sides), before, after)
+    assert [(s.name, s.place, s.lines) for s in find_changed_symbols(revision)] == [("A.b", "a.py:2-4", 1)]
+
+
+def test_what_was_removed_changed_the_definition_it_was_in() -> None:
+    """Not the one that stands in its place now."""
+
+    def side(*lines: str) -> Version:
+        fields = [
+            Definition(line.split()[0], f"S.{line.split()[0]}", "field", "", "", at, at)
+            for at, line in enumerate(lines, 1)
+            if line.endswith(" int")
+        ]
+        return Version("\n".join(lines), (Definition("S", "S", "struct", "", "", 1, len(lines)), *fields))
+
+    old, new = side("struct S {", "a int", "b int", "c int", "}"), side("struct S {", "a int", "c int", "}")
+    changed = find_changed_symbols(Revision(compare("s.go", old.text, new.text), old, new))
+    assert [(one.name, one.lines) for one in changed] == [("S", 1)]
+    last = Definition("f", "f", "function", "", "", 1, 3)
+    shorter = Definition("f", "f", "function", "", "", 1, 2)
+    before, after = "def f():\n    a()\n    b()\n\nx = 1\n", "def f():\n    a()\n\nx = 1\n"
+    revision = Revision(compare("f.py", before, after), Version(before, (last,)), Version(after, (shorter,)))
+    assert [one.name for one in find_changed_symbols(revision)] == ["f"]
 
 
 def test_reviewers_wrote_what_was_changed() -> None:
-    change = compare("a.py", "1\n2\n3\n", "1\nx\ny\n")
-    blame = [BlameLine(1, author, "") for author in ("Ann", "Ben", "Cem")]
-    assert [(r.name, r.lines) for r in reviewers({"a.py": blame}, [change])] == [("Ben", 1), ("Cem", 1)]
-    spelled = [BlameLine(1, author, "") for author in ("Ann", 'Ben "B" Roe', "Ben B Roe")]
-    assert [(r.name, r.lines) for r in reviewers({"a.py": spelled}, [change])] == [('Ben "B" Roe', 2)]
-    grown = compare("b.py", "1\n2\n", "1\n2\n3\n")
-    assert [(r.name, r.lines) for r in reviewers({"b.py": blame[:2]}, [grown])] == [("Ann", 1), ("Ben", 1)]
-    long = [BlameLine(1, "Ann", "")] * 60 + [BlameLine(1, "Ben", "")] * 20 + [BlameLine(1, "some-bot", "")] * 20
-    old = [f"{number}" for number in range(100)]
-    added = compare("c.py", "\n".join(old), "\n".join([*old[:75], "new", "newer", *old[75:]]))
-    assert [(r.name, r.lines) for r in reviewers({"c.py": long}, [added])] == [("Ben", 15)]  # lines 66 to 85, no bot
+    blame = [BlameLine(1, author, "") for author in ("Ben", "Cem", "some-bot")]
+    assert [(r.name, r.lines) for r in reviewers({"a.py": blame})] == [("Ben", 1), ("Cem", 1)]
+    spelled = [BlameLine(1, author, "") for author in ('Ben "B" Roe', "Ben B Roe")]
+    assert [(r.name, r.lines) for r in reviewers({"a.py": spelled})] == [('Ben "B" Roe', 2)]
 
 
 def test_blame_and_log_are_read() -> None:

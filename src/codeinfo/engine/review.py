@@ -126,6 +126,8 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
+    rough = "many lines: all between the first and the last change count as changed"
+    notes += [f"{one.path}: {rough}" for one in changes if one.is_rough]
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
@@ -228,7 +230,7 @@ class Change:
             (revision.path, symbol)
             for revision in self._revisions
             if revision.kind is FileKind.CODE
-            for symbol in diff.find_changed_symbols(revision.code, revision.after.definitions)
+            for symbol in diff.find_changed_symbols(revision)
         ]
         changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
         found: list[ChangedSymbol] = []
@@ -248,9 +250,7 @@ class Change:
             for one in self._revisions
             if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
             if (language := language_of(one.path)) is not None and language.syntax is not None
-            if (
-                symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one.code, one.after.definitions)))
-            )
+            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one))))
         }
         kept = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
         mended = {one.path.rpartition("/")[0] for one in kept}
@@ -281,10 +281,11 @@ class Change:
         blames = {}
         for change in largest:
             try:
-                blames[change.path] = self._project.history.blame(change.path, revision=self._base)
+                lines = change.removed or change.near
+                blames[change.path] = self._project.history.blame(change.path, revision=self._base, lines=lines)
             except GitFailed:
                 continue  # git cannot blame the file, so it has no author to propose
-        return diff.reviewers(blames, largest)[:MOST_REVIEWERS]
+        return diff.reviewers(blames)[:MOST_REVIEWERS]
 
     def findings(self, now: float) -> list[Finding]:
         try:
@@ -360,7 +361,7 @@ class Change:
         found = []
         for revision in self._revisions:
             known = {one.qualified for one in revision.before.definitions} if revision.is_product else set()
-            changed = diff.find_changed_symbols(revision.code, revision.after.definitions) if known else ()
+            changed = diff.find_changed_symbols(revision) if known else ()
             for symbol in changed[:MOST_SYMBOLS]:
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, file_kind(path))]

@@ -22,7 +22,8 @@ from codeinfo.languages.model import INLINE_TEST, in_test_module
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
-MOST_COMPARED = 20_000  # lines of one file: a larger file counts as changed entirely
+MOST_COMPARED = 50_000  # lines between the first and the last change of one file
+PRECISELY_COMPARED = 2_000  # lines; among more of them, frequent ones such as `}` are no anchors: it would take seconds
 MOST_NAMED = 6  # functions in one finding
 RENAMED_AT = 0.8  # share of text that a removed and a new function have in common…
 RENAMED_CHARS = 4000  # …of this many characters: comparing more takes long
@@ -31,13 +32,15 @@ MOST_RENAMED = 20  # new functions compared with a removed one, the nearest in t
 
 
 class Difference(Struct, frozen=True):
-    """One file before and after; lines are 1-based. A removal is `touched` where the surrounding lines now meet."""
+    """One file before and after; lines are 1-based."""
 
     path: str
     state: str
     added: frozenset[int]  # lines of the new version
     removed: frozenset[int]  # lines of the old version
-    touched: frozenset[int]
+    dropped: frozenset[int]  # the removed lines that nothing replaces
+    near: frozenset[int]  # lines of the old version around those added
+    is_rough: bool = False  # too much to compare: what is between the first and the last change counts as changed
 
 
 def compare(path: str, before: str | None, after: str | None) -> Difference:
@@ -48,20 +51,28 @@ def compare(path: str, before: str | None, after: str | None) -> Difference:
 
 def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]]) -> Difference:
     """By lines with their numbers: some may have been left out."""
-    if max(len(old), len(new)) > MOST_COMPARED or not old or not new:
-        added, removed = frozenset(line for line, _ in new), frozenset(line for line, _ in old)
-        return Difference(path, state, added, removed, added)
-    added_lines: set[int] = set()
-    removed_lines: set[int] = set()
-    met: set[int] = set()  # lines where others were removed
-    texts = [text for _, text in old], [text for _, text in new]
-    for tag, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(None, *texts, False).get_opcodes():
+    added, removed, dropped, near = (set[int]() for _ in range(4))
+    numbers = [[number for number, _ in side] for side in (old, new)]
+    texts = [[text for _, text in side] for side in (old, new)]
+    same = _count_alike(*texts)
+    rest = _count_alike(*(text[same:][::-1] for text in texts))
+    left, right = (text[same : len(text) - rest] for text in texts)
+    is_rough = max(len(left), len(right)) > MOST_COMPARED
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=max(len(left), len(right)) > PRECISELY_COMPARED)
+    blocks = [("replace", 0, len(left), 0, len(right))] if is_rough else matcher.get_opcodes()
+    for tag, *bounds in blocks:
         if tag != "equal":
-            removed_lines.update(line for line, _ in old[old_start:old_end])
-            added_lines.update(line for line, _ in new[new_start:new_end])
-            if new_start == new_end:
-                met.add(new[new_start - 1][0] + 1 if new_start else 1)
-    return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(added_lines | met))
+            start, end, new_start, new_end = (at + same for at in bounds)
+            removed.update(numbers[0][start:end])
+            added.update(numbers[1][new_start:new_end])
+            dropped.update(numbers[0][start:end] if new_start == new_end else ())
+            near.update(numbers[0][max(start - NEAR_LINES, 0) : start + NEAR_LINES])
+    return Difference(path, state, frozenset(added), frozenset(removed), frozenset(dropped), frozenset(near), is_rough)
+
+
+def _count_alike(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines are the same from the start."""
+    return next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
 # They surround definitions, but nobody names them: what stands between the definitions in them is attributes.
@@ -70,50 +81,47 @@ _AROUND = frozenset({"impl", "extension", "package", "namespace"})
 _DECLARING = frozenset({"module", "interface", "type", "property", "field", "constant", "enum_member"})
 
 
-def find_changed_symbols(change: Difference, definitions: Sequence[Definition]) -> list[ChangedSymbol]:
-    """The innermost definitions with changed lines, those with the most first."""
-    innermost: Counter[int] = Counter()
-    for line in change.touched:
-        around = [at for at, d in enumerate(definitions) if d.start_line <= line <= d.end_line]
-        if around:
-            innermost[min(around, key=lambda at: definitions[at].end_line - definitions[at].start_line)] += 1
-    ordered = sorted(innermost.items(), key=lambda item: (-item[1], item[0]))
+def find_changed_symbols(revision: Revision) -> list[ChangedSymbol]:
+    """The innermost definitions with changed lines, those with the most first. Lines that nothing replaces changed
+    what they were in: the definition around them or, if it went with them, its owner."""
+    change, before, after = revision.code, revision.before.definitions, revision.after.definitions
+    by_name = {one.qualified: at for at, one in enumerate(after)}
+    inner = [_innermost(after, line) for line in change.added]
+    for at in (_innermost(before, line) for line in change.dropped):
+        name = before[at].qualified if at is not None else ""
+        inner.append(by_name.get(name, by_name.get(name.rpartition(".")[0])))
+    ordered = sorted(Counter(at for at in inner if at is not None).items(), key=lambda item: (-item[1], item[0]))
     return [
         ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines)
-        for one, lines in ((definitions[at], lines) for at, lines in ordered)
+        for one, lines in ((after[at], lines) for at, lines in ordered)
         if one.kind not in _AROUND
     ]
+
+
+def _innermost(definitions: Sequence[Definition], line: int) -> int | None:
+    around = [at for at, one in enumerate(definitions) if one.start_line <= line <= one.end_line]
+    return min(around, key=lambda at: definitions[at].end_line - definitions[at].start_line, default=None)
 
 
 def is_code_to_run(symbol: ChangedSymbol) -> bool:
     return symbol.kind not in _DECLARING
 
 
-def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Difference]) -> list[Reviewer]:
-    """Who wrote the changed or removed lines; if there are none, the lines around the additions. No bots. Spellings
-    of a name that differ in case or punctuation are one person."""
+def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
+    """Who wrote these lines of each file. No bots. Spellings of a name that differ in case or punctuation are one
+    person."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     files: dict[str, set[str]] = defaultdict(set)
-    for change in changes:
-        blame = blames.get(change.path, ())
-        for number in change.removed or _around(change.added):
-            if 0 < number <= len(blame) and not is_bot(blame[number - 1].author):
-                author = blame[number - 1].author
-                person = re.sub(r"[^\w ]", "", author).lower()
-                spellings[person][author] += 1
-                files[person].add(change.path)
+    for path, blame in blames.items():
+        for author in (line.author for line in blame if not is_bot(line.author)):
+            person = re.sub(r"[^\w ]", "", author).lower()
+            spellings[person][author] += 1
+            files[person].add(path)
     found = [
         Reviewer(spelled.most_common(1)[0][0], spelled.total(), len(files[person]))
         for person, spelled in spellings.items()
     ]
     return sorted(found, key=lambda one: (-one.lines, one.name))
-
-
-def _around(added: Collection[int]) -> set[int]:
-    """The lines of the old version near the purely added lines."""
-    return {
-        line - before + near for before, line in enumerate(sorted(added)) for near in range(-NEAR_LINES, NEAR_LINES)
-    }
 
 
 def unusual_patterns(
@@ -369,7 +377,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     touched = {
-        revision.path: {symbol.name for symbol in find_changed_symbols(revision.code, revision.after.definitions)}
+        revision.path: {symbol.name for symbol in find_changed_symbols(revision)}
         for revision in revisions
         if revision.is_product
     }

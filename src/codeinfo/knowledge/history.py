@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, groupby, repeat
@@ -345,9 +345,13 @@ class History:
     def has_commit_before(self, seconds: float) -> bool:
         return bool(self._text(("log", "-1", f"--before=@{int(seconds)}", "--format=%h", "HEAD")).strip())
 
-    def blame(self, path: str, *, revision: str = "HEAD", since: float = 0.0) -> list[BlameLine]:
-        """The lines of a file as committed; lines from before `since` have no date."""
-        limit = (f"--since=@{int(since)}",) if since else ()
+    def blame(
+        self, path: str, *, revision: str = "HEAD", since: float = 0.0, lines: Collection[int] = ()
+    ) -> list[BlameLine]:
+        """These lines of a file as committed, or all; lines from before `since` have no date."""
+        limit = [f"--since=@{int(since)}"] if since else []
+        starts, ends = (sorted(line for line in lines if line + step not in lines) for step in (-1, 1))
+        limit += (f"-L{start},{end}" for start, end in zip(starts, ends, strict=True))
         arguments = ("blame", "--porcelain", "--root", *limit, revision, "--", path)
         # Git fails if the repository configures a list of commits to ignore that does not exist.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
