@@ -99,12 +99,45 @@ def test_a_long_definition_says_how_much_of_it_is_shown(engine: Engine, project:
     (project / "long.py").write_text("\n".join(lines))
     found = explore(engine, project, "long")
     assert found.code == "\n".join(lines[:30])
-    assert found.notes == ("code: only the first 30 of 61 lines",)
+    assert found.notes == ("code: only the first 30 of 61 lines; `long.py:46` shows more",)
+    more = explore(engine, project, "long.py:46")
+    assert (more.code, more.code_line) == ("\n".join(lines[30:60]), 31)
+    assert more.notes == ("code: only lines 31 to 60 of 61 lines; `long.py:61` shows more",)
+    assert explore(engine, project, "long.py:61").code.splitlines()[-1] == lines[-1]
     wide = [f"    {name} = '{name * 1_400}'" for name in "xy"]
     (project / "long.py").write_text("\n".join([lines[0], *wide]))
     found = explore(engine, project, "long")
     assert found.code.endswith("xx'"), "lines are whole"
-    assert found.notes == ("code: only the first 2 of 3 lines",)
+    assert found.notes == ("code: only the first 2 of 3 lines; `long.py:3` shows more",)
+    assert explore(engine, project, "long.py:3").code == wide[1]
+
+
+def test_the_commits_of_a_file_are_not_taken_for_those_of_lines(engine: Engine, project: Path) -> None:
+    (project / "headers.py").write_text(PARSER + "\n\ndef added():\n    return 1\n")
+    found = explore(engine, project, "added")  # git knows no such lines
+    assert [line.split(" ", 2)[2] for line in found.history] == ["Clean headers first", "Split headers"]
+    assert found.notes == ("history: of the whole file; git could not follow these lines",)
+
+
+def test_a_definition_that_calls_another_of_its_name_is_a_caller(engine: Engine, project: Path) -> None:
+    (project / "store.py").write_text("class Store:\n    def get_item(self, key):\n        return key\n")
+    (project / "view.py").write_text(
+        "from store import Store\n\n\nclass View:\n    def __init__(self):\n        self.store = Store()\n\n"
+        "    def get_item(self, key):\n        return self.store.get_item(key)\n"
+    )
+    found = explore(engine, project, "get_item")
+    assert found.callers == ("view.py:9 View.get_item",)
+    assert found.notes[0].startswith("2 definitions: code and callees are of the first, callers and tests of all")
+
+
+def test_a_file_lists_functions_before_variables(engine: Engine, project: Path) -> None:
+    (project / "headers.py").write_text("A = 1\nB = 2\n" + PARSER)
+    assert [one.name for one in explore(engine, project, "headers.py").definitions] == [
+        "parse_header",
+        "clean",
+        "A",
+        "B",
+    ]
 
 
 def test_a_kind_that_no_definition_has_is_answered_with_those_that_exist(engine: Engine, project: Path) -> None:

@@ -42,10 +42,10 @@ from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
 from codeinfo.languages.model import INLINE_TEST, get_language, may_have_inline_tests
-from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time
+from codeinfo.model import PLAIN_KIND, Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time, symbol_kind
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
-from codeinfo.operations.code import Exploration, ExploreRequest, Usage
+from codeinfo.operations.code import Exploration, ExploreRequest, SymbolInfo, Usage
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import FolderFiles
@@ -374,12 +374,17 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
         request.target,
         "file",
         path,
-        tuple(sorted(defined, key=lambda one: (one.qualified.count("."), one.start_line))),
+        tuple(sorted(defined, key=_outline_order)),
         callers=tuple(f"{edge.source}:{edge.line}" for edge in graph.users(path)),
         callees=tuple(dict.fromkeys(edge.target for edge in graph.edges_from(path))),
         tests=index.tests_of(path),
-        history=_commits(project.history, path),
+        history=_commits(project.history, path)[0],
     )
+
+
+def _outline_order(one: SymbolInfo) -> tuple[int, bool, int]:
+    """Types and functions before the variables beside them."""
+    return one.qualified.count("."), symbol_kind(one.kind) is PLAIN_KIND, one.start_line
 
 
 def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
@@ -393,18 +398,23 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
     several = len({one.id for one in listed})
-    notes = [] if several == 1 else [f"{several} definitions; `path::Name` asks for one of them"]
-    shown = text[:CODE_LINES]
-    while len(shown) > 1 and sum(map(len, shown)) > CODE_CHARS:
-        shown.pop()
-    if len(shown) < len(text):
-        notes.append(f"code: only the first {len(shown)} of {len(text)} lines")
+    together = "code and callees are of the first, callers and tests of all; `path::Name` asks for one"
+    notes = [] if several == 1 else [f"{several} definitions: {together}"]
+    place = _PLACE.fullmatch(request.target.strip())
+    start, end = _choose_lines(text, int(place[2]) - first.start_line if place else 0)
+    if end - start < len(text):
+        part = f"lines {first.start_line + start} to {first.start_line + end - 1}" if start else f"the first {end}"
+        after = first.start_line + min(end + CODE_LINES // 2, len(text) - 1)
+        more = f"; `{first.path}:{after}` shows more" if end < len(text) else ""
+        notes.append(f"code: only {part} of {len(text)} lines{more}")
+    history, history_notes = _commits(project.history, first.path, lines)
     return Exploration(
         request.target,
         "symbol",
         f"{first.path}:{lines[0]}-{lines[1]}",
         tuple(listed),
-        code="\n".join(shown)[:CODE_CHARS],
+        code="\n".join(text[start:end])[:CODE_CHARS],
+        code_line=first.start_line + start,
         callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
         callees=tuple(
             dict.fromkeys(
@@ -415,9 +425,18 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
             )
         ),
         tests=tests or index.tests_of(first.path),
-        history=_commits(project.history, first.path, lines),
-        notes=tuple(notes),
+        history=history,
+        notes=(*notes, *history_notes),
     )
+
+
+def _choose_lines(text: Sequence[str], wanted: int) -> tuple[int, int]:
+    """Which lines of a definition are shown: the first ones or, if the wanted one is further down, those around it."""
+    start = max(min(wanted - CODE_LINES // 2, len(text) - CODE_LINES), 0) if wanted >= CODE_LINES else 0
+    end = min(start + CODE_LINES, len(text))
+    while end - start > 1 and sum(map(len, text[start:end])) > CODE_CHARS:
+        start, end = (start + 1, end) if wanted - start > end - 1 - wanted else (start, end - 1)
+    return start, end
 
 
 def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
@@ -425,6 +444,7 @@ def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
     found = references.find_uses(index, lookup).uses
     read = references.usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
     own = {info.id for info in lookup.symbol_infos()}
+    own = own if len(own) == 1 else set()  # one of several may use another
     meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
     first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
     central = index.graph.centrality
@@ -435,10 +455,12 @@ def _describe_use(use: Usage) -> str:
     return f"{use.file}:{use.line} {use.within}".rstrip()
 
 
-def _commits(history: History, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
+def _commits(history: History, path: str, lines: tuple[int, int] | None = None) -> tuple[tuple[str, ...], list[str]]:
+    """The newest commits of a file or of some of its lines. Following lines takes seconds in a long history."""
     if not history.known:
-        return ()
+        return (), []
     try:
-        return history.commits_touching(path, lines)
+        return history.commits_touching(path, lines), []
     except GitFailed:
-        return ()  # no commits yet
+        whole = _commits(history, path)[0] if lines else ()  # none: no commits yet
+        return whole, ["history: of the whole file; git could not follow these lines"] if whole else []

@@ -24,7 +24,7 @@ from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
 from codeinfo.languages.model import INLINE_TEST, may_have_inline_tests
-from codeinfo.model import FileKind, NextStep, ParsedFile, to_run
+from codeinfo.model import FileKind, NextStep, ParsedFile, quantity, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.ports import FileSymbols
@@ -387,4 +387,4 @@ class Change:
 
 def _join_paths(paths: Collection[str]) -> str:
     shown = ", ".join(list(paths)[:CALLERS_SHOWN])
-    return shown if len(paths) <= CALLERS_SHOWN else f"{shown} and {len(paths) - CALLERS_SHOWN} more files"
+    return shown if len(paths) <= CALLERS_SHOWN else f"{shown} and {quantity(len(paths) - CALLERS_SHOWN, 'more file')}"

@@ -8,7 +8,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain, groupby, repeat
 from pathlib import Path
@@ -357,13 +356,11 @@ class History:
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
     def commits_touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
-        """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines
-        takes seconds in a long history; past the limit the whole file is used."""
+        """The newest commits that changed a file, or these lines of it: hash, date and subject."""
         shape = ("log", f"--max-count={MOST_TOUCHING}", "--no-merges", "--format=%h %as %s")
         if lines is not None:
-            with suppress(git.GitFailed):
-                span = f"-L{lines[0]},{lines[1]}:{path}"
-                return self._lines((*shape, "--no-patch", span, "HEAD"), LINES_TIMEOUT_S)
+            span = f"-L{lines[0]},{lines[1]}:{path}"
+            return self._lines((*shape, "--no-patch", span, "HEAD"), LINES_TIMEOUT_S)
         return self._lines((*shape, "HEAD", "--", path), LOG_TIMEOUT_S)
 
     def changed_from(self, reference: str) -> frozenset[str]:

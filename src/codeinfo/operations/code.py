@@ -171,7 +171,8 @@ class Exploration(Struct, frozen=True):
     kind: str  # "symbol" or "file"
     place: str  # of the first definition, `path:start-end`, or the file
     definitions: tuple[SymbolInfo, ...]  # all definitions of the name, or what the file defines
-    code: str = ""  # text of the first definition
+    code: str = ""  # text of the first definition, or a part of it
+    code_line: int = 0  # of its first line
     callers: tuple[str, ...] = ()  # code that uses it; for a file, those that import it
     callees: tuple[str, ...] = ()  # ids of what it calls; for a file, what it imports
     tests: tuple[str, ...] = ()

@@ -96,8 +96,7 @@ def _exploration(result: code.Exploration, out: Output) -> None:
     is_file = result.kind == "file"
     out.line((out.near(result.place), "bold cyan"))
     if result.code:
-        first = result.definitions[0]
-        out.numbered_code(result.code, first.path, first.start_line)
+        out.numbered_code(result.code, result.definitions[0].path, result.code_line)
     if is_file or len(result.definitions) > 1:
         out.line(("defines" if is_file else "definitions", "bold"))
         out.table([_definition(symbol, out) for symbol in result.definitions])
