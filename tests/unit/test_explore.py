@@ -130,6 +130,14 @@ def test_a_definition_that_calls_another_of_its_name_is_a_caller(engine: Engine,
     assert found.notes[0].startswith("2 definitions: code and callees are of the first, callers and tests of all")
 
 
+def test_uses_outside_of_definitions_are_one_per_file(engine: Engine, project: Path) -> None:
+    """Tests in callbacks, as JavaScript has them, would fill the list with lines of one file."""
+    (project / "size.ts").write_text("export function size(a: string) { return a.length }\n")
+    checks = "".join(f'it("{number}", () => expect(size("{number}")).toBe(1))\n' for number in range(9))
+    (project / "size.test.ts").write_text(f'import {{ size }} from "./size"\n{checks}')
+    assert explore(engine, project, "size").tests == ("size.test.ts:2",)
+
+
 def test_a_file_lists_functions_before_variables(engine: Engine, project: Path) -> None:
     (project / "headers.py").write_text("A = 1\nB = 2\n" + PARSER)
     assert [one.name for one in explore(engine, project, "headers.py").definitions] == [

@@ -739,7 +739,7 @@ def test_without_a_history_there_is_no_review(tmp_path: Path) -> None:
 
 def test_a_review_without_changes_says_how_to_compare_with_another_commit(project: Path, codeinfo: RunCli) -> None:
     advice = codeinfo("review", cwd=project).stdout
-    assert re.fullmatch(r"Nothing differs from \w{12}\. `codeinfo review COMMIT` compares .*\n", advice)
+    assert re.fullmatch(r"against \w{12}\nnote: nothing differs from \w{12}; to compare with another .*\n", advice)
     assert codeinfo("review", "HEAD", cwd=project).returncode == 0
 
 

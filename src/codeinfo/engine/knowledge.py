@@ -440,13 +440,13 @@ def _choose_lines(text: Sequence[str], wanted: int) -> tuple[int, int]:
 
 
 def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
-    """One use per definition that contains uses, those in central files first; imports are left out."""
+    """One use per definition, or file, that contains uses, those in central files first; imports are left out."""
     found = references.find_uses(index, lookup).uses
     read = references.usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
     own = {info.id for info in lookup.symbol_infos()}
     own = own if len(own) == 1 else set()  # one of several may use another
     meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
-    first = {(use.file, use.within or use.line): use for use in reversed(meant)}.values()
+    first = {(use.file, use.within): use for use in reversed(meant)}.values()
     central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
 

@@ -62,6 +62,8 @@ def review_change(
     notes += left_out
     if project.history.shallow:
         notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
+    if not change.differences:
+        notes.append(f"nothing differs from {base[:12]}; to compare with another commit, name it as the base")
     if not has_tests and change.code:
         notes.append("the project has no tests, so none is missed")
     lists: dict[str, Sequence[Any]] = {

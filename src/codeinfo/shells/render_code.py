@@ -411,9 +411,6 @@ def _also(others: Collection[str]) -> str:
 
 @render.register
 def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
-    if not packet.files:
-        out.line(f"Nothing differs from {packet.base[:12]}. `codeinfo review COMMIT` compares with another commit.")
-        return
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
     section("To look at", [f"{one.kind}  {one.place}  {one.message}" for one in packet.findings], out)
