@@ -111,7 +111,7 @@ CASES = {
             "Cargo.toml": '[workspace]\nmembers = ["*"]\n[workspace.dependencies]\nhir-def.path = "hir-def"\n',
             "hir/Cargo.toml": '[package]\nname = "hir"\n[dependencies]\nhir-def.workspace = true\n',
             "hir/src/lib.rs": "use hir_def::hir;\n",
-            "hir-def/Cargo.toml": '[package]\nname = "hir-def"\n[target.x."cfg(unix)".dependencies.span]\n',
+            "hir-def/Cargo.toml": '[package]\nname = "hir-def"\n[target."cfg(unix)".dependencies.span]\n',
             "hir-def/src/lib.rs": "pub mod hir;\npub mod body;\n",
             "hir-def/src/hir.rs": "pub struct Type;\n",
             "hir-def/src/body.rs": "use crate::hir;\nuse span::Span;\nuse hir::Type;\n",

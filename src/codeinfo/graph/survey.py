@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from html import escape
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from math import log2, sqrt
 from pathlib import Path
 from statistics import mean
@@ -27,8 +27,9 @@ from codeinfo.graph.reach import ROUTE
 from codeinfo.graph.references import INTERFACES, symbol_info
 from codeinfo.graph.uses import declared_types
 from codeinfo.languages import is_product, is_shipped_folder
-from codeinfo.languages.model import FileFacts, get_language, language_family
-from codeinfo.languages.modules import go_module
+from codeinfo.languages.ecmascript import EcmascriptImports
+from codeinfo.languages.manifests import package_name, read_cargo
+from codeinfo.languages.model import FileFacts, Tree, get_language, language_family
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
 from codeinfo.ports import FileLines
@@ -165,9 +166,6 @@ def is_source(facts: FileFacts) -> bool:
 # --- where it starts -----------------------------------------------------------------------------------------------
 
 _TEST_PACKAGE = re.compile(r"tests?[-_]")  # at the top: `tests-integration` of Rust
-_BUILT = frozenset("dist lib build out esm cjs es".split())  # build output folders
-_CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue", "/index.ts", "/index.js")
-_BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 
 class _Package(Struct):
@@ -224,6 +222,7 @@ def _nearest(packages: Collection[str], path: str) -> str:
 def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
     """The packages by folder, the top folder first; there is always one of the top folder."""
     found = {"": _Package(set(), [])}
+    scripts = EcmascriptImports(Tree(index.graph.files.values(), {}))
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
         read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
@@ -231,7 +230,7 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
             continue
         text = index.lines(index.graph.files[path].file_id).whole_text()
         try:
-            home = _Folder(index, folder)
+            home = _Folder(index, folder, scripts)
             named = [home.join(path) for path in read(home, text)]
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             continue  # `metadata` reports manifests that cannot be read
@@ -350,6 +349,7 @@ class _Folder(Struct, frozen=True):
 
     index: CodeIndex
     path: str
+    scripts: EcmascriptImports  # as if nothing were configured
 
     def join(self, relative: str) -> str:
         return posixpath.normpath(f"{self.path}/{relative}").lstrip("/")
@@ -389,7 +389,8 @@ def _package_json(folder: _Folder, text: str) -> Iterator[str]:
     parsed = json.loads(text)
     declared = [parsed.get(key) for key in ("bin", "exports", "main", "module", "source")]
     for target in [*_strings(declared), "index", "src/index", "src/main"]:
-        yield from _sources(folder, target)
+        if found := folder.scripts.find_built(folder.path, target):
+            yield posixpath.relpath(found, folder.path or ".")
 
 
 def _project_json(folder: _Folder, text: str) -> Iterator[str]:
@@ -408,27 +409,15 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def _sources(folder: _Folder, target: str) -> list[str]:
-    """The file a manifest names, or the source it is built from."""
-    parts = _BUILT_ENDING.sub("", posixpath.normpath(target)).split("/")
-    stems = [target, "/".join(parts)]
-    if parts[0] in _BUILT and len(parts) > 1:
-        stems += [f"src/{'/'.join(parts[1:])}", f"src/{parts[-1]}"]
-    paths = (stem + ending for stem in stems for ending in _CODE_ENDINGS)
-    return list(islice(filter(folder.__contains__, paths), 1))
-
-
 _CARGO_MAIN = re.compile(r"(?:\A|/)(?:main\.rs|bin/.+)\Z")
 _CARGO_PROGRAM = re.compile(r"src/bin/[^/]+(?:/main)?\.rs")  # other files beside a `main.rs` are its modules
 
 
 def _cargo(folder: _Folder, text: str) -> Iterator[str]:
-    parsed = parse_toml(text, Path("Cargo.toml"))
-    tables = [*parsed.get("bin", []), parsed.get("lib", {})]
+    cargo = read_cargo(text)
     yield "src/main.rs"
     yield from (path for path, _ in folder.files() if _CARGO_PROGRAM.fullmatch(path))
-    yield from (str(table["path"]) for table in tables if "path" in table)
-    yield "src/lib.rs"
+    yield from (*cargo.programs, cargo.library)
 
 
 def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
@@ -439,10 +428,11 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     sources = {path: facts for path, facts in folder.files() if path.endswith(".go") and is_source(facts)}
     imports = {path: len(graph.edges_from(facts.path)) for path, facts in sources.items()}
     top = {path: facts for path, facts in sources.items() if "/" not in path and "main" not in facts.packages}
-    name = go_module(text).rstrip("/").rpartition("/")[2]
+    module = package_name("go.mod", text).rstrip("/").split("/")
+    name = module[-1]
     stems = [name, re.sub(r"^go-|-go$", "", name), *(facts.packages[0] for facts in top.values() if facts.packages)]
     found = next((path for stem in stems if (path := f"{stem}.go") in top), "")
-    if top and "internal" not in go_module(text).split("/"):  # Go lets nobody else import that
+    if top and "internal" not in module:  # Go lets nobody else import that
         yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
     programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
     libraries = {facts.folder for path, facts in sources.items() if "/" in path and "main" not in facts.packages}
@@ -469,15 +459,14 @@ def _django(folder: _Folder, text: str) -> Iterator[str]:
 
 
 _GEM_PROGRAM = re.compile(r"\.executables\s*(?:=|<<)\s*(.+)")
-_MIX_APPLICATION = re.compile(r"\bapp:\s*:(\w+)")
 _MIX_STARTED = re.compile(r"\bmod:\s*\{\s*([\w.]+)")
 _MIX_ROUTES = re.compile(r"lib/\w+_web/router\.ex")
 
 
 def _gemspec(folder: _Folder, text: str) -> Iterator[str]:
     """The library of a gem's name, and its programs."""
-    for found in re.findall(r"(?:Specification\.new|\.name\s*=)[\s(]*[\"']([\w-]+)", text):
-        yield from (f"lib/{name}.rb" for name in (found, found.replace("-", "/")))
+    name = package_name(".gemspec", text)
+    yield from (f"lib/{path}.rb" for path in (name, name.replace("-", "/")))
     for listed in _GEM_PROGRAM.findall(text):
         yield from (f"{top}/{name}" for name in re.findall(r"[\w-]+", listed) for top in ("exe", "bin"))
 
@@ -487,7 +476,7 @@ def _mix(folder: _Folder, text: str) -> Iterator[str]:
     which are chores beside a web application."""
     for module in _MIX_STARTED.findall(text):
         yield from (path for path, facts in folder.files() if module in facts.packages)
-    yield from (f"lib/{name}.ex" for name in _MIX_APPLICATION.findall(text))
+    yield f"lib/{package_name('mix.exs', text)}.ex"
     routes = [path for path, _ in folder.files() if _MIX_ROUTES.fullmatch(path)]
     yield from routes or (path for path, _ in folder.files() if posixpath.dirname(path) == "lib/mix/tasks")
 

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
 from codeinfo.languages import STYLESHEETS, is_made
+from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.ports import CodeFacts
@@ -452,8 +453,6 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
 
 def _has_logic(path: str, language: str) -> bool:
     """Manifests change with each release of a dependency, and translations with each text."""
-    from codeinfo.knowledge.project import kind_of_manifest  # imported late: an index run needs no manifests
-
     is_data = language in STYLESHEETS or kind_of_manifest(path) is not None
     return not (is_data or is_made(path) or _WITHOUT_LOGIC.fullmatch(path))
 

@@ -21,8 +21,9 @@ from codeinfo.knowledge.history import (
     LineDates,
     Lines,
 )
-from codeinfo.knowledge.project import dependencies, is_shipped, kind_of_manifest, project_names
+from codeinfo.knowledge.project import dependencies, is_shipped, project_names
 from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
+from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import ancestors
 from codeinfo.model import decode_stored, iso_time
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse

@@ -18,6 +18,7 @@ from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 from codeinfo.files import read_table
 from codeinfo.languages import is_shipped_folder
+from codeinfo.languages.manifests import lines_of_keys
 from codeinfo.languages.model import strict_json
 from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
@@ -120,21 +121,7 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
                 yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
 
 
-_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\[\]\s][^\]\n]*)\]+\s*(?:[#;].*)?")
 _NO_VALUE = re.compile(r"^[^\s#;\[][^=:\n]*$", re.MULTILINE)
-_ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?")
-
-
-def lines_of_keys(text: str) -> dict[tuple[str, str], int]:
-    """The lines of sections and keys in INI and TOML, which their parsers do not report."""
-    section = ""
-    found: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if match := _SECTION.fullmatch(line):
-            section = match["name"].strip().replace('"', "")
-        elif match := _ASSIGNMENT.fullmatch(line):
-            found.setdefault((section, match["key"].strip("\"'").lower()), number)
-    return found
 
 
 def ini_entries(text: str) -> Iterator[Entry]:

@@ -204,9 +204,9 @@ class EcmascriptImports(Resolver):
         elif exports and subpath == "." and (found := self._resolve_condition(home, exports, "")):
             return found
         if subpath != ".":
-            return self._find_built(home, subpath) or self._file(join_path(home, f"src/{subpath}"))
+            return self.find_built(home, subpath) or self._file(join_path(home, f"src/{subpath}"))
         for key in ("source", "module", "main", "types"):
-            if isinstance(manifest.get(key), str) and (found := self._find_built(home, manifest[key])):
+            if isinstance(manifest.get(key), str) and (found := self.find_built(home, manifest[key])):
                 return found
         prefix = f"{home}/" if home else ""
         bases = (f"{prefix}src/index", f"{prefix}index", f"{prefix}lib/index")
@@ -221,13 +221,13 @@ class EcmascriptImports(Resolver):
 
     def _resolve_condition(self, home: str, value: Any, middle: str) -> str | None:
         if isinstance(value, str):
-            return self._find_built(home, value.replace("*", middle)) if value.startswith("./") else None
+            return self.find_built(home, value.replace("*", middle)) if value.startswith("./") else None
         choices = value if isinstance(value, list) else []
         if isinstance(value, dict):
             choices = [value[key] for key in (*_CONDITIONS, *value) if key in value]
         return next((found for choice in choices if (found := self._resolve_condition(home, choice, middle))), None)
 
-    def _find_built(self, home: str, target: str) -> str | None:
+    def find_built(self, home: str, target: str) -> str | None:
         """The file a manifest names, or the source it is built from."""
         if (path := join_path(home, target)) is None:
             return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
+from codeinfo.errors import UsageError
 from codeinfo.languages import model
+from codeinfo.languages.manifests import package_name, read_cargo
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Definition, Import
 
@@ -18,12 +21,6 @@ from codeinfo.model import Definition, Import
 
 _GO_MANIFEST = "go.mod"
 _GO_VERSION, _NOT_IN_GO_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
-_GO_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
-
-
-def go_module(manifest: str) -> str:
-    found = _GO_MODULE.search(manifest)
-    return found[1] if found else ""
 
 
 def _go_bound(written: Import) -> tuple[str]:
@@ -34,7 +31,7 @@ def _go_bound(written: Import) -> tuple[str]:
 
 def _nested_go_manifest(manifest: str, inside: str) -> str:
     """The manifest a folder of a module would have if it were its own module."""
-    name = go_module(manifest)
+    name = package_name(_GO_MANIFEST, manifest)
     return f"module {name}/{inside}" if name else ""
 
 
@@ -50,7 +47,7 @@ class GoImports(Resolver):
         self._modules = [
             (name, path.rpartition("/")[0])
             for path, text in tree.configs.items()
-            if path.rpartition("/")[2] == _GO_MANIFEST and (name := go_module(text))
+            if path.rpartition("/")[2] == _GO_MANIFEST and (name := package_name(path, text))
         ]
         self._modules.sort(key=lambda module: -len(module[0]))
 
@@ -102,15 +99,6 @@ GO = model.Language(
 
 
 _RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
-_CARGO_SECTION = re.compile(r"^[^\S\n]*\[\[?(\w[\w.-]*)\]", re.MULTILINE)
-_CARGO_TARGETS = frozenset({"bin", "test", "example", "bench"})  # each is the root of its own crate
-_CARGO_VALUE = re.compile(r'^[^\S\n]*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
-_CARGO_KEY = re.compile(r'^[^\S\n]*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?[ \t]*[.=\]]', re.MULTILINE)
-_CARGO_RENAMED = re.compile(
-    r'^[^\S\n]*(?:\[[^\]\n]*dependencies\.)?"?([\w-]+)"?'
-    r'(?:\s*=\s*\{[^}\n]*?|\]\n(?:[^\[\n].*\n){0,50}?)\bpackage\s*=\s*"([\w-]+)"',
-    re.MULTILINE,
-)
 
 
 def _rust_imports(statement: str, line: int) -> Iterator[Import]:
@@ -164,31 +152,22 @@ class RustImports(Resolver):
         super().__init__(tree)
         self._roots: dict[str, tuple[str, ...]] = {}  # folder of a Cargo.toml → its root files
         self._crates: dict[str, str] = {}  # crate name → root file of its library
-        self._known: dict[str, set[str]] = {}  # folder of a Cargo.toml → its own crate, dependencies and other keys
+        self._known: dict[str, set[str]] = {}  # folder of a Cargo.toml → its own crate and dependencies
         self._renamed: dict[tuple[str, str], str] = {}  # folder of a Cargo.toml, name of a crate there → its own name
         for path in tree.by_name.get("Cargo.toml", ()):
             self._read_manifest(path, path.rpartition("/")[0])
 
     def _read_manifest(self, path: str, folder: str) -> None:
-        values: dict[tuple[str, str], str] = {}
-        targets: list[str] = []
-        text = self._tree.configs.get(path, "")
-        pieces = _CARGO_SECTION.split(text)
-        prefix = f"{folder}/" if folder else ""
-        for section, body in zip(pieces[1::2], pieces[2::2], strict=False):
-            for key, value in _CARGO_VALUE.findall(body):
-                values.setdefault((section, key), value)
-                if section in _CARGO_TARGETS and key == "path":
-                    targets.append(prefix + value)
-        library = prefix + values.get(("lib", "path"), "src/lib.rs")
-        roots = dict.fromkeys((library, f"{prefix}src/main.rs", *targets))
-        self._roots[folder] = tuple(file for file in roots if file in self._tree)
-        name = (values.get(("lib", "name")) or values.get(("package", "name"), "")).replace("-", "_")
-        self._known[folder] = {name, *(key.replace("-", "_") for key in _CARGO_KEY.findall(text))}
-        if name and library in self._tree:
-            self._crates[name] = library
-        for alias, package in _CARGO_RENAMED.findall(text):
-            self._renamed[folder, alias.replace("-", "_")] = package.replace("-", "_")
+        self._known[folder], self._roots[folder] = set(), ()
+        with suppress(UsageError, TypeError, AttributeError):  # a broken one
+            cargo = read_cargo(self._tree.configs.get(path, ""))
+            self._known[folder] = {cargo.name, *cargo.crates}
+            self._renamed |= {(folder, name): package for name, package in cargo.crates.items() if name != package}
+            roots = (cargo.library, "src/main.rs", *cargo.programs, *cargo.others)
+            paths = dict.fromkeys(f"{folder}/{root}".lstrip("/") for root in roots)
+            self._roots[folder] = tuple(file for file in paths if file in self._tree)
+            if cargo.name and (library := f"{folder}/{cargo.library}".lstrip("/")) in self._tree:
+                self._crates[cargo.name] = library
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
@@ -302,7 +281,6 @@ RUST = model.Language(
 
 
 _PUBSPEC = "pubspec.yaml"
-_PUBSPEC_NAME = re.compile(r"^name:[ \t]*[\"']?(\w+)", re.MULTILINE)
 _SHOWN = re.compile(r" show (.+?)(?: hide |$)")
 _DART_AS = re.compile(r" as (\w+)")
 # Generated files, which no index holds.
@@ -323,8 +301,8 @@ def _dart_imports(statement: str, line: int) -> Iterator[Import]:
 class DartImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         self._prefix, self._tree = tree.from_top()
-        found = ((_PUBSPEC_NAME.search(text), path) for path, text in self._tree.configs.items() if _PUBSPEC in path)
-        self._packages = group_by_key((name[1], path.rpartition("/")[0]) for name, path in found if name)
+        manifests = ((path, text) for path, text in self._tree.configs.items() if path.endswith(_PUBSPEC))
+        self._packages = group_by_key((package_name(path, text), path.rpartition("/")[0]) for path, text in manifests)
         own = (facts for facts in self._tree.files.values() if facts.language == "dart")
         self._libraries = group_by_key((library, facts.path) for facts in own for library in self._libraries_of(facts))
 
