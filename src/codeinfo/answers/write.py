@@ -25,6 +25,7 @@ from codeinfo.model import Passage
 from codeinfo.operations.answers import AnswerUsage, Citation, CitationFault, Conversation, Turn
 from codeinfo.ports import Delta, Message, Messages, ToolCall, Tools
 from codeinfo.search.query import STOP_WORDS
+from codeinfo.sources.documents import Fences
 from codeinfo.tokens import terms
 
 # --- citations -------------------------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ class CitationChecker:
 
     def __init__(self, sources: Mapping[int, Passage]) -> None:
         self._sources = sources
-        self._fenced = False
+        self._fences = Fences()
         self._problems: dict[int, str] = {}  # by number, in the order of the answer
         self.faults: list[CitationFault] = []
 
@@ -76,9 +77,7 @@ class CitationChecker:
         """The text with invented numbers removed and failed citations marked. Code blocks are left alone."""
         lines = []
         for line in text.split("\n"):
-            if line.lstrip().startswith("```"):
-                self._fenced = not self._fenced
-            elif not self._fenced:
+            if not self._fences.cover(line):
                 line = "".join(self._claim(claim) for claim in claims(line))
             lines.append(line)
         return "\n".join(lines)

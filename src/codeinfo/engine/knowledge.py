@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -42,11 +42,12 @@ from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
 from codeinfo.languages.model import INLINE_TEST, get_language, may_have_inline_tests
-from codeinfo.model import PLAIN_KIND, Card, FileKind, Hit, RelatedMemory, SearchResult, iso_time, symbol_kind
+from codeinfo.model import PLAIN_KIND, Card, FileKind, Hit, Import, RelatedMemory, SearchResult, iso_time, symbol_kind
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import Exploration, ExploreRequest, SymbolInfo, Usage
 from codeinfo.operations.search import SearchRequest
+from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts
@@ -159,7 +160,10 @@ class KnowledgeOperations:
         locks = [f"{path}.lock" for path in rows if path.rpartition("/")[2] == "Gemfile"]  # are not indexed
         texts = project.texts([*locks, *(path for path in rows if is_manifest(path) or path in _COMMANDS)])
         tests = sum(is_test_code(path, row.language, row.kind) for path, row in rows.items())
-        imports, tested_with, inline = _collect_imports(store), _collect_test_imports(store), _count_inline_tests(store)
+        with code_facts(store) as facts:
+            imports, tested_with = _collect_imports(facts), _collect_test_imports(facts)
+            files = [file for file in facts.files() if file.kind == "code" and may_have_inline_tests(file.language)]
+            inline = sum(INLINE_TEST.search(facts.lines(one.file_id).whole_text()) is not None for one in files)
         return describe_project(project.root, texts, _sizes(store), tests, imports, tested_with, inline)
 
     def style(self, request: ops.StyleRequest, progress: ProgressSink = None) -> ops.StyleReport:
@@ -254,43 +258,38 @@ def _count_changed(index: IndexManager, store: SqliteStore) -> int:
     return len(changes.added) + len(changes.removed) + len(edited)
 
 
-def _collect_imports(store: SqliteStore) -> dict[str, str]:
+def _collect_imports(facts: CodeFacts) -> dict[str, str]:
     """The modules of others that product code imports, not for types alone, each with the first place that does."""
-    with code_facts(store) as facts:
-        product = [file for file in facts.files() if is_product(file.path, FileKind(file.kind))]
-        files = {file.file_id: file.path for file in product}
-        timed = [file.file_id for file in product if get_language(file.language).imports.timed]
-        timing = {file_id: import_timing(packed) for file_id, packed in facts.references(timed)}
-        own = {path.rpartition("/")[2] for path in files.values()}
-        found: dict[str, str] = {}
-        # Ids follow the order in which files were parsed.
-        for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]], one[1].line)):
-            is_type = timing.get(file_id, {}).get(written.line) == "types"
-            if not is_type and written.module.rpartition("/")[2] not in own:
-                found.setdefault(written.module, f"{files[file_id]}:{written.line}")
-        return found
+    product = [file for file in facts.files() if is_product(file.path, FileKind(file.kind))]
+    timed = [file.file_id for file in product if get_language(file.language).imports.timed]
+    timing = {file_id: import_timing(packed) for file_id, packed in facts.references(timed)}
+    own = {file.path.rpartition("/")[2] for file in product}
+    found: dict[str, str] = {}
+    for file, written in _imports_of(facts, product):
+        is_type = timing.get(file.file_id, {}).get(written.line) == "types"
+        if not is_type and written.module.rpartition("/")[2] not in own:
+            found.setdefault(written.module, f"{file.path}:{written.line}")
+    return found
 
 
-def _collect_test_imports(store: SqliteStore) -> dict[tuple[str, str], str]:
+def _collect_test_imports(facts: CodeFacts) -> dict[tuple[str, str], str]:
     """The modules imported by tests, by language, each with the first place that imports it. What imports only
     `unittest.mock` is no test of `unittest`, and code in a language of its own is data unless it is called a test."""
-    with code_facts(store) as facts:
-        shipped = {file.language for file in facts.files() if is_product(file.path, FileKind(file.kind))}
-        tests = (file for file in facts.files() if file.kind == FileKind.TEST)
-        files = {file.file_id: file for file in tests if file.language in shipped or is_test_name(file.path)}
-        found: dict[tuple[str, str], str] = {}
-        for file_id, written in sorted(facts.imports(list(files)), key=lambda one: (files[one[0]].path, one[1].line)):
-            file = files[file_id]
-            if written.names != ("mock",):
-                found.setdefault((file.language, written.module), f"{file.path}:{written.line}")
-        return found
+    shipped = {file.language for file in facts.files() if is_product(file.path, FileKind(file.kind))}
+    tests = [file for file in facts.files() if file.kind == FileKind.TEST]
+    tests = [file for file in tests if file.language in shipped or is_test_name(file.path)]
+    found: dict[tuple[str, str], str] = {}
+    for file, written in _imports_of(facts, tests):
+        if written.names != ("mock",):
+            found.setdefault((file.language, written.module), f"{file.path}:{written.line}")
+    return found
 
 
-def _count_inline_tests(store: SqliteStore) -> int:
-    """The files of the product with tests beside the code."""
-    with code_facts(store) as facts:
-        files = (file for file in facts.files() if file.kind == FileKind.CODE and may_have_inline_tests(file.language))
-        return sum(INLINE_TEST.search(facts.lines(file.file_id).whole_text()) is not None for file in files)
+def _imports_of(facts: CodeFacts, files: Iterable[CodeFile]) -> list[tuple[CodeFile, Import]]:
+    """By path and line: ids follow the order in which files were parsed."""
+    by_id = {file.file_id: file for file in files}
+    found = [(by_id[file_id], written) for file_id, written in facts.imports(list(by_id))]
+    return sorted(found, key=lambda one: (one[0].path, one[1].line))
 
 
 def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:

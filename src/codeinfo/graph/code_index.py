@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,8 @@ from codeinfo.languages.model import (
     Resolver,
     Tree,
     get_language,
-    in_test_module,
     is_config,
+    is_marked_test,
     language_family,
     last_name,
     may_have_inline_tests,
@@ -519,12 +518,8 @@ class CodeIndex:
         facts = self.graph.files[path]
         if not may_have_inline_tests(facts.language) or not qualified:
             return False
-        if in_test_module(qualified) or (definition := self.definition(SymbolId(path, qualified))) is None:
-            return in_test_module(qualified)
-        lines = self.lines(facts.file_id)
-        above = (lines.get(line, "") for line in range(definition.start_line - 1, 0, -1))
-        attributes = takewhile(lambda line: line.lstrip().startswith("#["), above)
-        return any(map(INLINE_TEST.match, attributes))
+        definition = self.definition(SymbolId(path, qualified))
+        return is_marked_test(self.lines(facts.file_id), qualified, definition.start_line if definition else 0)
 
     def lines(self, file_id: int) -> FileLines:
         return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))

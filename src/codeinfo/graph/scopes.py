@@ -26,7 +26,7 @@ from codeinfo.cache import reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
-from codeinfo.languages.model import ancestors, enclosing_names, nearest_all
+from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, nearest_all
 from codeinfo.languages.modules import whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
@@ -331,10 +331,7 @@ def _crate_of(index: CodeIndex, folder: str) -> str:
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
     """Whether a Rust attribute stands on a line or directly above it."""
-    above = line - 1
-    while lines.get(above, "").lstrip().startswith("#["):
-        above -= 1
-    return any(f"#[{name}" in lines.get(at, "") for at in range(above, line + 1))
+    return any(f"#[{name}" in text for text in (lines.get(line, ""), *attributes_above(lines, line)))
 
 
 # --- imports ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
 from codeinfo.sources.documents import (
     MAX_TEXT_CHARS,
+    Fences,
     Refused,
     as_markdown,
     convert,
@@ -81,25 +82,19 @@ def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
 def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
     levels: dict[str, int] = {}  # levels of reStructuredText adornments, in order of appearance
     markup = get_language(language).markup or Markup()
-    fences = re.compile(markup.fence) if markup.fence else None
-    fence = ""
+    fences = Fences(markup.fence or "(?!)")
     start = _front_matter_end(lines) if markup.is_markdown else 0
     for number in range(start, len(lines)):
-        mark = fences.match(lines[number]) if fences is not None else None
-        if mark is not None:
-            if not fence:
-                fence = mark.group(1)
-            elif mark.group(1).startswith(fence):
-                fence = ""
-        elif not fence:
-            if markup.is_markdown:
-                heading = _markdown_heading(lines, number)
-            elif markup.mark:
-                heading = _marked_heading(lines[number], number, re.compile(markup.mark))
-            else:
-                heading = _adorned_heading(lines, number, levels)
-            if heading is not None:
-                yield heading
+        if fences.cover(lines[number]):
+            continue
+        if markup.is_markdown:
+            heading = _markdown_heading(lines, number)
+        elif markup.mark:
+            heading = _marked_heading(lines[number], number, re.compile(markup.mark))
+        else:
+            heading = _adorned_heading(lines, number, levels)
+        if heading is not None:
+            yield heading
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:
@@ -258,7 +253,6 @@ _TITLE_LINE = re.compile(r"title:[ \t]*(\S[^\n]{0,300})", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\([ \t]*<?([^()<>\s]{1,500})>?[^()\n]{0,200}\)")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]{1,200})(?:#[^\[\]|\n]{0,200})?(?:\|([^\[\]\n]{0,200}))?\]\]")
 _RULE = re.compile(r"\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*")
-_FENCE_MARKS = ("```", "~~~")
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
 
@@ -339,12 +333,9 @@ def _table_headers(lines: Sequence[str]) -> list[tuple[int, int, str]]:
 
 def links(lines: Sequence[str]) -> Iterator[Import]:
     """Links to other documents, in Markdown or wiki syntax, outside code blocks. Web addresses are left out."""
-    fence, count = "", 0
+    fences, count = Fences(), 0
     for number, line in enumerate(lines, 1):
-        mark = line.lstrip()[:3]
-        if mark in _FENCE_MARKS and (not fence or mark == fence):
-            fence = "" if fence else mark
-        if fence or "[" not in line or len(line) > 20_000:
+        if fences.cover(line) or "[" not in line or len(line) > 20_000:
             continue
         for text, target in _LINK.findall(line):
             target = unquote(target.partition("#")[0].partition("?")[0])

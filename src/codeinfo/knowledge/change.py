@@ -18,7 +18,7 @@ from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of, may_be_test
-from codeinfo.languages.model import INLINE_TEST, in_test_module
+from codeinfo.languages.model import is_marked_test
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -465,14 +465,9 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
 
 def _find_inline_tests(revision: Revision) -> set[str]:
     """The functions of a new version in a test module, or right below an attribute that marks a test."""
-    lines, found = revision.after.lines, set()
-    for one in revision.after.definitions:
-        start = one.start_line - 1
-        while start > 0 and lines[start - 1].strip().startswith("#["):
-            start -= 1
-        if in_test_module(one.qualified) or INLINE_TEST.search("\n".join(lines[start : one.start_line])):
-            found.add(one.qualified)
-    return found
+    lines = dict(enumerate(revision.after.lines, 1))
+    tests = (one for one in revision.after.definitions if is_marked_test(lines, one.qualified, one.start_line))
+    return {one.qualified for one in tests}
 
 
 def new_dependencies(

@@ -21,6 +21,7 @@ from codeinfo.languages import is_shipped_folder
 from codeinfo.languages.manifests import lines_of_keys
 from codeinfo.languages.model import strict_json
 from codeinfo.operations.knowledge import StyleReport, StyleRule
+from codeinfo.sources.documents import Fences
 from codeinfo.tokens import terms
 
 # --- configuration files as entries with their lines -----------------------------------------------------------------
@@ -352,12 +353,10 @@ def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
 
 def document_rules(path: str, text: str) -> Iterator[StyleRule]:
     """Items and sentences that ask for something, under their heading; code blocks are skipped."""
-    heading, fenced = path.rpartition("/")[2], False
+    heading, fences = path.rpartition("/")[2], Fences()
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        elif fenced or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
+        if fences.cover(line) or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
             continue
         elif found := _HEADING.fullmatch(line):
             heading = found["title"].rstrip("#").rstrip()

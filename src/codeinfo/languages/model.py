@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from posixpath import commonprefix, normpath
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -269,6 +269,17 @@ INLINE_TEST = re.compile(
 
 def in_test_module(qualified: str) -> bool:
     return not {"test", "tests"}.isdisjoint(qualified.split("."))
+
+
+def attributes_above(lines: Mapping[int, str], line: int) -> list[str]:
+    """The attributes of Rust directly above a line, the nearest first."""
+    above = (lines.get(at, "").lstrip() for at in range(line - 1, 0, -1))
+    return list(takewhile(lambda text: text.startswith("#["), above))
+
+
+def is_marked_test(lines: Mapping[int, str], qualified: str, start_line: int) -> bool:
+    """Whether a definition in a language with inline tests is one, or part of one."""
+    return in_test_module(qualified) or any(map(INLINE_TEST.match, attributes_above(lines, start_line)))
 
 
 def language_family(name: str) -> str:

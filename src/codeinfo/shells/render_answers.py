@@ -10,6 +10,7 @@ from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import STATES, count_changes, footer, near_lines, render
 from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, near_path
+from codeinfo.sources.documents import Fences
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 PROVIDER_STATES = {
@@ -362,14 +363,12 @@ _TAG = re.compile(r"(`[^`]*`)|(?<!\w)</?[A-Z][\w.]*(?:\s[^<>]*)?/?>|\{/\*.*?\*/\
 def strip_site_markup(text: str) -> str:
     """A document as people read it, without what is for the generator of a site: the front matter, imports and tags of
     components, and anchors as in `Tasks { #tasks }`; `:::note` is a heading. Code stays as it is."""
-    kept, fence = [], ""
+    kept, fences = [], Fences()
     for line in _FRONT_MATTER.sub("", text).split("\n"):
-        mark = _FENCE.match(line)
-        if mark and (not fence or mark[1].startswith(fence)):
-            fence = "" if fence else mark[1]
-        elif not fence and (box := _ADMONITION.fullmatch(line)):
+        is_code = fences.cover(line)
+        if not is_code and (box := _ADMONITION.fullmatch(line)):
             line = f"**{box[2] or box[1].capitalize()}**\n" if box[1] else ""
-        elif not fence:
+        elif not is_code:
             line = "" if _MODULE.fullmatch(line) else _TAG.sub(lambda found: found[1] or "", line)
         kept.append(line)
     return "\n".join(kept)

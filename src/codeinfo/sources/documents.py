@@ -24,6 +24,21 @@ MAX_ENTRIES = 20_000
 MAX_CELLS = 1_000_000  # of one workbook or table
 
 
+class Fences:
+    """Tells line by line which part of a document is fenced code; `mark` finds a fence."""
+
+    def __init__(self, mark: str = r"\s*(`{3,}|~{3,})") -> None:
+        self._mark = re.compile(mark)
+        self._opened = ""
+
+    def cover(self, line: str) -> bool:
+        """Whether the next line begins, continues or ends a block."""
+        before, mark = self._opened, self._mark.match(line)
+        if mark and mark[1].startswith(before):
+            self._opened = "" if before else mark[1]
+        return bool(before or self._opened)
+
+
 class Refused(Exception):
     """A document that is not read; the message is the reason, for people."""
 
