@@ -1676,3 +1676,39 @@ def test_a_call_of_c_means_no_function_of_another_language(tmp_path: Path) -> No
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "print.lua::printf") == set()
+
+
+def test_no_uses_is_never_said_of_what_other_names_reach(tmp_path: Path) -> None:
+    """Overridden members, constructors, behaviours, and methods of objects that a function makes."""
+    sources = {
+        "reply.js": "function Reply () {}\nReply.prototype.hijack = function () {}\nmodule.exports = Reply\n",
+        "types.d.ts": "export interface FastifyReply {\n  hijack(): void\n}\n",
+        "app.js": "app.get('/', (request, reply) => {\n  reply.hijack()\n})\n",
+        "shop/driver.ts": "export abstract class Driver {\n  abstract trees: boolean\n}\n"
+        "export function plan(driver: Driver) {\n  return driver.trees\n}\n",
+        "shop/mongo.ts": "import { Driver } from './driver'\nexport class Mongo extends Driver {\n  trees = false\n}\n",
+        "footer.h": "class Footer {\n public:\n  Footer() {}\n};\ninline void read() {\n  Footer footer;\n}\n",
+        "lib/notifier.ex": "defmodule Shop.Notifier do\n  @callback listen(any) :: :ok\n"
+        "  def listen(name), do: apply(conf(name).module, :listen, [name])\nend\n",
+        "lib/local.ex": "defmodule Shop.Local do\n  @behaviour Shop.Notifier\n  def listen(_), do: :ok\nend\n",
+        "lib/app.ex": "defmodule Shop.App do\n  def run, do: Shop.Notifier.listen(:a)\nend\n",
+        "go.mod": "module shop\n",
+        "option.go": "package shop\n\ntype option interface {\n\tApply(n int)\n\tIsTLS() bool\n}\n\n"
+        "type noop struct{}\n\nfunc (n noop) IsTLS() bool { return false }\n\n"
+        "type tags struct {\n\tnoop\n}\n\nfunc (t *tags) Apply(n int) {}\n\nfunc run(o option) {\n\to.Apply(1)\n}\n",
+        "Socket.scala": "trait Socket {\n  def send(text: String): Unit\n}\nobject Socket {\n  def make() = {\n"
+        "    new Socket {\n      def send(text: String): Unit = ()\n    }\n  }\n"
+        '  def run(outer: Unknown) = outer.each(_.send("a"))\n}\n',
+    }
+    expected = {
+        "Reply.hijack": "1 more uses of the name may belong to other definitions",
+        "Mongo.trees": "1 use of shop/driver.ts::Driver.trees, which it overrides, may mean it",
+        "Footer.Footer": "calls of footer.h::Footer run it",
+        "Shop.Local.listen": "1 use of lib/notifier.ex::Shop.Notifier.listen, which it overrides, may mean it",
+        "tags.Apply": "1 use of option.go::option.Apply, which it overrides, may mean it",
+        "Socket.make.send": "1 more uses of the name may belong to other definitions",
+    }
+    with indexed(tmp_path, sources) as engine:
+        for name, note in expected.items():
+            report = engine.code.references(RefsRequest(name, str(tmp_path)))
+            assert (report.usage_count, report.notes) == (0, (note,)), name

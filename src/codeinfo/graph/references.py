@@ -32,7 +32,7 @@ from codeinfo.graph.scopes import (
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
-from codeinfo.model import Definition, Import, NextStep, Reference, symbol_kind, to_run
+from codeinfo.model import Definition, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
@@ -335,6 +335,11 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
+    for base in _find_inherited(index, lookup)[:_MOST_NAMED]:
+        inherited = quantity(len(find_uses(index, look_up(index, str(base)))), "use")
+        notes.append(f"{inherited} of {base}, which it overrides, may mean it")
+    if not uses and (made := [symbol.owner for symbol in lookup.found if _is_run_by_type(index, symbol)]):
+        notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),
@@ -393,7 +398,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
     possible = _one_a_line(possible, {use.place for use in resolved})
-    if lookup.found and all(_is_local(index, symbol) for symbol in lookup.found):
+    if lookup.found and all(_is_local(index, symbol, definition) for symbol, definition in lookup.found.items()):
         possible = []
     return FoundUses(
         uses=(*resolved, *(() if lookup.others else possible)),
@@ -604,10 +609,11 @@ def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
     return index.facts.files_with(terms)
 
 
-def _is_local(index: CodeIndex, symbol: SymbolId) -> bool:
-    """Defined inside a function: nothing outside can mean it."""
-    owner = index.definition(symbol.owner)
-    return owner is not None and owner.kind in ("function", "method")
+def _is_local(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
+    """Defined inside a function: nothing outside can mean it, unless it may be the method of an object made there."""
+    owner, rules = index.definition(symbol.owner), index.graph.files[symbol.path].rules.names
+    may_be_method = definition.kind == "method" or (definition.is_function and rules.implicit_self)
+    return owner is not None and owner.kind in ("function", "method") and not may_be_method
 
 
 # --- how uses are shown --------------------------------------------------------------------------------------------
@@ -693,8 +699,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     upward = _follow(index, lookup, request.depth, incoming=True) or _passed_on(index, lookup)
     downward = _follow(index, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(index, symbol, definition)]
-    inherited = [base for symbol, definition in lookup.found.items() for base in _overridden(index, symbol, definition)]
-    notes = [f"calls of {base}, which it overrides, may mean it" for base in inherited]
+    notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
     files = index.graph.files
     if not upward and any(
         definition.is_function and is_registered(index, files[symbol.path].file_id, definition.start_line)
@@ -791,10 +796,11 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
 
 
 def _is_run_by_type(index: CodeIndex, method: SymbolId) -> bool:
-    """Whether calling a type runs a method: `Cart()` runs `Cart.__init__`, or `apply` of an object in Scala."""
+    """Whether calling a type runs a method: `Cart()` runs `Cart.__init__` or `Cart::Cart`, or `apply` of an object."""
     owner, name = index.definition(method.owner), method.qualified.rpartition(".")[2]
     is_applied = name == index.graph.files[method.path].rules.names.called_as
-    return owner is not None and (name in CONSTRUCTORS or (is_applied and owner.kind == "object"))
+    is_made = owner is not None and (name in CONSTRUCTORS or name == owner.name)
+    return is_made or (owner is not None and is_applied and owner.kind == "object")
 
 
 def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:
@@ -851,8 +857,15 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     ]
 
 
+def _find_inherited(index: CodeIndex, lookup: Lookup) -> list[SymbolId]:
+    """What some definitions override or implement, unless it is one of them."""
+    every = (base for symbol, one in lookup.found.items() for base in _overridden(index, symbol, one))
+    return [base for base in dict.fromkeys(every) if base not in lookup.found]
+
+
 def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
-    is_inherited = definition.kind == "method" or index.graph.files[symbol.path].rules.names.whole_modules
+    is_member = definition.kind in ("method", "field", "property")
+    is_inherited = is_member or index.graph.files[symbol.path].rules.names.whole_modules
     return find_overridden(index, symbol) if is_inherited and definition.name not in CONSTRUCTORS else []
 
 

@@ -575,10 +575,15 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 
 def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
-    """The function of a protocol of Elixir that an implementation has, which is named as the protocol is."""
-    own, paths = index.definition(symbol.owner), index.files_defining(symbol.qualified.rpartition(".")[2])
+    """What a function of Elixir implements: one of a protocol, named as the implementation is, or of a behaviour."""
+    own, name = index.definition(symbol.owner), symbol.qualified.rpartition(".")[2]
+    unit, paths = index.unit(symbol.path), index.files_defining(name)
     if own is None or own.kind != "impl":
-        return []
+        use = Reference(name, 0, "use", symbol.owner.qualified)
+        written = _BEHAVIOUR.findall(index.lines(unit.facts.file_id).whole_text()) if len(paths) > 1 else ()
+        modules = [_full_name(index, unit, one.split("."), use) for one in written]
+        wanted = [SymbolId(path, f"{one}.{name}") for one in modules for path in _module_files(index, unit, one)]
+        return [one for one in wanted if one != symbol and index.definition(one)]
     meant = [SymbolId(path, symbol.qualified) for path in sorted(paths) if path != symbol.path]
     return [one for one in meant if (found := index.definition(one.owner)) and found.kind == "protocol"]
 
@@ -605,7 +610,7 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 
 def _has_method(index: CodeIndex, owner: SymbolId, wanted: Definition) -> bool:
-    found = map(index.definition, find_own_member(index, owner, wanted.name))
+    found = map(index.definition, find_member(index, owner, wanted.name))
     return any(own is not None and _count_values(own) == _count_values(wanted) for own in found)
 
 
@@ -725,6 +730,7 @@ _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what prece
 # A module before an atom that names a function of it: `{Cart, :total, []}`, `apply(Cart, :total, [])`, and in routes
 # `get "/cart", CartController, :show`, below `scope "/", Shop do`.
 _BEFORE_ATOM = re.compile(r"(?:(?<=\{)|(?<=apply\()|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z")
+_BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
 _PLUG = re.compile(r"\s*plug[ (]\s*:")
 _ROUTE_SCOPE = re.compile(r" *scope\b[^#\n]*?[ (]([A-Z][\w.]*)")
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
