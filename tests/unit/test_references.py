@@ -1712,3 +1712,104 @@ def test_no_uses_is_never_said_of_what_other_names_reach(tmp_path: Path) -> None
         for name, note in expected.items():
             report = engine.code.references(RefsRequest(name, str(tmp_path)))
             assert (report.usage_count, report.notes) == (0, (note,)), name
+
+
+RUST = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/lib.rs": "mod cart;\nuse cart::Cart;\n\npub fn total() -> u32 { cart::count() }\n\n"
+    "#[cfg(test)]\nmod tests {\n    fn assert_total(size: u32) { assert_eq!(size, super::total()) }\n\n"
+    "    #[test]\n    fn adds() {\n        assert_total(1);\n    }\n}\n",
+    "src/cart.rs": "pub enum Shape {\n    Round { size: u32, tint: u32 },\n    Flat,\n}\n\n"
+    "pub struct Cart {\n    width: u32,\n    shapes: Arc<Shapes>,\n}\n\npub struct Shapes;\n\n"
+    "impl Shapes {\n    fn sum(&self) -> u32 { 1 }\n}\n\npub fn count() -> u32 { 1 }\n\n"
+    "impl Cart {\n    fn area(&self, shape: Shape) -> u32 {\n        let this = Arc::clone(&self.shapes);\n"
+    "        match shape {\n            Shape::Round { size, tint: color } => size + color + this.sum(),\n"
+    "            Shape::Flat => 0,\n        }\n    }\n}\n\n"
+    "pub fn make(width: u32) -> Cart {\n    let Cart { width, .. } = old();\n    Cart { width, shapes: none() }\n}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("tests.assert_total", {("src/lib.rs", 12)}),
+        ("cart", {("src/lib.rs", 2), ("src/lib.rs", 4)}),
+        ("Shape.size", {("src/cart.rs", 23)}),
+        ("Shape.tint", {("src/cart.rs", 23)}),
+        ("Cart.width", {("src/cart.rs", 30), ("src/cart.rs", 31)}),
+        ("Shapes.sum", {("src/cart.rs", 23)}),
+    ],
+)
+def test_uses_that_rust_writes_in_a_short_way(tmp_path: Path, name: str, lines: set[tuple[str, int]]) -> None:
+    with indexed(tmp_path, RUST) as engine:
+        assert {(path, line) for path, line, _ in uses(engine, tmp_path, name)} == lines
+
+
+SCRIPTS = {
+    "props.ts": "export interface Props {\n  size: number\n  color: string\n  shape: string\n}\n",
+    "button.ts": 'import { Props } from "./props"\n\n'
+    "export function Button({ size, color: tint, shape = 'a' }: Props) {\n  return size + tint + shape\n}\n\n"
+    "export function make(shape: string): Props {\n  return { size: 1, color: 'b', shape }\n}\n\n"
+    "export const run = (options: Props) => {\n  const { size, color: tint, shape = 'a' } = options\n"
+    "  return size + tint + shape\n}\n\nexport function paint() {}\n\n"
+    "export interface Tools {\n  paint: () => void\n}\n\nexport const tools: Tools = { paint }\n",
+    "cart.js": "function addItem () {}\nmodule.exports = { add: addItem }\n",
+    "shop.js": "const cart = require('./cart')\ncart.add()\nother.add()\n",
+    "plain.js": "const box = require('./box')\nbox()\n",
+    "box.js": "module.exports = function box () {}\n",
+    "box.d.ts": "export interface BoxOptions {\n  size: number\n}\nexport default function box(): void\n",
+    "typed.ts": "import { BoxOptions } from './box.js'\nexport const options: BoxOptions = { size: 1 }\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("Props.size", {("button.ts", 3), ("button.ts", 8), ("button.ts", 12)}),
+        ("Props.color", {("button.ts", 3), ("button.ts", 8), ("button.ts", 12)}),
+        ("Props.shape", {("button.ts", 3), ("button.ts", 8), ("button.ts", 12)}),
+        ("button.ts::paint", {("button.ts", 22)}),
+        ("addItem", {("cart.js", 2), ("shop.js", 2)}),
+        ("BoxOptions", {("typed.ts", 1), ("typed.ts", 2)}),
+    ],
+)
+def test_fields_taken_apart_and_names_given_at_an_export(
+    tmp_path: Path, name: str, lines: set[tuple[str, int]]
+) -> None:
+    with indexed(tmp_path, SCRIPTS) as engine:
+        assert {(path, line) for path, line, _ in uses(engine, tmp_path, name)} == lines
+
+
+def test_javascript_loads_a_file_and_never_its_declarations(tmp_path: Path) -> None:
+    with indexed(tmp_path, SCRIPTS) as engine:
+        plain = engine.code.imports(ImportsRequest(str(tmp_path / "plain.js")))
+        typed = engine.code.imports(ImportsRequest(str(tmp_path / "typed.ts")))
+        assert [one.targets for one in plain.imports] == [("box.js",)]
+        assert [one.targets for one in typed.imports] == [("box.js", "box.d.ts")]
+
+
+def test_quoted_names_and_operators(tmp_path: Path) -> None:
+    sources = {
+        "src/main/scala/shop/Headers.scala": "package shop\n\nobject `Content-Type` {\n  val name = 1\n}\n\n"
+        "object Content\n\nobject +& {\n  def unapply(a: Int) = a\n}\n",
+        "src/main/scala/shop/App.scala": "package shop\n\nobject App {\n  val header = `Content-Type`.name\n"
+        "  def read(x: Any) = x match { case a +& b => a }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert {line for _, line, _ in uses(engine, tmp_path, "Content-Type")} == {4}
+        assert not uses(engine, tmp_path, "Content")
+        sign = engine.code.references(RefsRequest("+&", str(tmp_path)))
+        assert (sign.is_complete, sign.notes) == (False, ("uses of operators are not stored",))
+        unused = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert {one.symbol.name for one in unused.symbols} == {"App"}
+
+
+def test_each_name_of_a_signature_of_haskell_is_its_own_function(tmp_path: Path) -> None:
+    sources = {
+        "Pad.hs": "module Pad (lpad, rpad) where\n\nlpad, rpad :: Int -> Int\nlpad n = n\nrpad n = lpad n\n",
+        "App.hs": "module App where\n\nimport Pad (rpad)\n\nrun = rpad 3\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        named = engine.code.symbols(SymbolsRequest(str(tmp_path / "Pad.hs"))).symbols
+        assert {one.qualified for one in named if one.kind == "function"} == {"lpad", "rpad"}
+        assert {(path, line) for path, line, _ in uses(engine, tmp_path, "rpad")} >= {("App.hs", 5)}

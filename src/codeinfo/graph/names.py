@@ -96,8 +96,11 @@ _UNKNOWN = Resolution(possible=True)
 
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    found = _resolve(index, unit, use)
-    if len(found.symbols) < 2 or not unit.facts.rules.names.extensions:
+    found, rules = _resolve(index, unit, use), unit.facts.rules.names
+    if not found.symbols and rules.inline_modules and use.role != "call":
+        declared = _find_declared_module(index, unit, use)
+        return Resolution(declared) if declared else found
+    if len(found.symbols) < 2 or not rules.extensions:
         return found
     called = [one for one in found.symbols if (meant := index.definition(one)) and meant.is_function]
     fitting = tuple(one for one in found.symbols if (one in called) == (use.role == "call"))
@@ -116,11 +119,25 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _UNKNOWN
     if use.receiver:
         return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
-    if find_local(index, unit, use.name, use):
-        return _OTHER
+    if rows := find_local(index, unit, use.name, use):
+        # `const { size } = options` names a field of what it takes apart.
+        taken = [row.text.rpartition(".") for row in rows if row.line == use.line and row.mark == "="]
+        of = next((value for value, _, name in taken if value and name == use.name), "")
+        return _resolve_with_receiver(index, unit, replace(use, receiver=of)) if of else _OTHER
     if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
         return Resolution(_symbols(found))
     return _resolve_bare(index, unit, use)
+
+
+def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """The line `mod cart;` of Rust that declares a module whose name stands in a path."""
+    if not index.files_defining(use.name):
+        return ()
+    owners = _find_owners(index, unit, use, []) if use.receiver else [ModuleId((unit.facts.path,))]
+    is_path = use.receiver or f"{use.name}::" in index.lines(unit.facts.file_id).get(use.line, "")
+    paths = [path for one in owners if isinstance(one, ModuleId) for path in one.paths] if is_path else ()
+    declared = ((path, index.unit(path).by_qualified.get(use.name)) for path in paths)
+    return tuple(SymbolId(path, use.name) for path, one in declared if one is not None and one.kind == "module")
 
 
 def _symbols(found: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
@@ -278,6 +295,9 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
     types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
+    if not owners and unit.facts.rules.names.inline_modules:  # a variant of Rust: `Shape::Round { size: 3 }`
+        around = evaluate(index, unit, use.receiver.rpartition(".")[0], use)
+        types = [one for one in around if isinstance(one, SymbolId)]
     found = _resolve_member(index, types, use.name)
     if found.symbols or not unit.facts.rules.imports.qualified:
         return found if found.symbols else _OTHER
@@ -402,13 +422,18 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
         current = [ModuleId((unit.facts.path,))]
     elif first in own.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
-    elif first in _SELF and first not in unit.by_shown:
+    elif first in _SELF and first not in unit.by_shown and not _binds_this(index, unit, first, use):
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
         if called.startswith("["):
             current = _elements(index, current)
     else:
         current = _evaluate_first(index, unit, first, called, use)
     return _follow_attributes(index, current, rest, unit, use)
+
+
+def _binds_this(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool:
+    """Whether a variable is called `this`, as in Rust: `let this = self.clone()`."""
+    return name == "this" and bool(find_local(index, unit, name, use, before=True))
 
 
 def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:

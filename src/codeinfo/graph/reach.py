@@ -12,7 +12,7 @@ from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, components, cycles, stem_of
-from codeinfo.graph.references import find_import, is_default_export, is_registered, symbol_info
+from codeinfo.graph.references import find_import, is_default_export, is_registered, other_names, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -474,14 +474,14 @@ def _is_published(index: CodeIndex, manifest: str) -> bool | None:
 def _is_taken_by_another_name(
     index: CodeIndex, file: FileFacts, definition: Definition, used: Collection[str], users: Counter[str]
 ) -> bool:
-    """Whether others use what a file of JavaScript offers as `export { name as other }` calls it, or import it as the
-    default export, under a name of their choice."""
+    """Whether others use what a file of JavaScript offers under another name, or import it as the default export,
+    under a name of their choice."""
     if not file.rules.names.default_exports:
         return False
-    text = index.lines(file.file_id).whole_text()
-    if any(users[other] > (other in used) for other in re.findall(rf"\b{definition.name} as (\w+)", text)):
+    symbol = SymbolId(file.path, definition.qualified)
+    if any(users[other] > (other in used) for other in other_names(index, symbol)):
         return True
-    is_default = is_default_export(index, SymbolId(file.path, definition.qualified), definition)
+    is_default = is_default_export(index, symbol, definition)
     return is_default and any("default" in edge.names or not edge.names for edge in index.graph.edges_to(file.path))
 
 
@@ -530,7 +530,8 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         definition.exported
         and definition.kind in _KINDS
         and (not around or (around in file.packages and not file.rules.names.called_by_platform))
-        and len(definition.name) > 1  # one-letter names are not stored as references
+        and len(definition.name) > 1  # names of one letter or of signs are not stored as references
+        and _WORD.search(definition.name) is not None
         and not definition.name.startswith(("_", "operator", "Java_"))  # no name is written; Java calls the last
         and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
         and not (definition.kind == "macro" and (_GUARD.search(definition.name) or has_no_value))

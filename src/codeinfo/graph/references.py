@@ -333,6 +333,8 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         notes.append(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
     if short := _short_aliases(index, lookup.name, uses):
         notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
+    if is_sign := not any(map(str.isalnum, lookup.name)):
+        notes.append("uses of operators are not stored")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     for base in _find_inherited(index, lookup)[:_MOST_NAMED]:
@@ -345,7 +347,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         usage_count=len(uses),
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
-        is_complete=len(uses) <= request.limit and not found.left_out and not short,
+        is_complete=len(uses) <= request.limit and not (found.left_out or short or is_sign),
         definitions=tuple(lookup.symbol_infos()),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
@@ -376,7 +378,12 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     renaming = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
     taken = [one for file in renaming for one in _imports_of(index, index.unit(file.path), passing)]
     given = {one.alias for one in taken if one.reexport and one.names == ("default",)} - {"", lookup.name}
-    renaming += [file for name in sorted(given) for file in _candidates(index, replace(lookup, name=name))]
+    keys = {name for symbol in lookup.found for name in other_names(index, symbol)} - {
+        lookup.name,
+        "default",
+        "exports",
+    }
+    renaming += [file for name in sorted(given | keys) for file in _candidates(index, replace(lookup, name=name))]
     parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
     resolved = list(proven)
@@ -386,7 +393,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
-        for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in given)):
+        for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in sorted(given | keys))):
             if (file.file_id, reference.line) in settled:
                 continue
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
@@ -394,6 +401,8 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
+            elif reference.name in keys:
+                continue
             elif resolution.possible and not resolution.symbols and _may_mean(lookup, file, reference):
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
@@ -505,6 +514,13 @@ def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
         return [one for one in users if not own.isdisjoint(resolve_export(index, one, "default"))]
 
     return frozenset(reachable([symbol.path for symbol in own], pass_on))
+
+
+def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
+    """The names under which a file of JavaScript offers a definition of its top level besides its own."""
+    unit = index.unit(symbol.path)
+    is_offered = unit.facts.rules.names.default_exports and "." not in symbol.qualified
+    return index.bindings(unit).other_names(symbol.qualified) if is_offered else set()
 
 
 def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Import]:

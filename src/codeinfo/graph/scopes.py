@@ -123,7 +123,8 @@ def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meani
     is_member = (owner is None or owner.is_function) and found is not None and found.kind == "method"
     if found is None and owner is None:
         return [one for type_ in find_declared_type(index, unit, scope) for one in find_member(index, type_, name)]
-    if found is None or is_type or is_held or (is_member and not unit.facts.rules.names.implicit_self):
+    is_closed = is_type and owner is not None and owner.kind != "module"
+    if found is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
         return []
     return [SymbolId(unit.facts.path, inner)]
 

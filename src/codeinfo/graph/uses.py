@@ -262,6 +262,11 @@ class Bindings(Struct, frozen=True, dict=True):
             and any((declared.search if row.mark == ":" else made.match)(row.text) for row in rows)
         }
 
+    def other_names(self, name: str) -> set[str]:
+        """What else a file calls a definition of its top level: `export { cart as basket }`, `{ add: cart }`."""
+        rows = (row for named in self._by_name.values() for row in named if not row.scope and row.mark == "=")
+        return {row.name for row in rows if row.text == name} - {name, RETURNS, EMBEDS, UNDERLYING, DECORATOR}
+
     def inside(self, name: str, scope: str) -> list[Row]:
         return [row for row in self.of(name) if row.scope == scope]
 
@@ -292,6 +297,7 @@ class Bindings(Struct, frozen=True, dict=True):
 
 Links = list[tuple[str, str]]  # (name, what it is called or indexed with)
 
+_SHARED = re.compile(r"(?:Arc|Rc|Box|Mutex|RwLock|RefCell)::(?:clone|new|pin)\((.*)\)", re.DOTALL)  # the value in it
 _PREFIX = re.compile(r"(?:await|new|const|yield from|yield|move|mut|ref|not|typeof|go|try[?!]?)\s+|[&*]+|<-\s*")
 _POSTFIX = re.compile(r"(?:[?!]*(?:\.|::|->|\\))\s*([\w$]+)")
 _NAME = re.compile(r"[$@]?[^\W\d][\w$]*")
@@ -324,6 +330,8 @@ def value_links(text: str) -> list[Links]:
     pieces = [piece for part in _EITHER.split(text) for piece in _CONDITION.split(part)]
     if len(pieces) > 1:
         return [links for piece in pieces for links in value_links(piece)]
+    while shared := _SHARED.fullmatch(text):
+        text = shared[1]
     while prefix := _PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):
@@ -453,6 +461,7 @@ def split_outside_brackets(text: str, signs: str) -> list[str]:
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more
 _BARE_NEW = re.compile(r"\bnew [\w$.]++(?=\s*[{;),\]]|\s*$)", re.MULTILINE)  # `new Cart { … }`, `new Cart;`
+_QUOTED_NAME = re.compile(r"`(\w+(?:[-+*/!?&:]\w*)+)`(\(?)")  # of Scala, Kotlin and Swift: `Content-Type`
 _TYPED_CALL = re.compile(r"([\w$]+)<[\w$\s,.|&\[\]<>'\"]*>\(")
 _MAX_RECEIVER = 120  # characters
 _MAX_BRACKETS = 3000  # characters between two brackets
@@ -504,6 +513,10 @@ def pack_code(
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     if "new " in text and "new" in GRAMMARS[language].keywords:
         text = _BARE_NEW.sub(r"\g<0>(", text)
+    quoted: dict[int, list[str]] = {}
+    for match in _QUOTED_NAME.finditer(text) if "`" in text else ():
+        quoted.setdefault(text.count("\n", 0, match.start()), []).append(match[1] + match[2])
+    text = _QUOTED_NAME.sub(" ; ", text) if quoted else text
     loaded = {one.line for one in imports if not one.timing}
     timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
     # A name written over two lines, as C++ operators are, must not look like a row of its own.
@@ -523,6 +536,7 @@ def pack_code(
             goes_on = words[-1] == "."
         if keys and at + 1 in keys:
             found += keys[at + 1]
+        found += quoted.get(at, ())
         if found:
             names = dict.fromkeys(found)
             names.pop("", None)

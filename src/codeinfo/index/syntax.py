@@ -144,6 +144,7 @@ class Scan(Struct):
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
+    shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
     quoted: set[int] = field(default_factory=set)  # where strings begin that are types
     bound: list[Bound] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
@@ -253,7 +254,10 @@ def _add_key(found: Scan, source: Source, captures: dict[str, list[Node]], owner
     place = owner[0].byte_range if owner else (0, 0)
     if place not in owners:
         owners[place] = _short_text(source, owner) if owner else ""
-    found.keys.append((*source.span(captures["key"][0]), owners[place]))
+    span = source.span(captures["key"][0])
+    found.keys.append((*span, owners[place]))
+    if captures["key"][0].type == "shorthand_property_identifier" or "shorthand" in captures:
+        found.shorthand.add(span[0])
 
 
 def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> None:

@@ -20,7 +20,7 @@ _TYPES = re.compile(
     r"(?:import|export)\s+type\b(?!\s*(?:from|,))|(?:import|export)\s*\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*,?)+\s*\}"
 )
 _FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")
-_EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
+_EXTENSIONS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".json", ".vue", ".svelte")
 # TypeScript is imported by the name of what it compiles to.
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
@@ -99,7 +99,10 @@ class EcmascriptImports(Resolver):
         if key not in self._memo:
             self._memo[key] = self._resolve_module(folder, module)
         if path := self._memo[key]:
-            return model.Outcome((model.Target(path.removeprefix(self._prefix), written.names),))
+            # The types of `cart.js` may be declared in `cart.d.ts` beside it.
+            declared = re.sub(r"\.([cm]?)js\Z", r".d.\1ts", path) if source.language in ("typescript", "tsx") else path
+            paths = (path, declared) if declared != path and declared in self._tree else (path,)
+            return model.Outcome(tuple(model.Target(one.removeprefix(self._prefix), written.names) for one in paths))
         return model.UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else model.EXTERNAL
 
     def _is_own(self, folder: str, module: str) -> bool:

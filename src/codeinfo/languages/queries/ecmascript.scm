@@ -39,6 +39,8 @@
 (variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @bind.key value: (identifier) @bind))
   value: (_) @bind.part)
 (object_pattern (object_assignment_pattern left: (shorthand_property_identifier_pattern) @bind))
+(variable_declarator name: (object_pattern (object_assignment_pattern left: (shorthand_property_identifier_pattern) @bind))
+  value: (_) @bind.part)
 (array_pattern (identifier) @bind)
 (for_in_statement left: (identifier) @bind right: (_) @bind.each) @bind.in
 (catch_clause parameter: (identifier) @bind) @bind.in
@@ -47,3 +49,4 @@
 (call_expression function: (member_expression) @bind.call
   arguments: (arguments (arrow_function parameter: (identifier) @bind) @bind.in))
 (pair_pattern key: (property_identifier) @key)
+(variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @key)) value: (identifier) @key.of)

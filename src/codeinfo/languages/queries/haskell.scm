@@ -17,7 +17,7 @@
 (gadt_constructor name: (_) @name) @constructor
 (field name: (field_name (variable) @name)) @field
 (signature name: (_) @name) @function
-(signature names: (binding_list (variable) @name)) @function
+(signature names: (binding_list (variable) @name @function))
 (function name: (_) @name) @function
 (function (infix operator: (operator) @name)) @function
 (bind name: (_) @name) @function

@@ -37,3 +37,5 @@
 (function_item return_type: (_) @returns)
 (function_signature_item return_type: (_) @returns)
 (struct_expression name: (_) @key.of body: (field_initializer_list (field_initializer field: (field_identifier) @key)))
+(struct_expression name: (_) @key.of body: (field_initializer_list (shorthand_field_initializer (identifier) @key) @shorthand))
+(struct_pattern type: (_) @key.of (field_pattern name: (_) @key))
